@@ -67,7 +67,7 @@ pub struct KernelEntry {
     pub avx512: Option<TileFn>,
 }
 
-/// What becomes of an element at a place where there is one already.
+/// The way to combine an element with the one in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
     /// The sum.

@@ -1,11 +1,11 @@
 //! The Rust types of elements that are stored as codes: no arithmetic is done on them.
 
-/// A float of eight bits, e4m3fn, as its code.
+/// An eight-bit float, e4m3fn, as its code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct F8E4M3(pub u8);
 
-/// A float of eight bits, e5m2, as its code.
+/// An eight-bit float, e5m2, as its code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct F8E5M2(pub u8);

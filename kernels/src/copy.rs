@@ -1,14 +1,14 @@
-//! Rectangles moved between strided memory and dense registers.
+//! Copies rectangles between strided memory and dense registers.
 
 use crate::abi::Level;
 use crate::multi::{multi, with_width};
 
-/// Where a rectangle lies: distances in bytes.
+/// The strides of a rectangle, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rect {
-    /// From line to line.
+    /// The distance from line to line.
     pub line: isize,
-    /// From element to element.
+    /// The distance from element to element.
     pub elem: isize,
 }
 
@@ -16,8 +16,8 @@ multi! {
     /// Copies a strided rectangle into a dense one whose lines are `pitch` elements apart.
     ///
     /// # Safety
-    /// `src` points to `lines` times `cols` elements of `T` at the distances of `at`, `dst` to room for as many in lines of `pitch`;
-    /// they do not overlap.
+    /// `src` points to `lines` times `cols` elements of `T` at the strides `at`, `dst` to room for them in lines of
+    /// `pitch`; they do not overlap.
     unsafe fn gather2d<T: Copy>(dst: *mut u8, pitch: usize, src: *const u8, at: Rect, lines: usize, cols: usize) {
         // SAFETY: the caller's pointers hold the rectangles.
         unsafe {
@@ -36,7 +36,7 @@ multi! {
                     }
                 }
             } else if at.line == size && lines > 4 {
-                // Lines lie side by side: read along them.
+                // The lines are adjacent, so the copy reads across them.
                 for c in 0..cols {
                     let from = src.offset(c as isize * at.elem) as *const T;
                     for l in 0..lines {
@@ -59,8 +59,9 @@ multi! {
     /// Copies a dense rectangle, lines `pitch` elements apart, into a strided one.
     ///
     /// # Safety
-    /// `dst` points to room for `lines` times `cols` elements of `T` at the distances of `at`, `src` to as many in lines of `pitch`;
-    /// they do not overlap, or each line is copied onto itself (a value that is returned in the place where it was given).
+    /// `dst` points to room for `lines` times `cols` elements of `T` at the strides `at`, `src` to the elements in
+    /// lines of `pitch`. They do not overlap, or each line is copied onto itself, because a value is returned in the
+    /// place where it was given.
     unsafe fn scatter2d<T: Copy>(dst: *mut u8, at: Rect, src: *const u8, pitch: usize, lines: usize, cols: usize) {
         // SAFETY: the caller's pointers hold the rectangles.
         unsafe {
@@ -82,12 +83,12 @@ multi! {
     }
 }
 
-/// [`gather2d`] for elements of `bytes`.
+/// [`gather2d`] for elements of this size.
 pub fn load(bytes: usize, isa: Level) -> gather2d::Fn {
     with_width!(bytes, T => gather2d::pick::<T>(isa))
 }
 
-/// [`scatter2d`] for elements of `bytes`.
+/// [`scatter2d`] for elements of this size.
 pub fn store(bytes: usize, isa: Level) -> scatter2d::Fn {
     with_width!(bytes, T => scatter2d::pick::<T>(isa))
 }

@@ -1,14 +1,15 @@
-//! Tiles made from nothing: one value, positions, comparisons of positions, random numbers.
+//! Tiles without inputs from memory: constants, positions, comparisons of positions, random numbers.
 
 use crate::abi::Level;
 use crate::multi::{multi, with_width};
 use fulgurite_core::philox;
 
 multi! {
-    /// Each line filled with its own value: `src[line]`.
+    /// Fills each line with its own value, `src[line]`.
     ///
     /// # Safety
-    /// `src` holds `lines` elements of `T`; `dst` has room for as many lines, `pitch` elements apart, of `cols` each.
+    /// `src` holds `lines` elements of `T`; `dst` has room for `lines` lines of `cols` elements, `pitch` elements
+    /// apart.
     unsafe fn splat_lines<T: Copy>(dst: *mut u8, pitch: usize, src: *const u8, lines: usize, cols: usize) {
         // SAFETY: the caller's pointers hold the lines.
         unsafe {
@@ -23,7 +24,7 @@ multi! {
     }
 }
 
-/// [`splat_lines`] for elements of `bytes`.
+/// [`splat_lines`] for elements of this size.
 pub fn splat(bytes: usize, isa: Level) -> splat_lines::Fn {
     with_width!(bytes, T => splat_lines::pick::<T>(isa))
 }
@@ -32,7 +33,7 @@ multi! {
     /// `base + line · per_line + column · per_col`
     ///
     /// # Safety
-    /// `dst` has room for `lines` lines, `pitch` integers apart, of `cols` each.
+    /// `dst` has room for `lines` lines of `cols` integers, `pitch` integers apart.
     unsafe fn positions(dst: *mut u8, pitch: usize, base: i64, per_line: i64, per_col: i64, lines: usize, cols: usize) {
         // SAFETY: the caller's pointer holds the lines.
         unsafe {
@@ -47,7 +48,7 @@ multi! {
     }
 }
 
-/// Whether `base + line · per_line + column · per_col` is zero (`equal`) or at least zero.
+/// Tests whether `base + line · per_line + column · per_col` is zero (`equal`) or at least zero.
 ///
 /// # Safety
 /// `dst` holds `lines` lines of `cols` bytes, `pitch` apart.
@@ -64,7 +65,7 @@ pub unsafe fn test(
 ) {
     for l in 0..lines {
         let first = base.wrapping_add(per_line.wrapping_mul(l as i64));
-        // Along a line the answer changes at most once (twice for equality): fill intervals.
+        // Along a line the result changes at most once (for equality twice), so intervals are filled.
         let (lo, hi) = interval(equal, first, per_col, cols);
         // SAFETY: lo ≤ hi ≤ cols, and the caller's pointer holds the line.
         unsafe {
@@ -84,7 +85,7 @@ pub fn interval(equal: bool, first: i64, step: i64, cols: usize) -> (usize, usiz
         if step == 0 {
             return if first == 0 { (0, cols) } else { (0, 0) };
         }
-        // what is compared with may be any number
+        // the bound of a comparison may be any number
         let at = first.wrapping_neg().wrapping_div(step);
         let hit = first.wrapping_rem(step) == 0 && (0..n).contains(&at);
         return if hit { (at as usize, at as usize + 1) } else { (0, 0) };
@@ -97,21 +98,21 @@ pub fn interval(equal: bool, first: i64, step: i64, cols: usize) -> (usize, usiz
                 (0, 0)
             }
         }
-        // The usual steps, without a division.
+        // The usual steps need no division.
         1 => (clamp(-first), cols),
         -1 => (0, clamp(first + 1)),
-        // first + c · step >= 0 from c = ceil(-first / step) on.
+        // `first + c · step >= 0` holds from `c = ceil(-first / step)` on
         s if s > 0 => (clamp(-first.div_euclid(s)), cols),
-        // … up to floor(first / -step).
+        // and up to `c = floor(first / -step)` for a negative step
         s => (0, clamp(first.div_euclid(-s) + 1)),
     }
 }
 
 multi! {
-    /// Random numbers at consecutive positions.
+    /// Draws random numbers at consecutive positions.
     ///
     /// # Safety
-    /// `dst` has room for `n` f32 that nobody else uses.
+    /// `dst` has room for `n` f32 that no other code uses.
     unsafe fn uniform_run(dst: *mut u8, n: usize, seed: u64, site: u64, draw: u32, start: u64) {
         // SAFETY: the caller's pointer holds `n` elements.
         let out = unsafe { std::slice::from_raw_parts_mut(dst as *mut f32, n) };
@@ -119,13 +120,13 @@ multi! {
     }
 }
 
-/// Random numbers at given positions.
+/// Draws random numbers at given positions.
 ///
 /// # Safety
 /// Both pointers hold `n` elements.
 pub unsafe fn uniform_at(dst: *mut u8, positions: *const u8, n: usize, seed: u64, site: u64, draw: u32) {
     for i in 0..n {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             let at = (positions as *const i64).add(i).read();
             (dst as *mut f32).add(i).write(philox::uniform(seed, site, at as u64, draw));
@@ -152,7 +153,7 @@ mod tests {
                 }
             }
         }
-        // what positions are compared with may be any number
+        // the bound of a comparison may be any number
         for first in [i64::MIN, i64::MAX] {
             for step in [-1, 0, 1] {
                 assert_eq!(interval(true, first, step, 7), (0, 0), "{first} {step}");

@@ -1,4 +1,4 @@
-//! Elements read from and written to places that other elements name.
+//! Reads and writes elements at places that indices name.
 
 use crate::abi::Level;
 use crate::multi::{multi, with_width};
@@ -6,33 +6,33 @@ use crate::with_register;
 use fulgurite_core::DType;
 use fulgurite_core::kernel::Combine;
 
-/// One index of a gathered access.
+/// One index of an indexed access.
 #[derive(Clone, Copy, Debug)]
 pub struct Coordinate {
-    /// i64 register of a tile.
+    /// The register of i64 indices of a tile.
     pub index: *const i64,
-    /// Bytes from one index to the next.
+    /// The distance in bytes from one index to the next.
     pub stride: isize,
-    /// The size of the axis.
+    /// The size of the indexed axis.
     pub size: i64,
 }
 
-/// An index outside of its axis: which coordinate, and the index.
+/// An index that is out of range for its axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outside {
-    /// Position among the coordinates.
+    /// The position of the coordinate.
     pub coordinate: usize,
     /// The index.
     pub index: i64,
 }
 
-/// Adds each coordinate's distance to `offsets[i]`, and checks its range.
+/// Adds the distance of each coordinate to `offsets[i]`, and refuses an index that is out of range.
 ///
 /// # Safety
 /// Every coordinate holds `offsets.len()` indices.
 pub unsafe fn offsets(coordinates: &[Coordinate], offsets: &mut [isize]) -> Result<(), Outside> {
     for (k, c) in coordinates.iter().enumerate() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         let index = unsafe { std::slice::from_raw_parts(c.index, offsets.len()) };
         if let Some(&index) = index.iter().find(|i| **i < 0 || **i >= c.size) {
             return Err(Outside { coordinate: k, index });
@@ -44,13 +44,14 @@ pub unsafe fn offsets(coordinates: &[Coordinate], offsets: &mut [isize]) -> Resu
     Ok(())
 }
 
-/// The same where elements outside are left out: their `keep` becomes 0 and their offset stays in range.
+/// Like [`offsets`], but skips elements with an index that is out of range: their `keep` becomes 0 and their offset
+/// stays in range.
 ///
 /// # Safety
-/// As for [`offsets`].
+/// The contract of [`offsets`] holds.
 pub unsafe fn kept_offsets(coordinates: &[Coordinate], offsets: &mut [isize], keep: &mut [u8]) {
     for c in coordinates {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         let index = unsafe { std::slice::from_raw_parts(c.index, offsets.len()) };
         for ((o, k), i) in offsets.iter_mut().zip(keep.iter_mut()).zip(index) {
             let inside = *i >= 0 && *i < c.size;
@@ -64,7 +65,8 @@ multi! {
     /// `dst[i] = *(base + offsets[i])`
     ///
     /// # Safety
-    /// `dst` has room for `n` elements of `T`, `offsets` holds as many, and each of them leads from `base` to an element.
+    /// `dst` has room for `n` elements of `T`; `offsets` holds `n` offsets, each of which leads from `base` to an
+    /// element.
     unsafe fn gather<T: Copy>(dst: *mut u8, base: *const u8, offsets: *const isize, n: usize) {
         // SAFETY: the caller's pointers hold `n` elements, and every offset names one of the base's.
         unsafe {
@@ -75,19 +77,20 @@ multi! {
     }
 }
 
-/// A line of elements that one index each names: element `c` lies `c · step` bytes and its index's distance from a base.
+/// A line of elements, each named by one index: element `c` lies `c · step` bytes, plus the distance of its index, from
+/// the base.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// Its index.
+    /// The index.
     pub coordinate: Coordinate,
-    /// Bytes from element to element, besides.
+    /// The distance in bytes from element to element, apart from the index.
     pub step: isize,
-    /// How many.
+    /// The number of elements.
     pub n: usize,
 }
 
 multi! {
-    /// The first index that is out of range.
+    /// The first index that is out of range, if there is one.
     ///
     /// # Safety
     /// `index` holds `n` indices.
@@ -103,7 +106,7 @@ multi! {
     /// `dst[c] = *(base + c · step + index[c] · stride)`
     ///
     /// # Safety
-    /// `dst` has room for the line's elements of `T`; the indices that `at` names are in range of what `base` points to.
+    /// `dst` has room for the elements of `at`, of type `T`; the indices of `at` are in range for the memory at `base`.
     unsafe fn gather_line<T: Copy>(dst: *mut u8, base: *const u8, at: &Named) {
         // SAFETY: the caller's indices are in range, and `dst` has room for the line.
         unsafe {
@@ -115,17 +118,17 @@ multi! {
     }
 }
 
-/// [`gather_line`] for elements of `bytes`.
+/// [`gather_line`] for elements of this size.
 pub fn gather_line_fn(bytes: usize, isa: Level) -> gather_line::Fn {
     with_width!(bytes, T => gather_line::pick::<T>(isa))
 }
 
-/// [`gather`] for elements of `bytes`.
+/// [`gather`] for elements of this size.
 pub fn gather_fn(bytes: usize, isa: Level) -> gather::Fn {
     with_width!(bytes, T => gather::pick::<T>(isa))
 }
 
-/// Elements that add up; integers wrap, bool is or.
+/// Elements that scatters combine; integers wrap, and the sum of bools is `or`.
 pub trait Add: Copy {
     /// The sum.
     fn sum(self, other: Self) -> Self;
@@ -184,7 +187,7 @@ add!(int u8 i8 i16 i32 i64);
 /// Combines `src[i]` into `*(base + offsets[i])` where `keep[i]`, in order.
 ///
 /// # Safety
-/// The pointers hold `n` elements, and every kept offset names an element of the base's.
+/// The pointers hold `n` elements, and every kept offset leads from `base` to an element.
 pub unsafe fn scatter_tile<T: Add>(
     base: *mut u8,
     offsets: *const isize,
@@ -193,7 +196,7 @@ pub unsafe fn scatter_tile<T: Add>(
     n: usize,
     how: Combine,
 ) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         for i in 0..n {
             if keep.add(i).read() == 0 {
@@ -215,9 +218,9 @@ pub unsafe fn scatter_tile<T: Add>(
 /// Combines `src[c]` into `*(base + c · step + index[c] · stride)`, in order, where the index is in range.
 ///
 /// # Safety
-/// The line's pointers hold its elements, and every index in range names an element of the base's.
+/// The pointers of `at` and `src` hold the line's elements, and every index in range leads from `base` to an element.
 pub unsafe fn scatter_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, how: Combine) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         match how {
             Combine::Add => combine_line(base, at, src, T::sum),
@@ -229,15 +232,15 @@ pub unsafe fn scatter_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, ho
     }
 }
 
-/// [`scatter_line`] for one way to combine.
+/// [`scatter_line`] for one combining function.
 ///
 /// # Safety
-/// As [`scatter_line`].
+/// The contract of [`scatter_line`] holds.
 #[inline(always)]
 unsafe fn combine_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, combine: impl Fn(T, T) -> T) {
     let Named { coordinate: Coordinate { index, stride, size }, step, n } = *at;
     for c in 0..n {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             let i = index.add(c).read();
             if (i as u64) < size as u64 {
@@ -265,10 +268,10 @@ pub fn scatter_fn(dtype: DType) -> ScatterFn {
 }
 
 multi! {
-    /// `dst[i] += src[i]` on dense lines.
+    /// Computes `dst[i] += src[i]` on dense lines.
     ///
     /// # Safety
-    /// Both pointers hold `n` elements of `T`, which do not overlap; nobody else uses those of `dst`.
+    /// Both pointers hold `n` elements of `T`, which do not overlap; no other code uses those of `dst`.
     unsafe fn add_line<T: Add>(dst: *mut u8, src: *const u8, n: usize) {
         // SAFETY: the caller's pointers hold `n` elements and do not overlap.
         unsafe {
@@ -289,11 +292,11 @@ pub fn add_line_fn(dtype: DType, isa: Level) -> add_line::Fn {
 ///
 /// # Safety
 /// The pointer holds `n` elements of `dtype`.
-// It compares every element with 0; nothing is looked for.
+// The loop compares every element with 0, so that it becomes vector instructions.
 #[allow(clippy::manual_contains)]
 pub unsafe fn any_zero(dtype: DType, src: *const u8, n: usize) -> bool {
     with_register!(dtype, T => {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { std::slice::from_raw_parts(src as *const T, n) }.iter().any(|x| *x == (0 as T))
     })
 }

@@ -1,4 +1,4 @@
-//! f16, bf16 and floats of eight bits: widened on load, rounded at the end of a line, narrowed on store.
+//! f16, bf16 and eight-bit floats: widened on load, rounded at the end of a line, narrowed on store.
 
 use crate::abi::Level;
 use crate::multi::multi;
@@ -7,7 +7,7 @@ use fulgurite_core::kernel::TileFn;
 use fulgurite_core::{DType, f8};
 use std::sync::LazyLock;
 
-/// Nearest bf16, ties to even; NaN stays NaN.
+/// The nearest bf16, with ties to even; NaN stays NaN.
 #[inline(always)]
 fn to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();
@@ -16,10 +16,10 @@ fn to_bf16(x: f32) -> u16 {
 }
 
 multi! {
-    /// bf16 to f32.
+    /// Widens bf16 to f32.
     ///
     /// # Safety
-    /// As [`widen_f16`], of bf16.
+    /// The contract of [`widen_f16`] holds for bf16.
     unsafe fn widen_bf16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: the caller's pointers hold `n` elements; they do not overlap, their types differ in width.
         unsafe {
@@ -32,10 +32,10 @@ multi! {
 }
 
 multi! {
-    /// f32 to bf16.
+    /// Narrows f32 to bf16.
     ///
     /// # Safety
-    /// As [`narrow_f16`], of bf16.
+    /// The contract of [`narrow_f16`] holds for bf16.
     unsafe fn narrow_bf16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: as in `widen_bf16`.
         unsafe {
@@ -48,12 +48,13 @@ multi! {
 }
 
 multi! {
-    /// f32 rounded to bf16.
+    /// Rounds f32 to bf16.
     ///
     /// # Safety
-    /// As [`round_f16`].
+    /// The contract of [`round_f16`] holds.
     unsafe fn round_bf16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
-        // SAFETY: the caller's pointers hold `n` elements; equal pointers are fine, each is read before it is written.
+        // SAFETY: the caller's pointers hold `n` elements. They may be equal, because each element is read before it is
+        // written.
         unsafe {
             let (x, y) = (*ins as *const f32, *outs as *mut u32);
             for i in 0..n {
@@ -64,9 +65,10 @@ multi! {
 }
 
 /// # Safety
-/// The first pointer of `ins` is to `n` f16, that of `outs` to `n` f32 that nobody else uses.
+/// The first pointer of `ins` is to `n` f16, that of `outs` to `n` f32 that no other code uses.
 unsafe fn widen_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
-    // SAFETY: the caller's pointers hold `n` elements and do not overlap. The slices' methods use F16C where there is.
+    // SAFETY: the caller's pointers hold `n` elements and do not overlap. The methods of slices use F16C if the CPU has
+    // it.
     unsafe {
         let x = std::slice::from_raw_parts(*ins as *const f16, n);
         x.convert_to_f32_slice(std::slice::from_raw_parts_mut(*outs as *mut f32, n));
@@ -74,7 +76,7 @@ unsafe fn widen_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums
 }
 
 /// # Safety
-/// The first pointer of `ins` is to `n` f32, that of `outs` to `n` f16 that nobody else uses.
+/// The first pointer of `ins` is to `n` f32, that of `outs` to `n` f16 that no other code uses.
 unsafe fn narrow_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
     // SAFETY: as in `widen_f16`.
     unsafe {
@@ -84,7 +86,7 @@ unsafe fn narrow_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _num
 }
 
 /// # Safety
-/// The first pointers of `ins` and `outs` are to `n` f32, which may be the same and which nobody else writes to.
+/// The first pointers of `ins` and `outs` are to `n` f32, to which no other code writes; the two may be equal.
 unsafe fn round_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
     let mut part = [f16::ZERO; 64];
     // SAFETY: the caller's pointers hold `n` elements; each group is read before it is written.
@@ -100,17 +102,17 @@ unsafe fn round_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums
     }
 }
 
-/// The two formats of eight bits, as types: kernels are made for each.
+/// The two eight-bit formats as types, so that a kernel is made for each.
 pub trait Eight {
-    /// Which it is.
+    /// The dtype of the format.
     const DTYPE: DType;
-    /// The numbers of its codes.
+    /// The numbers of all 256 codes.
     fn table() -> &'static [f32; 256];
 }
 
-/// e4m3fn
+/// The format e4m3fn.
 pub struct E4m3;
-/// e5m2
+/// The format e5m2.
 pub struct E5m2;
 
 impl Eight for E4m3 {
@@ -129,7 +131,7 @@ impl Eight for E5m2 {
 }
 
 /// # Safety
-/// The first pointer of `ins` is to `n` bytes, that of `outs` to `n` f32 that nobody else uses.
+/// The first pointer of `ins` is to `n` bytes, that of `outs` to `n` f32 that no other code uses.
 unsafe fn widen_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
     let table = E::table();
     // SAFETY: the caller's pointers hold `n` elements and do not overlap.
@@ -142,10 +144,10 @@ unsafe fn widen_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut 
 }
 
 multi! {
-    /// f32 to e4m3fn or e5m2.
+    /// Narrows f32 to e4m3fn or e5m2.
     ///
     /// # Safety
-    /// The first pointer of `ins` is to `n` f32, that of `outs` to room for `n` bytes that nobody else uses.
+    /// The first pointer of `ins` is to `n` f32, that of `outs` to room for `n` bytes that no other code uses.
     unsafe fn narrow_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: as in `widen_f8`.
         unsafe {
@@ -158,7 +160,7 @@ multi! {
 }
 
 /// # Safety
-/// The first pointers of `ins` and `outs` are to `n` f32, which may be the same and which nobody else writes to.
+/// The first pointers of `ins` and `outs` are to `n` f32, to which no other code writes; the two may be equal.
 unsafe fn round_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
     let table = E::table();
     // SAFETY: the caller's pointers hold `n` elements; each is read before it is written.
@@ -170,7 +172,7 @@ unsafe fn round_f8<E: Eight>(n: usize, ins: *const *const u8, outs: *const *mut 
     }
 }
 
-/// A narrow float to f32.
+/// Widens a narrow float to f32.
 pub fn widen(from: DType, isa: Level) -> TileFn {
     match from {
         DType::F16 => widen_f16,
@@ -180,7 +182,7 @@ pub fn widen(from: DType, isa: Level) -> TileFn {
     }
 }
 
-/// f32 to a narrow float.
+/// Narrows f32 to a narrow float.
 pub fn narrow(to: DType, isa: Level) -> TileFn {
     match to {
         DType::F16 => narrow_f16,
@@ -190,7 +192,7 @@ pub fn narrow(to: DType, isa: Level) -> TileFn {
     }
 }
 
-/// f32 to the nearest value of a narrow float.
+/// Rounds f32 to the nearest value of a narrow float.
 pub fn round(to: DType, isa: Level) -> TileFn {
     match to {
         DType::F16 => round_f16,

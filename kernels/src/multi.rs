@@ -1,7 +1,7 @@
 //! Macros of the kernels in this crate: a body compiled for each instruction set, and dispatch by dtype or width.
 
 /// `multi! { unsafe fn name<T: Bound>(args) -> R { body } }` makes a module `name` with the body compiled for each
-/// instruction set, and `name::pick::<T>(isa)`.
+/// instruction set, and the function `name::pick::<T>(isa)`.
 macro_rules! multi {
     ($(#[$doc:meta])* unsafe fn $name:ident $(<$($g:ident: $bound:path),+>)? ($($arg:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
         $(#[$doc])*
@@ -10,28 +10,28 @@ macro_rules! multi {
             use super::*;
             use $crate::abi::Level;
 
-            /// The function's type.
+            /// The type of the function.
             pub type Fn = unsafe fn($($t),*) $(-> $r)?;
 
             #[inline(always)]
             unsafe fn body $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? $body
 
             unsafe fn baseline $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? {
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the contract of this function.
                 unsafe { body $(::<$($g),+>)? ($($arg),*) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c")]
             unsafe fn avx2 $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? {
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the contract of this function.
                 unsafe { body $(::<$($g),+>)? ($($arg),*) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")]
             unsafe fn avx512 $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? {
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the contract of this function.
                 unsafe { body $(::<$($g),+>)? ($($arg),*) }
             }
 
@@ -50,7 +50,7 @@ macro_rules! multi {
 }
 pub(crate) use multi;
 
-/// Runs `$body` with `$t` the Rust type of registers of a dtype (bool is `u8`); f16 and bf16 have none.
+/// Runs `$body` with `$t` as the Rust type of a dtype's registers (`u8` for bool). f16 and bf16 have no registers.
 #[macro_export]
 macro_rules! with_register {
     ($dtype:expr, $t:ident => $body:expr) => {{
@@ -88,7 +88,7 @@ macro_rules! with_register {
     }};
 }
 
-/// Runs `$body` with `$t` an unsigned type of as many bytes.
+/// Runs `$body` with `$t` as an unsigned type of `$bytes` bytes.
 macro_rules! with_width {
     ($bytes:expr, $t:ident => $body:expr) => {
         match $bytes {

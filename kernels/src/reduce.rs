@@ -1,8 +1,9 @@
-//! Sums, products, extrema of lines, and their accumulators.
+//! Sums, products and extrema of lines, and their accumulators.
 //!
-//! A line is reduced in blocks of [`BLOCK`] elements, each in [`LANES`] interleaved lanes that are then folded in
-//! halves, or element by element where they are few; blocks are combined in order, in f64 or i64. The order of operations
-//! is a function of the line's length alone: not of the instruction set, the threads or the fusion.
+//! A line is reduced in blocks of [`BLOCK`] elements. Each block is folded in [`LANES`] interleaved lanes, which are
+//! then folded in halves, or one element after another if there are few. Blocks are combined in order, in f64 or i64.
+//! The order of operations depends on the length of the line alone, not on the instruction set, the threads or the
+//! fusion.
 
 use crate::abi::Level;
 use crate::multi::multi;
@@ -11,36 +12,37 @@ use fulgurite_core::lang::ast::Red;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::__m128;
 
-/// Elements that are reduced at once in the element's own precision.
+/// The elements that are reduced together in the element's own precision.
 pub const BLOCK: usize = 256;
-/// Interleaved partial results within a block.
+/// The interleaved partial results within a block.
 pub const LANES: usize = 32;
-/// Lines below this length are folded one element after another: sums of a few, as PyTorch's, to the last bit.
+/// Lines shorter than this are folded one element after another, so that sums of few elements equal PyTorch's to the
+/// last bit.
 const FEW: usize = 8;
 
-/// A number in which lanes, or blocks, are accumulated.
+/// A number type in which lanes or blocks are accumulated.
 pub trait Num: Copy + PartialOrd {
-    /// 0
+    /// The number 0.
     const ZERO: Self;
-    /// 1
+    /// The number 1.
     const ONE: Self;
-    /// Below or equal to everything.
+    /// A number below or equal to every number.
     const LEAST: Self;
-    /// Above or equal to everything.
+    /// A number above or equal to every number.
     const MOST: Self;
-    /// Sum; integers wrap.
+    /// The sum; integers wrap.
     fn plus(self, other: Self) -> Self;
-    /// Product; integers wrap.
+    /// The product; integers wrap.
     fn times(self, other: Self) -> Self;
-    /// The larger; NaN wins.
+    /// The larger number; NaN wins.
     fn larger(self, other: Self) -> Self;
-    /// The smaller; NaN wins.
+    /// The smaller number; NaN wins.
     fn smaller(self, other: Self) -> Self;
-    /// NaN; 0 of integers.
+    /// NaN, or 0 for integers.
     const NAN: Self;
-    /// Whether it is NaN.
+    /// Whether the number is NaN.
     fn is_nan(self) -> bool;
-    /// The lanes folded in halves.
+    /// Folds the lanes in halves.
     #[inline(always)]
     fn fold_halves<F: Fold>(lanes: &[Self; LANES]) -> Self {
         let mut lanes = *lanes;
@@ -89,7 +91,7 @@ macro_rules! float_num {
 }
 float_num! {
     f32 {
-        // Of the loop LLVM makes pairs of lanes.
+        // From the plain loop, LLVM would make operations on pairs of lanes.
         #[cfg(target_arch = "x86_64")]
         #[inline(always)]
         fn fold_halves<F: Fold>(lanes: &[f32; LANES]) -> f32 {
@@ -135,15 +137,15 @@ impl Num for i64 {
     }
 }
 
-/// A register type, with the types of its lanes and accumulators.
+/// A register type, with the types of its lanes and its accumulators.
 pub trait Elem: Copy {
-    /// Lanes.
+    /// The type of lanes.
     type Lane: Num;
-    /// Accumulators: f64 or i64.
+    /// The type of accumulators, f64 or i64.
     type Acc: Num;
-    /// An element in a lane.
+    /// Converts an element to a lane.
     fn lane(self) -> Self::Lane;
-    /// A lane in an accumulator.
+    /// Converts a lane to an accumulator.
     fn acc(lane: Self::Lane) -> Self::Acc;
 }
 
@@ -173,17 +175,17 @@ elem! {
     f64: f64, f64;
 }
 
-/// How two become one.
+/// A way to combine two numbers into one.
 pub trait Fold {
-    /// Whether NaN wins over numbers, which a comparison does not say.
+    /// Whether NaN wins over numbers, which a comparison alone does not ensure.
     const NAN_WINS: bool;
-    /// What changes nothing.
+    /// The neutral element.
     fn start<N: Num>() -> N;
-    /// Both together.
+    /// Combines two numbers.
     fn step<N: Num>(a: N, b: N) -> N;
-    /// Both together where neither is NaN: an accumulator and an element, in one instruction.
+    /// Combines two numbers that are not NaN, an accumulator and an element, in one instruction.
     fn step_numbers<N: Num>(a: N, b: N) -> N;
-    /// `step_numbers` of four lanes.
+    /// Like `step_numbers`, for four lanes.
     #[cfg(target_arch = "x86_64")]
     fn four(a: __m128, b: __m128) -> __m128;
 }
@@ -222,23 +224,23 @@ fold! {
     Min: MOST, smaller, |a, b| if b < a { b } else { a }, _mm_min_ps, true;
 }
 
-/// What a fold reads.
+/// A source of elements for a fold.
 trait Source: Copy {
-    /// Registers.
+    /// The register type of the source.
     type T: Elem;
-    /// Element `i`, in a lane.
+    /// Element `i`, as a lane.
     ///
     /// # Safety
-    /// It holds more than `i` elements.
+    /// The source holds more than `i` elements.
     unsafe fn at(self, i: usize) -> <Self::T as Elem>::Lane;
-    /// From element `i` on.
+    /// The rest of the source from element `i` on.
     ///
     /// # Safety
-    /// It holds `i` elements at least.
+    /// The source holds at least `i` elements.
     unsafe fn from(self, i: usize) -> Self;
 }
 
-/// A line: as many elements as the memory behind the pointer holds.
+/// A line of elements in memory.
 #[derive(Clone, Copy)]
 struct Line<T>(*const T);
 
@@ -246,17 +248,17 @@ impl<T: Elem> Source for Line<T> {
     type T = T;
     #[inline(always)]
     unsafe fn at(self, i: usize) -> T::Lane {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { self.0.add(i).read() }.lane()
     }
     #[inline(always)]
     unsafe fn from(self, i: usize) -> Line<T> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         Line(unsafe { self.0.add(i) })
     }
 }
 
-/// The products of two lines, rounded as elements are: as many as both hold.
+/// The products of two lines, rounded as elements are.
 #[derive(Clone, Copy)]
 struct Products(*const f32, *const f32);
 
@@ -264,25 +266,25 @@ impl Source for Products {
     type T = f32;
     #[inline(always)]
     unsafe fn at(self, i: usize) -> f32 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { self.0.add(i).read() * self.1.add(i).read() }
     }
     #[inline(always)]
     unsafe fn from(self, i: usize) -> Products {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { Products(self.0.add(i), self.1.add(i)) }
     }
 }
 
-/// A block of up to [`BLOCK`] elements, folded: `ROWS` times [`LANES`] of them, then the rest. Lane by lane, with a
-/// number of rows that the compiler knows: of that LLVM makes whole vectors.
+/// Folds a block of up to [`BLOCK`] elements lane by lane: `ROWS` times [`LANES`] elements, then the rest. The compiler
+/// knows the number of rows, so LLVM makes whole vectors.
 ///
 /// # Safety
 /// `x` holds `ROWS * LANES + rest` elements.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
 unsafe fn fold_block<S: Source, F: Fold, const ROWS: usize>(x: S, rest: usize) -> <S::T as Elem>::Lane {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     let at = |i: usize, j: usize| unsafe { x.at(i * LANES + j) };
     let mut lanes = [F::start::<<S::T as Elem>::Lane>(); LANES];
     let mut nan = [false; LANES];
@@ -308,23 +310,23 @@ unsafe fn fold_block<S: Source, F: Fold, const ROWS: usize>(x: S, rest: usize) -
 
 const _: () = assert!(BLOCK == 8 * LANES && LANES == 32);
 
-/// A line of fewer than [`FEW`] elements, folded in their order.
+/// Folds a line of fewer than [`FEW`] elements in their order.
 ///
 /// # Safety
 /// `x` holds `n` elements.
 #[inline(always)]
 unsafe fn fold_few<S: Source, F: Fold>(x: S, n: usize) -> <S::T as Elem>::Lane {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     (0..n).fold(F::start(), |total, i| F::step(total, unsafe { x.at(i) }))
 }
 
-/// A line of any length, folded into an accumulator.
+/// Folds a line of any length into an accumulator.
 ///
 /// # Safety
-/// `x` holds `n` elements, `acc` one accumulator that nobody else uses.
+/// `x` holds `n` elements, `acc` one accumulator that no other code uses.
 #[inline(always)]
 unsafe fn fold_into<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let acc = acc as *mut <S::T as Elem>::Acc;
         let mut total = acc.read();
@@ -351,13 +353,13 @@ unsafe fn fold_into<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
     }
 }
 
-/// Each element of a line, folded into its own accumulator.
+/// Folds each element of a line into its own accumulator.
 ///
 /// # Safety
-/// `x` holds `n` elements, `acc` as many accumulators that nobody else uses.
+/// `x` holds `n` elements, `acc` holds `n` accumulators that no other code uses.
 #[inline(always)]
 unsafe fn fold_apart<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let acc = acc as *mut <S::T as Elem>::Acc;
         for i in 0..n {
@@ -370,9 +372,9 @@ multi! {
     /// Folds a line into an accumulator.
     ///
     /// # Safety
-    /// `src` holds `n` registers of `T`, `acc` one accumulator that nobody else uses.
+    /// `src` holds `n` registers of `T`, `acc` one accumulator that no other code uses.
     unsafe fn line<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { fold_into::<_, F>(Line(src as *const T), n, acc) }
     }
 }
@@ -381,20 +383,20 @@ multi! {
     /// Folds each element of a line into its own accumulator.
     ///
     /// # Safety
-    /// `src` holds `n` registers of `T`, `acc` as many accumulators that nobody else uses.
+    /// `src` holds `n` registers of `T`, `acc` holds `n` accumulators that no other code uses.
     unsafe fn columns<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { fold_apart::<_, F>(Line(src as *const T), n, acc) }
     }
 }
 
 multi! {
-    /// Adds the products of two lines of f32 to an accumulator, with the bits of [`line`] of their products.
+    /// Adds the products of two lines of f32 to an accumulator, with the bits that [`line`] gives for these products.
     ///
     /// # Safety
-    /// `x` and `y` hold `n` registers of f32, `acc` one accumulator that nobody else uses.
+    /// `x` and `y` hold `n` registers of f32, `acc` one accumulator that no other code uses.
     unsafe fn products(x: *const u8, y: *const u8, n: usize, acc: *mut u8) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { fold_into::<_, Sum>(Products(x as *const f32, y as *const f32), n, acc) }
     }
 }
@@ -403,30 +405,30 @@ multi! {
     /// Adds each product of two lines of f32 to its own accumulator.
     ///
     /// # Safety
-    /// `x` and `y` hold `n` registers of f32, `acc` as many accumulators that nobody else uses.
+    /// `x` and `y` hold `n` registers of f32, `acc` holds `n` accumulators that no other code uses.
     unsafe fn product_columns(x: *const u8, y: *const u8, n: usize, acc: *mut u8) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { fold_apart::<_, Sum>(Products(x as *const f32, y as *const f32), n, acc) }
     }
 }
 
-/// A fold of one line, or of the products of two; each into one accumulator, or element by element.
+/// A fold of one line, or of the products of two lines, into one accumulator or one per element.
 #[derive(Clone, Copy, Debug)]
 pub enum FoldFn {
-    /// Of a line.
+    /// A fold of one line.
     One(line::Fn),
-    /// Of products.
+    /// A fold of the products of two lines.
     Products(products::Fn),
 }
 
 impl FoldFn {
-    /// The fold of `n` elements from byte `from` on of the lines to which the pointers at `lines` point.
+    /// Folds `n` elements from byte `from` on of the lines whose pointers are at `lines`.
     ///
     /// # Safety
-    /// As [`line`] or [`products`] for those elements; `lines` holds a pointer for each line.
+    /// The contract of [`line`] or [`products`] holds for those elements; `lines` holds a pointer for each line.
     #[inline(always)]
     pub unsafe fn call(self, lines: *const *mut u8, from: usize, n: usize, acc: *mut u8) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             let line = |k: usize| lines.add(k).read().add(from) as *const u8;
             match self {
@@ -436,7 +438,7 @@ impl FoldFn {
         }
     }
 
-    /// How many lines it reads.
+    /// The number of lines that the fold reads.
     pub fn lines(self) -> u32 {
         match self {
             FoldFn::One(_) => 1,
@@ -445,7 +447,7 @@ impl FoldFn {
     }
 }
 
-/// A fold by reduction: any and all are those of 0 and 1.
+/// Runs `$body` with the fold of a reduction; any and all are the maximum and minimum of 0 and 1.
 macro_rules! with_fold {
     ($red:expr, $f:ident => $body:expr) => {
         match $red {
@@ -469,50 +471,50 @@ macro_rules! with_fold {
     };
 }
 
-/// The fold of a line of registers of `dtype`.
+/// The function that folds a line of registers of `dtype`.
 pub fn fold_line(red: Red, dtype: DType, isa: Level) -> line::Fn {
     super::with_register!(dtype, T => with_fold!(red, F => line::pick::<T, F>(isa)))
 }
 
-/// The fold of a line into a line of accumulators.
+/// The function that folds a line into a line of accumulators.
 pub fn fold_columns(red: Red, dtype: DType, isa: Level) -> columns::Fn {
     super::with_register!(dtype, T => with_fold!(red, F => columns::pick::<T, F>(isa)))
 }
 
-/// The sum of products of f32, of lines or element by element.
+/// The function that sums products of f32, over lines or element by element.
 pub fn fold_products(columns: bool, isa: Level) -> products::Fn {
     if columns { product_columns::pick(isa) } else { products::pick(isa) }
 }
 
-/// The bits of the accumulator that changes nothing.
+/// The bits of the neutral accumulator of a reduction.
 pub fn start(red: Red, float: bool) -> u64 {
     with_fold!(red, F => if float { F::start::<f64>().to_bits() } else { F::start::<i64>() as u64 })
 }
 
-/// The position of an extremum on its way.
+/// The state of a search for the position of an extremum.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Arg {
-    /// The bits of the extremum: f64 or i64.
+    /// The bits of the extremum, an f64 or i64.
     best: u64,
-    /// Its position.
+    /// The position of the extremum.
     pub at: i64,
-    /// Whether there is one.
+    /// Whether any element was seen.
     seen: u64,
 }
 
 impl Arg {
-    /// Nothing seen; position 0.
+    /// The state before any element; its position is 0.
     pub const NONE: Arg = Arg { best: 0, at: 0, seen: 0 };
 }
 
-/// Registers that have positions of extrema.
+/// Registers that have an order, for positions of extrema.
 pub trait Ordered: Elem {
-    /// As bits of f64 or i64.
+    /// The element as bits of f64 or i64.
     fn bits(self) -> u64;
-    /// Back.
+    /// The element of these bits.
     fn from_bits(bits: u64) -> Self;
-    /// Strictly better, for the maximum or the minimum; NaN is best.
+    /// Whether this element is strictly better, for the maximum or the minimum; NaN is best.
     fn beats(self, other: Self, max: bool) -> bool;
 }
 
@@ -547,17 +549,18 @@ ordered! {
 }
 
 multi! {
-    /// Continues the search for the first extremum: elements at positions `from..`, where `mask` holds.
+    /// Continues the search for the first extremum with elements at positions from `from` on for which `mask` holds.
     ///
     /// # Safety
-    /// `src` holds `n` registers of `T`, `mask` as many bytes or is null, `acc` one [`Arg`] that nobody else uses.
+    /// `src` holds `n` registers of `T`, `mask` holds `n` bytes or is null, `acc` holds one [`Arg`] that no other code
+    /// uses.
     unsafe fn extremum<T: Ordered>(src: *const u8, mask: *const u8, n: usize, from: i64, max: bool, acc: *mut u8) {
         // SAFETY: the caller's pointers hold `n` elements (a null mask means all) and one `Arg`.
         unsafe {
             let x = src as *const T;
             let arg = &mut *(acc as *mut Arg);
             if mask.is_null() && n > 0 {
-                // Most blocks hold nothing better: look at the block's extremum before its position.
+                // Most blocks hold no better element, so the block's extremum is found before its position.
                 let mut best = x.read();
                 for i in 1..n {
                     let v = x.add(i).read();
@@ -580,7 +583,7 @@ multi! {
     }
 }
 
-/// The search in registers of `dtype`.
+/// The function that searches registers of `dtype`.
 pub fn search(dtype: DType, isa: Level) -> extremum::Fn {
     super::with_register!(dtype, T => extremum::pick::<T>(isa))
 }
@@ -591,7 +594,7 @@ pub fn search(dtype: DType, isa: Level) -> extremum::Fn {
 /// `dst` holds one element.
 pub unsafe fn finish(dtype: DType, bits: u64, dst: *mut u8) {
     let int = bits as i64;
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         match dtype {
             DType::F32 => (dst as *mut f32).write(f64::from_bits(bits) as f32),

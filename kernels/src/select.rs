@@ -1,24 +1,24 @@
-//! `if c { a } else { b }` on tiles, and what booleans need.
+//! `if c { a } else { b }` on tiles.
 
 use crate::abi::Level;
 use crate::multi::{multi, with_width};
 use fulgurite_core::kernel::TileFn;
 
-/// Elements that are selected at once.
+/// The elements that are selected together.
 const CHUNK: usize = 32;
 
 multi! {
-    /// Elements of the second argument where the first is not 0, else of the third.
+    /// Takes elements of the second argument where the first is not 0, and elements of the third elsewhere.
     ///
     /// # Safety
-    /// `ins` points to three pointers, to `n` bytes and twice `n` elements of `T`; that of `outs` has room for `n`, which nobody
-    /// else uses: apart from the inputs, or one of them.
+    /// `ins` points to three pointers: to `n` bytes, and twice to `n` elements of `T`. That of `outs` has room for `n`
+    /// elements that no other code uses; it equals one of the inputs or overlaps none.
     unsafe fn select_tile<T: Copy>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: the caller's pointers hold `n` elements; an equal input is read before it is written.
         unsafe {
             let (c, a, b) = (*ins, *ins.add(1) as *const T, *ins.add(2) as *const T);
             let y = *outs as *mut T;
-            // Whole chunks are read before any of it is written: only then LLVM makes vectors of it.
+            // A whole chunk is read before any of it is written, because LLVM makes vectors of the loop only then.
             let whole = n - n % CHUNK;
             for at in (0..whole).step_by(CHUNK) {
                 let cs = (c.add(at) as *const [u8; CHUNK]).read_unaligned();
@@ -37,7 +37,7 @@ multi! {
     }
 }
 
-/// The selection for elements of `bytes`.
+/// The selection for elements of this size.
 pub fn select(bytes: usize, isa: Level) -> TileFn {
     with_width!(bytes, T => select_tile::pick::<T>(isa))
 }

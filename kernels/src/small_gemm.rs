@@ -1,53 +1,54 @@
-//! Products with few rows: one to eight vectors against a matrix that is read once, in the order in which it lies.
+//! Products with few rows: one to eight vectors times a matrix that is read once, in the order in which it is stored.
 //!
 //! `gemm` packs its operands, which pays only if they are used often, and does not divide a single row among threads.
-//! Two forms: the matrix lies along what is summed (dot products of its rows with the vectors) or along the result
-//! (its rows are added up). f32 only.
+//! There are two forms: the matrix is contiguous along the sum (dot products of its rows with the vectors), or along
+//! the result (its rows are added up). Elements are f32.
 
 use crate::abi::Level;
 
-/// Most vectors.
+/// At most eight vectors, because more make the packing of `gemm` pay.
 pub const MOST: usize = 8;
 
-/// Elements handled side by side.
+/// The elements that are handled side by side.
 const LANES: usize = 32;
 
-/// Vectors and matrix: `c[i, j] = Σ_k a[i, k] · b[k, j]`, strides in elements.
+/// A product of vectors and a matrix: `c[i, j] = Σ_k a[i, k] · b[k, j]`, with strides in elements.
 #[derive(Clone, Copy, Debug)]
 pub struct SmallGemm {
-    /// Vectors: at most [`MOST`].
+    /// The number of vectors, at most [`MOST`].
     pub rows: usize,
-    /// Result elements of each.
+    /// The number of result elements per vector.
     pub cols: usize,
-    /// Elements summed.
+    /// The number of summed elements.
     pub depth: usize,
-    /// Strides of the vectors: (i, k).
+    /// The strides of the vectors by `(i, k)`.
     pub a: (isize, isize),
-    /// Strides of the matrix: (k, j).
+    /// The strides of the matrix by `(k, j)`.
     pub b: (isize, isize),
-    /// Strides of the result: (i, j).
+    /// The strides of the result by `(i, j)`.
     pub c: (isize, isize),
 }
 
 impl SmallGemm {
-    /// Whether one of the forms fits.
+    /// Whether one of the two forms applies.
     pub fn fits(&self) -> bool {
         let along_sum = self.b.0 == 1 && self.depth >= LANES;
         let along_result = self.b.1 == 1 && self.c.1 == 1 && self.cols >= LANES;
         self.rows <= MOST && (along_sum || along_result)
     }
 
-    /// Whether the vectors lie one behind the other.
+    /// Whether the vectors are contiguous.
     pub fn lies(&self) -> bool {
         self.a.1 == 1 && (self.rows == 1 || self.a.0 == self.depth as isize)
     }
 
-    /// Columns `from..to` of the result. `packed` has room for `rows · depth` elements, unless [`SmallGemm::lies`].
+    /// Computes columns `from..to` of the result. `packed` has room for `rows · depth` elements, unless
+    /// [`SmallGemm::lies`].
     ///
     /// # Safety
-    /// The pointers are to operands of these sizes and strides, and [`SmallGemm::fits`].
+    /// The pointers are to operands of these sizes and strides, and [`SmallGemm::fits`] holds.
     pub unsafe fn run(&self, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize, packed: *mut f32) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             let mut vectors = a;
             if !self.lies() {
@@ -76,20 +77,20 @@ impl SmallGemm {
     }
 }
 
-/// `a · b + c`, in one rounding where the instruction set has it (elsewhere `mul_add` is a slow call).
+/// `a · b + c`, rounded once where the instruction set has an instruction for it; elsewhere `mul_add` is a slow call.
 #[inline(always)]
 fn madd<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// The matrix lies along what is summed.
+/// Multiplies by a matrix that is contiguous along the sum.
 ///
 /// # Safety
-/// `a` has `p.rows` vectors of `p.depth` elements one behind the other; `b` and `c` are operands of the sizes and strides of
-/// `p`, with `p.b.0 == 1`, and nobody else writes to columns `from..to` of `c`, which lie in `0..p.cols`.
+/// `a` has `p.rows` contiguous vectors of `p.depth` elements; `b` and `c` are operands of the sizes and strides of `p`,
+/// with `p.b.0 == 1`. No other thread writes to columns `from..to` of `c`, which lie in `0..p.cols`.
 #[inline(always)]
 unsafe fn dots<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         for j in from..to {
             let row = b.offset(j as isize * p.b.1);
@@ -107,11 +108,11 @@ unsafe fn dots<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: 
     }
 }
 
-/// `M` rows of `a` times one row, into column `j` of `c`.
+/// Computes `M` rows of `a` times one row of the matrix, into column `j` of `c`.
 ///
 /// # Safety
-/// As [`dots`]; `p.rows` is `M`, `j` is one of the columns, and `row` the matrix at it.
-// Indices step through registers and memory at once, and their constant bounds are what is unrolled.
+/// The contract of [`dots`] holds; `p.rows` is `M`, `j` is one of the columns, and `row` points to the matrix at it.
+// Indices step through registers and memory at once, and their constant bounds let the compiler unroll the loops.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
 unsafe fn dot_rows<const FMA: bool, const M: usize>(
@@ -124,7 +125,7 @@ unsafe fn dot_rows<const FMA: bool, const M: usize>(
     let mut acc = [[0f32; LANES]; M];
     let whole = p.depth / LANES * LANES;
     let mut k = 0;
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         while k < whole {
             let w = (row.add(k) as *const [f32; LANES]).read_unaligned();
@@ -155,18 +156,18 @@ unsafe fn dot_rows<const FMA: bool, const M: usize>(
     }
 }
 
-/// Rows of the matrix added up at a time: each pass over the result serves as many.
+/// The rows of the matrix that are added up in one pass over the result.
 const DEEP: usize = 4;
-/// Columns of the result that stay in the first cache meanwhile.
+/// The columns of the result that one pass covers, so that they stay in the first-level cache.
 const WIDE: usize = 1024;
 
-/// The matrix lies along the result.
+/// Multiplies by a matrix that is contiguous along the result.
 ///
 /// # Safety
-/// As [`dots`], but with `p.b.1 == 1` and `p.c.1 == 1`.
+/// The contract of [`dots`] holds, but with `p.b.1 == 1` and `p.c.1 == 1`.
 #[inline(always)]
 unsafe fn sums<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let mut j0 = from;
         while j0 < to {
@@ -194,10 +195,10 @@ unsafe fn sums<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: 
 /// `y += Σ_d x[d] · rows[d]`
 ///
 /// # Safety
-/// `y` and the first `deep` of `rows` have `n` elements; nobody else writes to `y`.
+/// `y` and the first `deep` of `rows` have `n` elements; no other thread writes to `y`.
 #[inline(always)]
 unsafe fn add_rows<const FMA: bool>(y: *mut f32, rows: &[*const f32; DEEP], x: &[f32; DEEP], deep: usize, n: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let mut j = 0;
         if deep == DEEP {
@@ -227,25 +228,25 @@ unsafe fn add_rows<const FMA: bool>(y: *mut f32, rows: &[*const f32; DEEP], x: &
 macro_rules! variants {
     ($body:ident: $baseline:ident, $avx2:ident, $avx512:ident) => {
         /// # Safety
-        /// That of the body.
+        /// The contract of the body holds.
         unsafe fn $baseline(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe { $body::<false>(p, a, b, c, from, to) }
         }
         /// # Safety
-        /// That of the body; the processor has the features.
+        /// The contract of the body holds; the processor has the features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma")]
         unsafe fn $avx2(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe { $body::<true>(p, a, b, c, from, to) }
         }
         /// # Safety
-        /// That of the body; the processor has the features.
+        /// The contract of the body holds; the processor has the features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
         unsafe fn $avx512(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe { $body::<true>(p, a, b, c, from, to) }
         }
     };
@@ -262,7 +263,7 @@ mod tests {
         for (rows, cols, depth) in [(1, 40, 64), (3, 33, 70), (8, 100, 32), (5, 1100, 37)] {
             let a: Vec<f32> = (0..rows * depth).map(|i| (i % 17) as f32 * 0.25 - 2.0).collect();
             let w: Vec<f32> = (0..depth * cols).map(|i| (i % 23) as f32 * 0.125 - 1.0).collect();
-            // The matrix by columns, then by rows.
+            // the matrix is stored by columns, then by rows
             for b in [(1, depth as isize), (cols as isize, 1)] {
                 let p = SmallGemm { rows, cols, depth, a: (depth as isize, 1), b, c: (cols as isize, 1) };
                 assert!(p.fits());

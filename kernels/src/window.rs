@@ -1,48 +1,48 @@
-//! Rectangles of a strided tensor, copied line by line; columns that lie outside of the tensor are filled.
+//! Copies rectangles of a strided tensor line by line, and fills columns that lie outside of the tensor.
 
 use crate::abi::Level;
 use crate::multi::{multi, with_width};
 
-/// The columns that are read; the others are filled.
+/// The range of columns that are read; the other columns are filled.
 #[derive(Clone, Copy, Debug)]
 pub struct Inside {
-    /// First.
+    /// The first column.
     pub lo: usize,
-    /// Behind the last, at least `lo`.
+    /// The end of the columns, at least `lo`.
     pub hi: usize,
 }
 
-/// A rectangle and where it goes; distances in bytes.
+/// A rectangle and the place of its copy; distances are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Rectangle {
-    /// Its first element; it may lie outside, where only others are read.
+    /// The first element; it may lie outside of the tensor if only other elements are read.
     pub from: *const u8,
-    /// Where that goes.
+    /// The first element of the copy.
     pub to: *mut u8,
-    /// From line to line.
+    /// The distance from line to line.
     pub from_line: isize,
-    /// From line to line of the copy.
+    /// The distance from line to line of the copy.
     pub to_line: isize,
-    /// From element to element.
+    /// The distance from element to element.
     pub from_elem: isize,
-    /// From element to element of the copy.
+    /// The distance from element to element of the copy.
     pub to_elem: isize,
-    /// Lines.
+    /// The number of lines.
     pub lines: usize,
-    /// Elements of a line.
+    /// The number of elements of a line.
     pub cols: usize,
-    /// Those that are read.
+    /// The columns that are read.
     pub inside: Inside,
 }
 
-/// Copies a rectangle; the array starts with the element that stands for those outside.
+/// Copies a rectangle; the array starts with the fill element.
 pub type Fn = unsafe fn(&Rectangle, &[u8; 8]);
 
 multi! {
-    /// Element by element.
+    /// Copies element by element.
     ///
     /// # Safety
-    /// The rectangle's elements inside are there, and the copy has room for all; the two do not overlap.
+    /// The rectangle's elements inside exist, and the copy has room for all; the two do not overlap.
     unsafe fn strided<T: Copy>(r: &Rectangle, value: &[u8; 8]) {
         // SAFETY: the rectangle's elements inside are there, and the copy has room.
         unsafe {
@@ -66,10 +66,10 @@ multi! {
 }
 
 multi! {
-    /// Lines that lie element behind element, here and there.
+    /// Copies lines that are contiguous in the source and the copy.
     ///
     /// # Safety
-    /// As [`strided`]; elements of a line lie one behind another, here and there.
+    /// The contract of [`strided`] holds, and lines are contiguous in the source and the copy.
     unsafe fn straight<T: Copy>(r: &Rectangle, value: &[u8; 8]) {
         // SAFETY: the rectangle's elements inside are there, and the copy has room.
         unsafe {
@@ -85,19 +85,19 @@ multi! {
     }
 }
 
-/// [`straight`] for elements of four bytes, sixteen at once: short lines are one masked load and one masked store.
+/// [`straight`] for elements of four bytes, sixteen at once: a short line is one masked load and one masked store.
 ///
 /// # Safety
-/// The CPU has AVX-512 F; the rectangle's elements inside are there, and the copy has room.
+/// The CPU has AVX-512 F; the rectangle's elements inside exist, and the copy has room.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn words(r: &Rectangle, value: &[u8; 8]) {
     use std::arch::x86_64::{_mm512_mask_loadu_epi32, _mm512_mask_storeu_epi32, _mm512_set1_epi32};
     const LANES: usize = 16;
-    /// Columns up to which lines are run through once per sixteen of them.
+    /// Lines of up to this many columns are copied in blocks of sixteen columns across all lines.
     const SHORT: usize = 128;
     let fill = _mm512_set1_epi32(i32::from_ne_bytes([value[0], value[1], value[2], value[3]]));
-    // The first `n` lanes.
+    // The mask of the first `n` lanes.
     let first = |n: usize| if n >= LANES { u16::MAX } else { (1u16 << n) - 1 };
     let block = |l: isize, c: usize| {
         let read = first(r.inside.hi.saturating_sub(c)) & !first(r.inside.lo.saturating_sub(c));
@@ -120,7 +120,7 @@ unsafe fn words(r: &Rectangle, value: &[u8; 8]) {
     }
 }
 
-/// The copy for elements of `bytes`; `contiguous` if lines lie element behind element, here and there.
+/// The copy for elements of this size; `contiguous` if lines are contiguous in the source and the copy.
 pub fn pick(bytes: usize, contiguous: bool, isa: Level) -> Fn {
     #[cfg(target_arch = "x86_64")]
     if contiguous && bytes == 4 && isa == Level::Avx512 {

@@ -1,12 +1,12 @@
-//! Work that is shared: stages of a model and their schedules, ranks and what carries their messages.
+//! Distributed work: stages of a model and their schedules, ranks and the carriers of their messages.
 //!
 //! | module | is |
 //! |---|---|
 //! | [`pipeline`] | stages of a model that run apart |
 //! | [`schedule`] | schedules of pipelines as data: made, checked, simulated |
-//! | [`comm`] | ranks: processes that work on one thing |
+//! | [`comm`] | ranks: processes that work on one job |
 //!
-//! It stands on [`fulgurite_runtime::parts`]; the crate `fulgurite` re-exports it.
+//! The crate stands on [`fulgurite_runtime::parts`]; the crate `fulgurite` re-exports it.
 
 mod backward_split;
 pub mod comm;

@@ -1,5 +1,5 @@
-//! What generated functions call: one operator on handles, recorded or run at once, its results in the form that the
-//! function returns.
+//! Functions that generated code calls: they record or run one operator on handles, and return its results in the form
+//! of the generated function.
 //!
 //! ```text
 //! #[track_caller]
@@ -7,8 +7,8 @@
 //!     api::call_one(&GELU, vec![x.arg(), Value::Word(o.approximate.word())])
 //! }
 //! ```
-//! Arguments stand in the order of the signature, then options; trailing absent ones may be left out. The place of the
-//! call is that of whoever called the generated function (`#[track_caller]` on both).
+//! Arguments are in the order of the signature, then options; absent ones at the end may be left out. The place of the
+//! call is that of the generated function's caller (`#[track_caller]` on both).
 
 use crate::error::{Error, ErrorKind};
 use crate::intrinsics::Intrinsic;
@@ -20,10 +20,10 @@ use crate::{intrinsics, jit, scope};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
 
-/// The results of a call, lists flattened.
+/// Calls an operator and returns its results, with lists flattened.
 ///
 /// # Errors
-/// The first error that an argument stands for; what binding or running reports, at `loc`.
+/// The first error that an argument carries, and errors of binding or running, at `loc`.
 pub fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Vec<Tensor>, Error> {
     args.iter().try_for_each(usable).map_err(|e| e.at(loc))?;
     match scope::record(symbol, &args, loc) {
@@ -32,7 +32,7 @@ pub fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Vec
     }
 }
 
-/// Neither a poisoned tensor nor a poisoned size.
+/// Refuses a poisoned tensor or size.
 fn usable(arg: &Value<Tensor>) -> Result<(), Error> {
     match arg {
         Value::Tensor(t) => t.check(),
@@ -42,7 +42,7 @@ fn usable(arg: &Value<Tensor>) -> Result<(), Error> {
     }
 }
 
-/// A call with one result.
+/// Calls an operator with one result.
 #[track_caller]
 pub fn call_one(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Tensor {
     let [out] = call_array(symbol, args);
@@ -63,7 +63,8 @@ call_tuple!(call_tuple2, 2: a Tensor, b Tensor);
 call_tuple!(call_tuple3, 3: a Tensor, b Tensor, c Tensor);
 call_tuple!(call_tuple4, 4: a Tensor, b Tensor, c Tensor, d Tensor);
 
-/// A call whose results the caller takes apart, such as a list of `N` pieces: another number poisons all (E744).
+/// Calls an operator whose results the caller destructures, such as a list of `N` pieces; another number poisons all of
+/// them (E744).
 #[track_caller]
 pub fn call_array<const N: usize>(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> [Tensor; N] {
     let loc = Loc::caller();
@@ -78,22 +79,23 @@ fn exactly<const N: usize>(symbol: SymbolRef, outs: Vec<Tensor>, loc: Loc) -> Re
     })
 }
 
-/// A call whose result is a list of a length that only the call decides; after an error one poisoned tensor.
+/// Calls an operator whose result is a list with a length that the call decides; after an error it returns one poisoned
+/// tensor.
 #[track_caller]
 pub fn call_list(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Vec<Tensor> {
     call(symbol, args, Loc::caller()).unwrap_or_else(|e| vec![Tensor::poisoned(e)])
 }
 
-/// Writes `value` to `x`, as the variants in place of rows do: `x.add_(&y)` is `write(x, x.add(&y))`. Every view of the
-/// same elements sees it. It is broadcast to the sizes of `x` and cast to its dtype; a dtype of a higher category (a float
-/// for an integer) is refused. Gives `x`; after an error a poisoned tensor, and a function that is being traced fails with
-/// it whether anybody looks at that or not.
+/// Writes `value` to `x`, as in-place variants of rows do: `x.add_(&y)` is `write(x, x.add(&y))`. Every view of these
+/// elements sees the write. The value is broadcast to the sizes of `x` and cast to its dtype; a dtype of a higher
+/// category (a float for an integer) is refused. Returns `x`, or after an error a poisoned tensor; a function that is
+/// being traced fails with that error, even if the tensor is not used.
 #[track_caller]
 pub fn write(x: &Tensor, value: Tensor) -> Tensor {
     put(x, value, true, Loc::caller())
 }
 
-/// As [`write`], of a tensor that others hold: `x.copy_(&y)`.
+/// Like [`write`], with a value that other handles share: `x.copy_(&y)`.
 #[track_caller]
 pub fn copy(x: &Tensor, value: &Tensor) -> Tensor {
     put(x, value.clone(), false, Loc::caller())
@@ -114,7 +116,7 @@ fn put(x: &Tensor, value: Tensor, fresh: bool, loc: Loc) -> Tensor {
     }
 }
 
-/// The value in the type of what is written, and whether that is another tensor.
+/// The value in the type of the written tensor, and whether the value had another type before.
 fn conform(x: &Tensor, value: &Tensor, loc: Loc) -> Result<(Tensor, bool), Error> {
     let (Some(want), Some(have)) = (x.ty(), value.ty()) else { return Ok((value.clone(), false)) };
     if want == have {
@@ -162,17 +164,17 @@ fn conform(x: &Tensor, value: &Tensor, loc: Loc) -> Result<(Tensor, bool), Error
     Ok((fits, true))
 }
 
-/// A list argument.
+/// A list as an argument.
 pub fn list(items: &[Tensor]) -> Value<Tensor> {
     Value::List(items.iter().map(|t| Value::Tensor(t.clone())).collect())
 }
 
-/// A tensor argument that may be missing.
+/// An optional tensor as an argument.
 pub fn optional(x: Option<&Tensor>) -> Value<Tensor> {
     x.map_or(Value::Absent, |t| Value::Tensor(t.clone()))
 }
 
-/// A call, by name, of a row that the runtime needs ([`intrinsics`]).
+/// Calls a row that the runtime needs ([`intrinsics`]).
 #[track_caller]
 pub fn intrinsic(row: Intrinsic, args: Vec<Value<Tensor>>) -> Tensor {
     let loc = Loc::caller();
@@ -183,10 +185,10 @@ pub fn intrinsic(row: Intrinsic, args: Vec<Value<Tensor>>) -> Tensor {
     one.unwrap_or_else(|e| Tensor::poisoned(e.at(loc)))
 }
 
-/// A call of any row by its name, with positional and named arguments: for programs that know operators only as text.
+/// Calls any row by its name, with positional and named arguments, for programs that know operators only as text.
 ///
 /// # Errors
-/// E710 for an unknown name; E702 for arguments that it does not have; otherwise as [`call`].
+/// E710 for an unknown name, E702 for arguments that the row does not have, and the errors of [`call`].
 pub fn call_named(
     op: &str,
     positional: Vec<Value<Tensor>>,
@@ -208,7 +210,7 @@ pub fn call_named(
     })
 }
 
-/// Zeros of the form and types of a tree; keys stand for themselves. After an error it is poisoned.
+/// Zeros of the structure and types of a tree; keys stay unchanged. After an error the tree is poisoned.
 #[track_caller]
 pub fn zeros_like<T: Tree>(tree: &T) -> T {
     let loc = Loc::caller();

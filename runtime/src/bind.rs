@@ -1,4 +1,5 @@
-//! The one way in: every operator call of a user, a decomposition, a gradient rule or a transform is bound here.
+//! Binding, the one way into a trace: every operator call of a user, a decomposition, a gradient rule or a transform is
+//! bound here.
 //!
 //! Binding resolves the overload, offers the call to subclass dispatch, solves the signature (sizes, promotion,
 //! refusals, result types) and records one bound symbol at the builder's current region, place and tags. A [`Builder`]
@@ -43,33 +44,34 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A call that its signature accepts, not yet recorded.
+/// A call that its signature accepts and that is not recorded yet.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The row, overload resolved.
+    /// The row, with its overload resolved.
     pub symbol: SymbolRef,
     /// One value per parameter and option.
     pub args: Vec<Value<ProxyId>>,
-    /// What the signature bound.
+    /// The sizes, dtypes and options that the signature bound.
     pub solved: Arc<Solved>,
 }
 
-/// Chooses the proxies of results: position (auxiliary results count on), a hint for the name, the type.
+/// Chooses the proxies of results, by position (auxiliary results continue the count), a hint for the name, and the
+/// type.
 pub(crate) type MakeOut<'a> = dyn FnMut(usize, &str, ProxyTy) -> Result<ProxyId, Error> + 'a;
 
 impl Builder {
-    /// Binds a call of `symbol` (or of an overload of it) written at `loc`; `args` holds one value per parameter and
-    /// option in signature order, trailing absent ones may be left out. Gives the results, lists flattened, then the
-    /// new version of each written argument.
+    /// Binds a call of `symbol` (or of an overload of it) written at `loc`. `args` has one value per parameter and
+    /// option in signature order; absent ones at the end may be left out. Returns the results, with lists flattened,
+    /// then the new version of each written argument.
     ///
     /// # Errors
-    /// E701 to E706 where no overload accepts the call; E707 where its tensors live on different devices.
+    /// E701 to E706 if no overload accepts the call, and E707 if its tensors are on different devices.
     pub fn bind(&mut self, symbol: SymbolRef, args: Vec<Value<ProxyId>>, loc: Loc) -> Result<Vec<ProxyId>, Error> {
         self.context.place.loc = loc;
         let (symbol, args) = if lists::is_long(&args) { lists::in_parts(self, symbol, args)? } else { (symbol, args) };
         let call = match self.casts {
             None => self.accept(symbol, args)?,
-            // what autocast made of one argument may be refused beside another one, until that is cast as well
+            // an argument that autocast made may be refused beside another one, until that is cast as well
             Some(_) => match self.accept(symbol, args.clone()) {
                 Ok(call) => call,
                 Err(refused) => match self.autocast(symbol, &args)?.map(|args| self.accept(symbol, args)) {
@@ -84,7 +86,7 @@ impl Builder {
     /// Binds a call of the row `op` (or of an overload) with positional and named arguments, at the builder's place.
     ///
     /// # Errors
-    /// As [`Builder::bind`]; E710 for a name that no linked database has.
+    /// The errors of [`Builder::bind`]; E710 for a name that no linked database has.
     pub fn call_row(
         &mut self,
         op: Name,
@@ -103,10 +105,10 @@ impl Builder {
         self.record(call)
     }
 
-    /// The overload of `op` that accepts these arguments, with its result types; records nothing.
+    /// The overload of `op` that accepts these arguments, with its result types; nothing is recorded.
     ///
     /// # Errors
-    /// As [`Builder::call_row`].
+    /// Reports the errors of [`Builder::call_row`].
     pub fn resolve(
         &self,
         op: Name,
@@ -130,7 +132,7 @@ impl Builder {
         Err(note_overloads(error, &candidates).at(self.context.place.loc))
     }
 
-    /// As [`Builder::resolve`], from a symbol and arguments in its order.
+    /// Like [`Builder::resolve`], from a symbol and arguments in its order.
     fn accept(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<Call, Error> {
         let wanted = symbol.row().sig.params.len() + symbol.row().sig.opts.len();
         if args.len() < wanted {
@@ -154,7 +156,7 @@ impl Builder {
         Err(note_overloads(error, &candidates).at(self.context.place.loc))
     }
 
-    /// The signature.
+    /// Solves the signature.
     pub(crate) fn solve(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<Call, Error> {
         let row = symbol.row();
         for (param, arg) in row.sig.params.iter().zip(&mut args) {
@@ -177,7 +179,7 @@ impl Builder {
         }
     }
 
-    /// Of a `like` argument only the type is kept, so that nothing holds on to its value.
+    /// Keeps only the type of a `like` argument, so that its value is not kept alive.
     fn forget_value(&self, arg: &mut Value<ProxyId>) {
         match arg {
             Value::Tensor(p) => {
@@ -190,10 +192,10 @@ impl Builder {
         }
     }
 
-    /// Records an accepted call; its results get fresh proxies.
+    /// Records an accepted call with new proxies for its results.
     ///
     /// # Errors
-    /// E707; what making a body reports, where result types come from it.
+    /// E707, and errors of making a body if the result types come from it.
     pub fn record(&mut self, call: Call) -> Result<Rc<BoundSymbol>, Error> {
         let call = match self.autocast(call.symbol, &call.args)? {
             Some(args) => self.accept(call.symbol, args)?,
@@ -203,10 +205,10 @@ impl Builder {
         self.record_as(call, false, &mut |_, hint, ty| Ok(arena.proxy(hint, ty)))
     }
 
-    /// Records a line anew on values of other types, `to` those that it reads.
+    /// Records a line again on values of other types; `to` are the values that it reads.
     ///
     /// # Errors
-    /// As [`Builder::bind`].
+    /// Reports the errors of [`Builder::bind`].
     pub(crate) fn bind_again(
         &mut self,
         line: &BoundSymbol,
@@ -218,7 +220,7 @@ impl Builder {
         self.record_as(call, !line.aux.is_empty(), &mut |_, hint, ty| Ok(arena.proxy(hint, ty)))
     }
 
-    /// Records an accepted call with the proxies that `make` gives, and its auxiliary results if wanted.
+    /// Records an accepted call with the proxies that `make` returns, and its auxiliary results if wanted.
     pub(crate) fn record_as(&mut self, call: Call, aux: bool, make: &mut MakeOut) -> Result<Rc<BoundSymbol>, Error> {
         let Call { symbol, args, solved } = call;
         let row = symbol.row();
@@ -296,7 +298,7 @@ impl Builder {
         Ok(line)
     }
 
-    /// What result `i` of a line is called where nothing else names it.
+    /// The name of result `i` of a line, unless it has another one.
     fn hint(&self, line: &BoundSymbol, i: usize) -> Cow<'static, str> {
         let (symbol, first) = (line.symbol, line.args.first());
         let arg = if let Some(Value::Tensor(p)) = first { Some(self.arena().name(*p)) } else { None };
@@ -323,7 +325,7 @@ impl Builder {
         has
     }
 
-    /// Where the results live: with the tensors. Rank-0 tensors in host memory go anywhere.
+    /// The device of the results, which is that of the tensors. A tensor of rank 0 in host memory fits any device.
     fn device(&self, symbol: SymbolRef, args: &[Value<ProxyId>]) -> Result<Device, Error> {
         let mut found: Option<(ProxyId, Device)> = None;
         let mut clash = None;
@@ -346,7 +348,7 @@ impl Builder {
         Ok(found.map_or(Device::Cpu, |(_, device)| device))
     }
 
-    /// A refusal with the operator, its arguments and where they were made.
+    /// The error of a refusal, with the operator, its arguments and the places where they were made.
     fn refused(&self, refusal: Refusal, symbol: SymbolRef, args: &[Value<ProxyId>]) -> Error {
         let (op, arg) = (Name::new(symbol.name()), refusal.arg);
         let mut shapes = Vec::new();
@@ -372,7 +374,7 @@ impl Builder {
         error.note(format!("rule: {} {}   {}:{}", text.op, text.sig.trim(), text.file, text.line))
     }
 
-    /// `, made by add at file:line:column`, for messages.
+    /// The text `, made by add at file:line:column`, for messages.
     fn made_by(&self, id: ProxyId) -> String {
         match self.lines().iter().find(|l| l.outs.contains(&id)) {
             Some(line) if line.place.loc != Loc::NOWHERE => {
@@ -384,7 +386,7 @@ impl Builder {
     }
 }
 
-/// What a result is called where nothing else names it.
+/// The name of a result, unless it has another one.
 fn hint(symbol: SymbolRef, out: Name) -> &'static str {
     if symbol.row().sig.named_outs { out.as_str() } else { symbol.name() }
 }

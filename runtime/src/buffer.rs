@@ -1,8 +1,8 @@
 //! Dense tensors in memory.
 //!
-//! A [`Buffer`] is a dtype, a shape and a share of a block of row-major data. Buffers are immutable to everybody but
-//! their only owner; the executors write into blocks that they alone hold. Data may lie in a device's memory: reading
-//! it here fetches a copy, once.
+//! A [`Buffer`] is a dtype, a shape and a share of a block of row-major data. A buffer is immutable unless it is
+//! unique; executors write into blocks that they do not share. Data may be in a device's memory: reading it on the host
+//! fetches a copy, once.
 
 mod away;
 pub mod pool;
@@ -20,23 +20,25 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
-/// Sizes of a buffer, slowest axis first.
+/// The sizes of a buffer, slowest axis first.
 pub type Sizes = SmallVec<[usize; 6]>;
 
-/// A Rust type that is an element type.
+/// A Rust type that is an element type of buffers.
 ///
 /// # Safety
-/// `DTYPE` has the size and representation of the type, and (but for bool, whose bytes are 0 or 1) any bits are a value.
+/// `DTYPE` has the size and representation of the type, and any bits are a value (except for bool, whose bytes are 0 or
+/// 1).
 pub unsafe trait Element: Copy + Send + Sync + 'static {
-    /// The dtype that it is.
+    /// The dtype of the type.
     const DTYPE: DType;
-    /// It as a number.
+    /// The element as a number.
     fn scalar(self) -> Scalar;
 }
 
 macro_rules! element {
     ($($t:ty: $dtype:ident, $x:ident => $scalar:expr;)*) => {$(
-        // SAFETY: a primitive (or transparent over one) of this size; the pairs are checked by `elements_have_their_size`.
+        // SAFETY: the type is a primitive (or transparent over one) of this size; `elements_have_their_size` checks the
+        // pairs.
         unsafe impl Element for $t {
             const DTYPE: DType = DType::$dtype;
             fn scalar(self) -> Scalar {
@@ -65,23 +67,23 @@ element! {
 /// Why a buffer could not be made or read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BufferError {
-    /// The data is not as long as the shape says.
+    /// The length of the data does not fit the shape.
     Length {
-        /// Elements that the shape has.
+        /// The number of elements of the shape.
         expected: usize,
-        /// Elements given.
+        /// The number of elements that were given.
         found: usize,
     },
-    /// The dtype is not the one asked for.
+    /// The dtype is not the requested one.
     DType {
-        /// What was asked for.
+        /// The requested dtype.
         expected: DType,
-        /// What it is.
+        /// The dtype of the buffer.
         found: DType,
     },
-    /// Too large.
+    /// The size is too large to allocate.
     OutOfMemory(OutOfMemory),
-    /// It lies in the memory of a device, which can't give it.
+    /// The data are in the memory of a device, which can't return them.
     Device(String),
 }
 
@@ -120,7 +122,7 @@ enum Store {
     Away(Arc<Away>),
 }
 
-/// The number of elements, if the bytes can be counted.
+/// The number of elements, if the number of bytes does not overflow.
 fn checked_len(dtype: DType, shape: &[usize]) -> Result<usize, OutOfMemory> {
     let len = shape.iter().try_fold(1usize, |n, &s| n.checked_mul(s));
     match len.and_then(|n| n.checked_mul(dtype.size())) {
@@ -130,7 +132,7 @@ fn checked_len(dtype: DType, shape: &[usize]) -> Result<usize, OutOfMemory> {
 }
 
 impl Buffer {
-    /// A buffer with whatever data its memory last had, to be written before anybody else sees it.
+    /// A buffer with stale data, which must be written before it is shared.
     pub(crate) fn stale(dtype: DType, shape: &[usize]) -> Result<Buffer, OutOfMemory> {
         let len = checked_len(dtype, shape)?;
         let store = Store::Here(Block::new(len * dtype.size())?);
@@ -143,13 +145,13 @@ impl Buffer {
         Buffer { store: Store::Here(block), dtype, len, shape: Sizes::from_slice(shape) }
     }
 
-    /// A buffer over a device's memory, in which work that was asked for writes `shape` elements of `dtype`.
+    /// A buffer over a device's memory, to which enqueued work writes `shape` elements of `dtype`.
     pub(crate) fn from_device(there: Box<dyn Resident>, dtype: DType, shape: &[usize]) -> Buffer {
         let len = shape.iter().product();
         Buffer { store: Store::Away(Away::new(there)), dtype, len, shape: Sizes::from_slice(shape) }
     }
 
-    /// The device's memory in which it lies, if it is not the host's.
+    /// The device's memory, if the data are not in the host's.
     pub(crate) fn resident(&self) -> Option<&dyn Resident> {
         match &self.store {
             Store::Here(_) => None,
@@ -157,15 +159,15 @@ impl Buffer {
         }
     }
 
-    /// The device in whose memory it lies; `None` for the host's.
+    /// The device that has the data; `None` for the host.
     pub fn device(&self) -> Option<String> {
         self.resident().map(Resident::device)
     }
 
-    /// Its block in host memory; what lies elsewhere is fetched, once.
+    /// The block in host memory; data on a device are fetched, once.
     ///
     /// # Errors
-    /// The device can't give it, or there is no memory for it.
+    /// The device can't return the data, or there is no memory for them.
     pub(crate) fn block(&self) -> Result<&Block, BufferError> {
         match &self.store {
             Store::Here(block) => Ok(block),
@@ -173,22 +175,22 @@ impl Buffer {
         }
     }
 
-    /// The same data in host memory.
+    /// A buffer with these data in host memory.
     ///
     /// # Errors
-    /// The device can't give it, or there is no memory for it.
+    /// The device can't return the data, or there is no memory for them.
     pub fn here(&self) -> Result<Buffer, BufferError> {
         Ok(Buffer { store: Store::Here(self.block()?.clone()), ..self.clone() })
     }
 
-    /// The same data as elements of another type, as many bytes.
+    /// The data as elements of another type, with an equal number of bytes.
     pub(crate) fn retyped(&self, dtype: DType, shape: &[usize]) -> Buffer {
         let len: usize = shape.iter().product();
         debug_assert_eq!(len * dtype.size(), self.byte_len());
         Buffer { store: self.store.clone(), dtype, len, shape: Sizes::from_slice(shape) }
     }
 
-    /// Zeros (false for bool).
+    /// A buffer of zeros (false for bool).
     ///
     /// # Errors
     /// The size can't be allocated.
@@ -200,7 +202,7 @@ impl Buffer {
         Ok(Buffer::from_block(block, dtype, shape))
     }
 
-    /// `data` in row-major order.
+    /// A buffer of `data` in row-major order.
     ///
     /// # Errors
     /// The shape has another number of elements.
@@ -210,15 +212,15 @@ impl Buffer {
             return Err(BufferError::Length { expected, found: data.len() });
         }
         let block = Block::new(size_of_val(data))?;
-        // SAFETY: the block is fresh and has room for as many elements; `T` has the dtype's representation.
+        // SAFETY: the block is fresh and has room for the elements; `T` has the dtype's representation.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), block.data() as *mut T, data.len()) };
         Ok(Buffer::from_block(block, T::DTYPE, shape))
     }
 
-    /// Raw little-endian data in row-major order, as files have it.
+    /// A buffer of raw little-endian data in row-major order, as files have it.
     ///
     /// # Errors
-    /// The number of bytes is not that of the shape.
+    /// The number of bytes does not fit the shape.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Buffer, BufferError> {
         let expected = checked_len(dtype, shape)?;
         if expected * dtype.size() != bytes.len() {
@@ -243,7 +245,7 @@ impl Buffer {
     /// A number as a tensor of rank 0 (a run-time number), cast to `dtype`.
     ///
     /// # Errors
-    /// dtypes that tensors can't have.
+    /// The dtype is one that tensors can't have.
     pub fn number(x: Scalar, dtype: DType) -> Result<Buffer, BufferError> {
         let x = cast_scalar(x, dtype);
         match dtype {
@@ -264,37 +266,37 @@ impl Buffer {
         }
     }
 
-    /// A random key: (seed, stream).
+    /// A random key as a buffer of (seed, stream).
     pub fn key(seed: i64, stream: i64) -> Result<Buffer, BufferError> {
         Buffer::from_slice(&[seed, stream], &[2])
     }
 
-    /// Element type.
+    /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Sizes, slowest axis first.
+    /// The sizes, slowest axis first.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Number of elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no elements.
+    /// Whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of its elements.
+    /// The number of bytes of the elements.
     pub fn byte_len(&self) -> usize {
         self.len * self.dtype.size()
     }
 
-    /// Whether nobody else shares the data, so that it may be written here.
+    /// Whether the data are not shared, so that they may be written here.
     pub fn is_unique(&self) -> bool {
         matches!(&self.store, Store::Here(block) if block.is_unique())
     }
@@ -308,7 +310,7 @@ impl Buffer {
         }
     }
 
-    /// The same data in another shape of as many elements.
+    /// The data in another shape with an equal number of elements.
     ///
     /// # Errors
     /// The shape has another number of elements.
@@ -320,7 +322,7 @@ impl Buffer {
         Ok(Buffer { shape: Sizes::from_slice(shape), ..self.clone() })
     }
 
-    /// The elements, if they are `T`, and could be fetched from where they lie.
+    /// The elements, if they are `T`; data on a device are fetched, and `None` is returned if that fails.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         if T::DTYPE != self.dtype {
             return None;
@@ -330,10 +332,10 @@ impl Buffer {
         Some(unsafe { std::slice::from_raw_parts(data as *const T, self.len) })
     }
 
-    /// The elements to write, if they are `T`, in host memory, and nobody else shares them.
+    /// The elements to write, if they are `T`, in host memory, and not shared.
     pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         match &self.store {
-            // SAFETY: as in `as_slice`; the only share is borrowed mutably.
+            // SAFETY: see `as_slice`; the only share is borrowed mutably.
             Store::Here(block) if T::DTYPE == self.dtype && block.is_unique() => unsafe {
                 Some(std::slice::from_raw_parts_mut(block.data() as *mut T, self.len))
             },
@@ -341,7 +343,7 @@ impl Buffer {
         }
     }
 
-    /// The bytes of the elements; none if they can't be fetched from where they lie ([`Buffer::here`] says why).
+    /// The bytes of the elements; none if they can't be fetched from a device ([`Buffer::here`] reports why).
     pub fn as_bytes(&self) -> &[u8] {
         match self.block() {
             // SAFETY: the bytes of a block are initialised.
@@ -353,7 +355,7 @@ impl Buffer {
     /// The elements, copied.
     ///
     /// # Errors
-    /// They are of another dtype, or can't be fetched.
+    /// The elements have another dtype, or can't be fetched.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, BufferError> {
         self.block()?;
         let wrong = BufferError::DType { expected: T::DTYPE, found: self.dtype };

@@ -1,10 +1,11 @@
-//! Trees in files: safetensors, written as a whole or not at all, read with suspicion.
+//! Trees in files: safetensors files are written as a whole or not at all, and every claim of a file is checked on
+//! reading.
 //!
-//! A leaf is called by its path (`blocks.2.qkv.w`), so other programs find it; fixed parts stand as text in the
-//! metadata and are compared when a file is loaded. Keys are `i64[2]`.
+//! The name of a leaf is its path (`blocks.2.qkv.w`), so other programs find it. Fixed parts are texts in the metadata
+//! and are compared when a file is loaded. Keys are `i64[2]`.
 //!
-//! **Invariant:** [`load`] changes nothing unless everything fits; a file's claims about sizes are believed only after
-//! they agree with each other and with the file's length, and nothing is allocated before that.
+//! **Invariant:** [`load`] changes nothing unless everything fits. A file's sizes are used only after they agree with
+//! each other and with the file's length, and nothing is allocated before that.
 
 mod header;
 mod read;
@@ -23,18 +24,18 @@ use fulgurite_core::{DType, TensorTy};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The version of our metadata: `fulgurite.format`.
+/// The version of the metadata that this crate writes, `fulgurite.format`.
 const FORMAT: &str = "1";
-/// Where the fixed parts stand in the metadata: one JSON object from path to debug print.
+/// The key of the fixed parts in the metadata: one JSON object from path to debug print.
 const FIXED: &str = "fulgurite.fixed";
 
-/// Text beside the tensors: a step, a configuration, the data's name.
+/// Texts stored with the tensors: a step, a configuration, the name of the data.
 pub type Metadata = BTreeMap<String, String>;
 
-/// How [`load_with`] treats what differs.
+/// Options of [`load_with`] for differences.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Whether fixed parts (a number of heads) must be those of the file. Off, the tree keeps its own.
+    /// Whether fixed parts (such as a number of heads) must be those of the file; otherwise the tree keeps its own.
     pub fixed: bool,
 }
 
@@ -44,19 +45,19 @@ impl Default for Load {
     }
 }
 
-/// Writes a tree to a file, replacing it at once: whoever reads sees the old file or the new one.
+/// Writes a tree to a file and replaces an old file atomically: a reader sees the old file or the new one.
 ///
 /// # Errors
-/// The error of a poisoned leaf, E742 for a traced one; E904 if the file can't be written (what was there stays).
+/// The error of a poisoned leaf; E742 for a traced one; E904 if the file can't be written (an old file stays).
 #[track_caller]
 pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
     save_with(path, tree, &Metadata::new())
 }
 
-/// As [`save`], with text beside it. Names that start with `fulgurite.` are taken.
+/// Like [`save`], with metadata. Names that start with `fulgurite.` are reserved.
 ///
 /// # Errors
-/// As [`save`].
+/// Reports the errors of [`save`].
 #[track_caller]
 pub fn save_with<T: Tree>(path: impl AsRef<Path>, tree: &T, metadata: &Metadata) -> Result<(), Error> {
     let (leaves, detail) = describe_apart(tree);
@@ -71,19 +72,19 @@ pub fn save_with<T: Tree>(path: impl AsRef<Path>, tree: &T, metadata: &Metadata)
     write::write(path.as_ref(), parts, &all)
 }
 
-/// Reads a tree of the form of `tree` from a file, and gives the text that stands beside it.
+/// Reads a tree of the structure of `tree` from a file, and returns the metadata.
 ///
 /// # Errors
-/// E901: the file is cut short. E902: it is no safetensors file, or contradicts itself. E904: it can't be read. E905: its
-/// tensors or fixed parts are not those of the tree. After an error the tree is as it was.
+/// E901 if the file is truncated, E902 if it is not a safetensors file or contradicts itself, E904 if it can't be read,
+/// E905 if its tensors or fixed parts are not those of the tree. After an error the tree is unchanged.
 pub fn load<T: Tree>(path: impl AsRef<Path>, tree: &mut T) -> Result<Metadata, Error> {
     load_with(path, tree, &Load::default())
 }
 
-/// As [`load`], with choices.
+/// Like [`load`], with options.
 ///
 /// # Errors
-/// As [`load`].
+/// Reports the errors of [`load`].
 pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) -> Result<Metadata, Error> {
     let path = path.as_ref();
     let mut file = read::File::open(path)?;
@@ -119,10 +120,10 @@ pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) 
     Ok(file.header.metadata.into_iter().filter(|(name, _)| !own(name)).collect())
 }
 
-/// What a file holds, without reading its data.
+/// The header of a file; its data are not read.
 ///
 /// # Errors
-/// As [`load`], E905 apart.
+/// The errors of [`load`] except for E905.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Header, Error> {
     Ok(read::File::open(path.as_ref())?.header)
 }
@@ -149,7 +150,7 @@ fn fixed_parts(detail: &Detail) -> Metadata {
     detail.fixed.iter().cloned().collect()
 }
 
-/// Fixed parts that differ; a file of another program has none, and fits.
+/// The fixed parts that differ. A file of another program has none, and fits.
 fn fixed_differences(metadata: &Metadata, detail: &Detail) -> Vec<String> {
     let Some(theirs) = metadata.get(FIXED).and_then(|text| header::parse_object(text)) else { return Vec::new() };
     let ours = fixed_parts(detail);
@@ -160,7 +161,7 @@ fn fixed_differences(metadata: &Metadata, detail: &Detail) -> Vec<String> {
     differ.collect()
 }
 
-/// How many differences are listed.
+/// At most this many differences are listed in an error, because a tree may have very many leaves.
 const LISTED: usize = 20;
 
 fn mismatch(path: &Path, differences: &[String]) -> Error {
@@ -176,7 +177,7 @@ fn mismatch(path: &Path, differences: &[String]) -> Error {
     unchanged(error)
 }
 
-/// ``checkpoint `path` …``
+/// An error that begins with ``checkpoint `path` ``.
 fn file_error(code: &'static str, path: &Path, what: impl std::fmt::Display) -> Error {
     let shown = path.display().to_string();
     Error::new(code, format!("checkpoint `{shown}` {what}")).kind_is(ErrorKind::File { path: shown })
@@ -186,7 +187,7 @@ fn unchanged(error: Error) -> Error {
     error.note("nothing was loaded; the model in memory is unchanged")
 }
 
-/// 6291456 as `6,291,456`.
+/// A number with grouped digits: 6291456 is `6,291,456`.
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,7 +1,7 @@
-//! Tensors on devices: where they are put, and how they come back.
+//! Tensors on devices: moves trees to a device and back.
 //!
-//! Programs leave what they make where they made it, and fetch what is elsewhere; so nothing has to be moved by hand.
-//! Parameters that every call reads are worth it: they are sent once, and not at each call.
+//! Programs leave their results where they were made, and fetch inputs that are elsewhere, so no tensor has to be moved
+//! by hand. Moving pays for parameters that every call reads: they are sent once, and not at each call.
 
 use crate::buffer::Buffer;
 use crate::error::Error;
@@ -9,22 +9,22 @@ use crate::executors::cuda;
 use crate::tensor::{Tensor, View};
 use crate::tree::{self, Tree};
 
-/// The tree with the elements of every tensor in the memory of the device called so (`cuda`, `cuda:1`, `host`); what lies
+/// The tree with every tensor in the memory of the device with this name (`cuda`, `cuda:1`, `host`); a tensor that is
 /// there already is shared.
 ///
 /// # Errors
-/// E809 where there is no such device; E806, E807 where it has no memory or fails; the first error that a leaf stands
-/// for; E742 for a traced leaf.
+/// E809 if there is no such device; E806 or E807 if it has no memory or fails; the first error that a leaf carries;
+/// E742 for a traced leaf.
 #[track_caller]
 pub fn to_device<T: Tree>(tree: &T, name: &str) -> Result<T, Error> {
     let device = cuda::device::named(name).map_err(cuda_error)?;
     moved(tree, |buffer| cuda::to_device(&device, buffer).map_err(cuda_error))
 }
 
-/// The tree with the elements of every tensor in host memory.
+/// The tree with every tensor in host memory.
 ///
 /// # Errors
-/// E743 where a device can't give them; the first error that a leaf stands for; E742 for a traced leaf.
+/// E743 if a device can't return the data; the first error that a leaf carries; E742 for a traced leaf.
 #[track_caller]
 pub fn to_host<T: Tree>(tree: &T) -> Result<T, Error> {
     moved(tree, |buffer| buffer.here().map_err(|e| Error::new("E743", e.to_string())))

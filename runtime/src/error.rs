@@ -1,7 +1,7 @@
-//! What a user is told: one error type with a code, a claim, the place of the user's call, and values beside it.
+//! Errors for users: one error type with a code, a claim, the place of the user's call, and values next to it.
 //!
-//! The text is `error[CODE]: claim`, the source line with the call underlined, then `=` lines. The
-//! [`ErrorKind`] carries the same facts as fields, for programs that react to them.
+//! The text is `error[CODE]: claim`, the source line with the call underlined, then `=` lines. The [`ErrorKind`]
+//! carries the facts as fields, for programs that handle them.
 
 use fulgurite_core::loc::Loc;
 use fulgurite_core::sig::Refusal;
@@ -9,7 +9,7 @@ use fulgurite_core::{Name, TensorTy};
 use std::fmt;
 use std::sync::Arc;
 
-/// In which part of a program something happens.
+/// The part of a program in which something happens.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Phase {
@@ -17,7 +17,7 @@ pub enum Phase {
     Backward,
 }
 
-/// What went wrong, where, and what to do. Cloning is cheap: poisoned values share it.
+/// An error with its place and remedies. Cloning is cheap, so poisoned values share an error.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -40,16 +40,16 @@ pub enum ErrorKind {
     ShapeMismatch {
         /// The operator.
         op: Name,
-        /// Its tensor arguments.
+        /// The operator's tensor arguments.
         shapes: Vec<(Name, TensorTy)>,
-        /// The argument at fault, if one is.
+        /// The argument at fault, if there is a single one.
         arg: Option<Name>,
     },
-    /// E702 to E706: a signature refused the call otherwise.
+    /// E702 to E706: a signature refused the call for another reason.
     Refused {
         /// The operator.
         op: Name,
-        /// The argument at fault, if one is.
+        /// The argument at fault, if there is a single one.
         arg: Option<Name>,
     },
     /// E710: a name that no linked database has.
@@ -64,91 +64,91 @@ pub enum ErrorKind {
         /// The class.
         class: Name,
     },
-    /// E715: a call has tensors of several classes, of which none comes first.
+    /// E715: a call has tensors of several classes without an order.
     MixedSubclasses {
         /// The operator.
         op: Name,
         /// The classes.
         classes: Vec<Name>,
     },
-    /// E716: a cotangent is not of the class that the tensor's own class wants.
+    /// E716: a cotangent is not of the class that the tensor's class requires.
     CotangentClass {
-        /// The tensor's class; `None`: it is plain.
+        /// The tensor's class; `None` if it is plain.
         class: Option<Name>,
-        /// The cotangent's.
+        /// The cotangent's class.
         cotangent: Option<Name>,
     },
     /// E729: a tensor of one class is written to one of another.
     SubclassWrite {
-        /// The class of what is written to; `None`: it is plain.
+        /// The class of the written tensor; `None` if it is plain.
         to: Option<Name>,
-        /// That of the value.
+        /// The class of the value.
         from: Option<Name>,
     },
-    /// E733: a tensor of a subclass is read whose fields do not agree.
+    /// E733: fields of a tensor of a subclass do not agree when it is read.
     SubclassAmbiguous {
         /// The class.
         class: Name,
         /// The fields.
         fields: Vec<Name>,
     },
-    /// E711: a live cotangent must pass an operator that has no gradient rule.
+    /// E711: a cotangent must pass an operator that has no gradient rule.
     NoGradRule {
         /// The operator.
         op: Name,
         /// The input whose cotangent is needed.
         input: Name,
     },
-    /// E712: a gradient of or by something that is not a float tensor.
+    /// E712: a gradient is requested of or by a value that is not a float tensor.
     NotDifferentiable {
         /// The argument or output.
         value: String,
-        /// Its type.
+        /// The type of the value.
         ty: String,
     },
     /// E713: an input in `wrt` is written with gradient mode on.
     LeafMutation {
-        /// Its position.
+        /// The position of the input.
         index: usize,
-        /// Its name.
+        /// The name of the input.
         name: String,
     },
-    /// E714: a write that changes the shape of an input.
+    /// E714: a write would change the shape of an input.
     MetadataMutation {
-        /// When.
+        /// The phase of the write.
         phase: Phase,
-        /// Its position.
+        /// The position of the input.
         index: usize,
-        /// Its name.
+        /// The name of the input.
         name: String,
-        /// Its type before.
+        /// The type before.
         old: String,
-        /// Its type after.
+        /// The type after.
         new: String,
     },
     /// E717: a backward writes to a cotangent.
     CotangentMutation {
-        /// The output whose cotangent it is.
+        /// The output to which the cotangent belongs.
         output: usize,
     },
     /// E718: a backward writes to a value that the forward made.
     BackwardWriteToIntermediate {
         /// The value.
         value: String,
-        /// The line that made it, as printed.
+        /// The line that made the value, as printed.
         line: String,
     },
     /// E719: a differentiated backward writes to inputs that need a gradient.
     BackwardWriteNeedsGrad {
-        /// Their positions, ascending, each once.
+        /// The positions and names of the inputs, ascending, each once.
         inputs: Vec<(usize, String)>,
     },
-    /// E720: a backward that writes was asked to stay for a second run.
+    /// E720: a backward that writes should be kept for a second run.
     RetainWithBackwardWrites {
         /// The written inputs.
         inputs: Vec<(usize, String)>,
     },
-    /// E721: a tag that must survive has no value to stand on.
+    /// E721: a tag that must survive has no value to apply to.
     TagLost {
         /// The tag.
         tag: &'static str,
@@ -163,55 +163,55 @@ pub enum ErrorKind {
         tags: Vec<&'static str>,
         /// The value or line.
         of: String,
-        /// The transform (or verifier) that met them.
+        /// The transform (or verifier) that found them.
         transform: &'static str,
     },
-    /// E723: a transform that must not run after another.
+    /// E723: a transform must not run after another one.
     TransformOrder {
         /// The transform.
         transform: &'static str,
         /// The earlier one that forbids it.
         after: &'static str,
     },
-    /// E730: a trace that breaks a rule of traces: a fault of the transform that made it.
+    /// E730: a trace is invalid, which is a fault of the transform that made it.
     BadTrace {
         /// The transform.
         transform: &'static str,
     },
-    /// E731, E732: text that is not a trace, or that disagrees with itself.
+    /// E731, E732: a text is not a trace, or contradicts itself.
     TraceText {
-        /// Line of the text, from 1.
+        /// The line of the text, from 1.
         line: u32,
-        /// Column, from 1.
+        /// The column, from 1.
         column: u32,
     },
-    /// E752: an action of a pipeline that the state of its micro-batch does not allow.
+    /// E752: the state of a micro-batch does not allow an action of a pipeline.
     PipelineOrder {
         /// The stage.
         stage: usize,
         /// The micro-batch.
         micro_batch: usize,
-        /// `F`, `B`, `I`, `W`, `W[1]` or `REDUCE`.
+        /// The action: `F`, `B`, `I`, `W`, `W[1]` or `REDUCE`.
         action: String,
-        /// The state found.
+        /// The state of the micro-batch.
         state: String,
-        /// What may come in that state.
+        /// The actions that are allowed in that state.
         expected: String,
         /// The step of the stage, from 0.
         step: usize,
     },
-    /// E753: cotangents of another form than the outputs of a stage.
+    /// E753: cotangents do not have the structure of a stage's outputs.
     Cotangent {
         /// The stage.
         stage: usize,
-        /// The part at fault, `out.aux[1]`.
+        /// The part at fault, such as `out.aux[1]`.
         path: String,
     },
-    /// E754: a stage without cotangent whose output is no loss.
+    /// E754: a cotangent was left out for a stage whose output is not a loss.
     Loss {
         /// The stage.
         stage: usize,
-        /// The sizes of its output.
+        /// The sizes of the stage's output.
         shape: String,
     },
     /// E755: a parameter that the rest of a backward reads was written.
@@ -222,29 +222,29 @@ pub enum ErrorKind {
         micro_batch: usize,
         /// The parameter.
         value: String,
-        /// How often it had been written at F.
+        /// The number of writes before F.
         saved_version: u64,
-        /// How often it has been now.
+        /// The present number of writes.
         now: u64,
     },
-    /// E8xx: an executor.
+    /// E8xx: an executor reported an error.
     Executor {
-        /// Its name.
+        /// The name of the executor.
         executor: &'static str,
         /// The operator that it ran or compiled.
         op: Option<Name>,
     },
-    /// E9xx: a file or the command line.
+    /// E9xx: an error of a file or the command line.
     File {
         /// The path.
         path: String,
     },
-    /// Nothing beside the text.
+    /// The error has no facts besides its text.
     Other,
 }
 
 impl Error {
-    /// An error without place, notes and help.
+    /// An error without a place, notes and remedies.
     pub fn new(code: &'static str, claim: impl Into<String>) -> Error {
         Error(Arc::new(Inner {
             code,
@@ -262,17 +262,17 @@ impl Error {
         self
     }
 
-    /// The same with these facts.
+    /// Adds the facts as fields.
     pub fn kind_is(self, kind: ErrorKind) -> Error {
         self.edit(|e| e.kind = kind)
     }
 
-    /// The same at this place, unless it has one already: the innermost place is the user's.
+    /// Sets the place, unless the error has one already: the innermost place is the user's.
     pub fn at(self, loc: Loc) -> Error {
         if self.0.loc != Loc::NOWHERE || loc == Loc::NOWHERE { self } else { self.edit(|e| e.loc = loc) }
     }
 
-    /// The same for the user's call, where what raised it is a function of his own that the call runs.
+    /// Sets the place to the user's call, if a function of the user raised the error inside of it.
     pub(crate) fn of_call(self, call: Loc) -> Error {
         let raised = self.0.loc;
         if raised == Loc::NOWHERE || raised == call {
@@ -281,31 +281,31 @@ impl Error {
         self.edit(|e| e.loc = call).note(format!("raised at {raised}"))
     }
 
-    /// The same with another text under the source line than `called here`.
+    /// Replaces the text under the source line, `called here`.
     pub fn label(self, label: impl Into<String>) -> Error {
         self.edit(|e| e.label = label.into())
     }
 
-    /// The same with one more `=` line.
+    /// Adds an `=` line.
     pub fn note(self, note: impl Into<String>) -> Error {
         self.edit(|e| e.notes.push(note.into()))
     }
 
-    /// The same with one more remedy.
+    /// Adds a remedy.
     pub fn help(self, help: impl Into<String>) -> Error {
         self.edit(|e| e.help.push(help.into()))
     }
 
-    /// A fault of ours, not of the user's.
+    /// An error that is a bug of fulgurite, not of the user's program.
     pub fn bug(code: &'static str, claim: impl Into<String>) -> Error {
         Error::new(code, claim).note("this is a bug in fulgurite")
     }
 
-    /// Its code, `E701`.
+    /// The code, such as `E701`.
     pub fn code(&self) -> &'static str {
         self.0.code
     }
-    /// What is wrong, in one sentence.
+    /// The claim, in one sentence.
     pub fn claim(&self) -> &str {
         &self.0.claim
     }
@@ -313,7 +313,7 @@ impl Error {
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
-    /// The user's call.
+    /// The place of the user's call.
     pub fn loc(&self) -> Loc {
         self.0.loc
     }
@@ -321,7 +321,7 @@ impl Error {
     pub fn notes(&self) -> &[String] {
         &self.0.notes
     }
-    /// What to do.
+    /// The remedies.
     pub fn helps(&self) -> &[String] {
         &self.0.help
     }
@@ -374,8 +374,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// The line that a place points to, if its file can be read. rustc names files relative to the workspace, tests run in
-/// a package: three folders upwards are tried.
+/// The line of a place, if its file can be read. rustc names files relative to the workspace while tests run in a
+/// package, so up to three folders upwards are tried.
 fn source_line(loc: &Loc) -> Option<String> {
     let file = std::path::Path::new(loc.file);
     let mut up = std::path::PathBuf::new();
@@ -392,7 +392,7 @@ fn source_line(loc: &Loc) -> Option<String> {
     None
 }
 
-/// What stands before the underline, and its length: the path or word that starts at the column.
+/// The text before the underline, and the length of the underline: the path or word that starts at the column.
 fn underline(line: &str, column: u32) -> (String, usize) {
     let before = (column.max(1) - 1) as usize;
     let indent = " ".repeat(before.min(line.chars().count()));

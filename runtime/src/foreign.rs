@@ -1,8 +1,8 @@
-//! Calls of rows by the names that other libraries have for them: the rows' `aten:` and `torch:` lists, and alias rows.
+//! Calls of rows by their names in other libraries: the rows' `aten:` and `torch:` lists, and alias rows.
 //!
-//! A call comes as that library's callers write it: positional and named values of a dynamic language. The call form
-//! says which argument of the row each one is, the row's signature what is made of it: an integer names an axis, a word
-//! or its number chooses from an `enum`, a single number repeats over axes.
+//! The arguments of a call are positional and named values of a dynamic language. The call form maps each of them to an
+//! argument of the row, and the row's signature decides its meaning: an integer names an axis, a word or its number
+//! selects from an `enum`, a single number repeats over axes.
 
 use crate::api;
 use crate::error::Error;
@@ -17,12 +17,12 @@ use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
 
-/// A value as a dynamic language has it.
+/// A value of a dynamic language.
 pub type Given = foreign::Given<Tensor>;
 
 impl Operand for Tensor {
     fn ty(&self) -> ArgTy {
-        // one that carries an error has no type, and is refused where it is used
+        // a tensor that carries an error has no type, and is refused when it is used
         let poisoned = || ArgTy::Tensor(TensorTy::new(self.dtype(), &self.shape()));
         Tensor::ty(self).map_or_else(poisoned, |ty| ty.arg_ty())
     }
@@ -41,7 +41,7 @@ impl Operand for Tensor {
     }
 }
 
-/// A name of another library, and the row that it calls.
+/// A name in another library, and the row that it calls.
 #[derive(Debug)]
 pub struct Form {
     /// The row.
@@ -49,12 +49,12 @@ pub struct Form {
     form: foreign::Form<Tensor>,
 }
 
-/// What a call gives.
+/// The results of a call.
 #[derive(Debug)]
 pub struct Results {
     /// The results; `None` for one that a mask leaves out.
     pub outs: Vec<Option<Tensor>>,
-    /// The other library gives plain numbers; here they are of rank 0.
+    /// Whether the other library returns plain numbers; here they are tensors of rank 0.
     pub plain: bool,
 }
 
@@ -66,11 +66,12 @@ pub fn forms(name: &str) -> &'static [Form] {
     TABLE.get_or_init(table).get(&name).map_or(&[], Vec::as_slice)
 }
 
-/// Calls the row of that name: the first of its forms that takes these arguments. The other library draws random numbers from a hidden generator, here they come from `key`.
+/// Calls the row of this name: the first of its forms that accepts these arguments. The other library draws random
+/// numbers from a hidden generator; here they come from `key`.
 ///
 /// # Errors
-/// E710 for an unknown name or a value that no row stands behind; E702 for arguments that it does not have; otherwise
-/// what the row refuses.
+/// E710 for an unknown name or a value that no row implements, E702 for arguments that the row does not have, and
+/// refusals of the row.
 pub fn call(
     name: &str,
     positional: &[Given],
@@ -83,7 +84,7 @@ pub fn call(
     for form in forms(name) {
         let call = form.form.arrange(form.symbol.row(), positional, named).map_err(|e| Error::from(e).at(loc));
         if form.form.gives == Gives::Nothing {
-            // says which calls have no row, and nothing of others
+            // such a form lists calls without a row, and decides nothing about other calls
             match call {
                 Ok(_) => {
                     return Err(Error::new("E710", format!("no row stands behind such a call of `{name}`")).at(loc));
@@ -97,7 +98,7 @@ pub fn call(
                 let outs = outs.into_iter().enumerate().map(|(at, out)| wanted(at).then_some(out)).collect();
                 return Ok(Results { outs, plain: form.form.gives == Gives::Numbers });
             }
-            // a form that stands for another value of the call says nothing about this one
+            // a form for another value of the argument decides nothing about this call
             Err(e) if first.as_ref().is_none_or(|f| f.code() == "E710") => first = Some(e),
             Err(_) => {}
         }
@@ -105,7 +106,7 @@ pub fn call(
     Err(first.unwrap_or_else(|| Error::new("E710", format!("no row is called `{name}`")).at(loc)))
 }
 
-/// Calls the row or the overload of it that takes these arguments.
+/// Calls the row, or the overload of it, that accepts these arguments.
 fn run(symbol: SymbolRef, args: &[(Name, Given)], key: &Given, loc: Loc) -> Result<Vec<Tensor>, Error> {
     let mut first = None;
     let overloads = symbol::candidates(Name::new(symbol.name()));
@@ -127,7 +128,7 @@ fn table() -> FxHashMap<Name, Vec<Form>> {
     let mut symbols = symbol::all();
     symbols.sort_by_key(|s| (s.krate, s.text.line, s.name()));
     for symbol in symbols {
-        // the build parsed and checked every form
+        // the build has parsed and checked every form
         let aliases = symbol.text.aliases.iter().filter_map(|(of, text)| Some((*of, parse_alias(text).ok()?)));
         for (of, alias) in aliases {
             let form = foreign::Form::new(symbol.row(), &alias);

@@ -1,6 +1,6 @@
-//! The rows that the runtime calls by name: operators of the handle, and what transforms emit.
+//! The rows that the runtime calls by name: operators of the handle, and rows that transforms emit.
 //!
-//! A program whose databases lack one of them links; a call of it is an error (E710).
+//! A program links even if its databases lack one of these rows; a call of such a row is an error (E710).
 
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, SymbolRef};
@@ -80,7 +80,7 @@ impl Intrinsic {
         Intrinsic::ALL.iter().copied().find(|i| i.name() == symbol.name())
     }
 
-    /// The row.
+    /// The symbol of the row.
     ///
     /// # Errors
     /// E710 if no linked database has it.
@@ -89,7 +89,7 @@ impl Intrinsic {
     }
 }
 
-/// The row called `name`.
+/// The row with this name.
 ///
 /// # Errors
 /// E710 if no linked database has it.
@@ -108,7 +108,7 @@ pub fn missing() -> Vec<&'static str> {
     names.filter(|n| symbol::find(Name::new(n)).is_none()).collect()
 }
 
-/// Sizes as an argument.
+/// Sizes as the value of an argument.
 pub fn sizes(shape: &[Dim]) -> Value<ProxyId> {
     Value::List(shape.iter().map(|&d| Value::size(d)).collect())
 }

@@ -1,4 +1,5 @@
-//! Keys out of keys: what a program that needs other random numbers calls, at once and while it is traced.
+//! Makes keys from keys, for programs that need several independent streams of random numbers, at once and while they
+//! are traced.
 
 use crate::api;
 use crate::error::Error;
@@ -7,19 +8,19 @@ use crate::tensor::{Key, Tensor};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Scalar, Value};
 
-/// The keys that a program makes of a key.
+/// The series of keys that a program makes of a key.
 const CHILDREN: i64 = 0;
-/// The key that an update of a state leaves in the place of one: none of the children.
+/// The series of keys that an update of a state leaves behind; they differ from all children.
 const AFTER: i64 = 1;
 
 impl Key {
-    /// `N` keys whose numbers have nothing to do with each other or with those of this key.
+    /// Makes `N` keys whose numbers are independent of each other and of those of this key.
     #[track_caller]
     pub fn split<const N: usize>(&self) -> [Key; N] {
         self.children(Loc::caller())
     }
 
-    /// A key for one purpose; this one moves on, so that the next call gives another.
+    /// Makes a key for one use, and advances this key, so that the next call makes another one.
     #[allow(clippy::should_implement_trait)] // an endless iterator of keys would invite `for`
     #[track_caller]
     pub fn next(&mut self) -> Key {
@@ -28,7 +29,8 @@ impl Key {
         given
     }
 
-    /// The key that an update of a state leaves in its place: none of those that [`Key::split`] and [`Key::next`] give.
+    /// The key that an update of a state leaves in the place of this one; it differs from the keys of [`Key::split`]
+    /// and [`Key::next`].
     pub(crate) fn after(&self) -> Key {
         let [after] = self.series(AFTER, Loc::NOWHERE);
         after
@@ -49,7 +51,7 @@ impl Key {
     }
 }
 
-/// The first result of a row that the runtime needs, called at `loc`; a poisoned tensor after an error.
+/// The first result of a row that the runtime needs, called at `loc`, or a poisoned tensor after an error.
 fn one(row: Intrinsic, args: Vec<Value<Tensor>>, loc: Loc) -> Tensor {
     let outs = row.symbol().and_then(|symbol| api::call(symbol, args, loc));
     let first = outs.and_then(|outs| outs.into_iter().next().ok_or_else(|| Error::bug("E709", "a row without result")));

@@ -4,21 +4,21 @@
 //! |---|---|
 //! | [`symbol`], [`intrinsics`] | rows at run time, and the few that the runtime calls by name |
 //! | [`trace`] | proxies, bound symbols, regions, tags, traces; printing, parsing, verifying, editing them |
-//! | [`bind`] | the one way in: every operator call becomes a bound symbol here |
-//! | [`transforms`] | trace to trace: derivatives, simplification, splitting, decomposition |
-//! | [`error`] | what a user is told |
+//! | [`bind`] | the one way into a trace: every operator call becomes a bound symbol here |
+//! | [`transforms`] | functions from trace to trace: derivatives, simplification, splitting, decomposition |
+//! | [`error`] | errors for users |
 //! | [`buffer`], [`tensor`], [`tree`] | memory, the handle that users hold, values made of handles |
 //! | [`scope`] | the traces that are open on this thread |
 //! | [`jit`] | compiled functions, gradients, operators outside of traces |
-//! | [`api`], [`operand`], [`prelude`] | what generated code calls; `+ - * /` |
+//! | [`api`], [`operand`], [`prelude`] | functions for generated code; `+ - * /` |
 //! | [`subclass`] | tensor subclasses for programs |
-//! | [`foreign`] | calls of rows under the names that PyTorch has for them |
+//! | [`foreign`] | calls of rows under PyTorch's names |
 //! | [`checkpoint`] | trees in files |
 //! | [`devices`] | trees on devices |
 //! | [`parts`] | parts of a program, for crates that run them in an order of their own |
 //!
-//! **Invariant:** imports point down this list's order: `trace` knows no `bind`, `transforms` and executors never
-//! each other.
+//! **Invariant:** imports point down this list's order: `trace` does not import `bind`, and `transforms` and executors
+//! do not import each other.
 
 pub mod api;
 pub mod bind;
@@ -53,5 +53,5 @@ pub use tensor::{Key, Tensor};
 pub use trace::Trace;
 pub use tree::{Fixed, Tree};
 
-/// What can go wrong while tracing or running.
+/// The result of tracing or running, with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! What may stand where an operator wants a tensor: tensors and plain numbers; and `+ - * /` on handles.
+//! Operands of operators: tensors and plain numbers; and `+ - * /` on handles.
 
 use crate::api;
 use crate::intrinsics::Intrinsic;
@@ -6,10 +6,10 @@ use crate::tensor::{Key, Tensor};
 use fulgurite_core::{Dim, Scalar, Value};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
-/// Writes that no row has a variant for.
+/// Writes for which no row has an in-place variant.
 pub trait InPlace {
-    /// The elements of `value` from now on, broadcast and cast to its type; every view of the same memory sees them. As
-    /// [`api::write`].
+    /// Writes the elements of `value` to the tensor, broadcast and cast to its type; every view of this memory sees
+    /// them. See [`api::write`].
     fn copy_(&self, value: &Tensor) -> Tensor;
 }
 
@@ -26,7 +26,7 @@ impl InPlace for Tensor {
     note = "operators take `Tensor`, `&Tensor`, `f32`, `f64`, `i32`, `i64`, `usize`, `bool` and `Dim`"
 )]
 pub trait Operand {
-    /// It as an argument of an operator.
+    /// The operand as an argument of an operator.
     fn arg(self) -> Value<Tensor>;
 }
 
@@ -62,10 +62,10 @@ macro_rules! numbers {
 }
 numbers!(f64, f32, i64, i32, usize, bool);
 
-/// An operand that may be missing: made from a number, from `&Tensor`, and from `()` for nothing.
+/// An optional operand: made from a number, from `&Tensor`, or from `()` for none.
 #[derive(Clone, Debug, Default)]
 pub enum Limit {
-    /// Nothing.
+    /// No operand.
     #[default]
     None,
     /// A number.
@@ -75,7 +75,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// It as an argument of an operator.
+    /// The operand as an argument of an operator.
     pub fn arg(self) -> Value<Tensor> {
         match self {
             Limit::None => Value::Absent,
@@ -112,11 +112,11 @@ macro_rules! from_number {
 }
 from_number!(f64, f32, i64, i32, bool);
 
-/// A number, or a size that may be one: `arange(5)`, `arange(t)` for `let [b, t] = x.dims()`.
+/// A number, or a size that may be symbolic: `arange(5)`, `arange(t)` for `let [b, t] = x.dims()`.
 pub struct Number(Value<Tensor>);
 
 impl Number {
-    /// It as an option of an operator; a size that stands for an error is refused there.
+    /// The number as an option of an operator; a size that carries an error is refused there.
     pub fn value(self) -> Value<Tensor> {
         self.0
     }
@@ -141,7 +141,7 @@ number!(f64, f32, i64, i32, usize, bool, Scalar);
 
 /// A random key, by value or by reference.
 pub trait KeyArg {
-    /// It as an argument of an operator.
+    /// The key as an argument of an operator.
     fn arg(self) -> Value<Tensor>;
 }
 impl KeyArg for Key {
@@ -162,8 +162,9 @@ impl KeyArg for &mut Key {
 
 // ---------------------------------------------------------------- operators of the language
 
-// On the left stand one float type and one integer type only: then `1.0 - &x` has a type before the literal has one, so
-// that `(1.0 - &x).sqrt()` and `-(2 * &x)` compile. With f32 or i64 beside them rustc asks for annotations there (E0282).
+// Only one float type and one integer type may be on the left. Then `1.0 - &x` has a type before the literal has one,
+// so `(1.0 - &x).sqrt()` and `-(2 * &x)` compile. With f32 or i64 in addition, rustc asks for annotations there
+// (E0282).
 
 macro_rules! operators {
     ($($trait:ident $method:ident $assign:ident $assign_method:ident $row:ident;)*) => {$(
@@ -181,14 +182,15 @@ macro_rules! operators {
                 api::intrinsic(Intrinsic::$row, vec![self.arg(), other.arg()])
             }
         }
-        /// Makes the handle stand for the result; other handles of the old tensor keep it.
+        /// Replaces the handle by the result; other handles of the old tensor keep it.
         impl<O: Operand> $assign<O> for Tensor {
             #[track_caller]
             fn $assign_method(&mut self, other: O) {
                 *self = api::intrinsic(Intrinsic::$row, vec![(&*self).arg(), other.arg()]);
             }
         }
-        // one type of float and one of integers: with two, rustc knows the type of `1.0 - x` too late for `(1.0 - x).sum()`
+        // one float type and one integer type: with two, rustc knows the type of `1.0 - x` too late for `(1.0 -
+        // x).sum()`
         operators!(@left $trait $method $row f64 i32);
     )*};
     (@left $trait:ident $method:ident $row:ident $($t:ty)*) => {$(

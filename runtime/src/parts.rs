@@ -1,13 +1,14 @@
-//! Parts of a program, for crates that run them in an order of their own: a recorded function, a trace cut out of another
-//! one, forward and backward of a joint trace, what they compile to, and the memory behind the tensors that they take.
+//! Parts of a program, for crates that run them in an order of their own: a recorded function, a trace cut out of
+//! another one, the forward and backward of a joint trace, their compiled programs, and the memory of the tensors that
+//! they take.
 //!
 //! | item | is |
 //! |---|---|
 //! | [`record`], [`Recorded`] | a function as a trace |
 //! | [`cut`], [`whole_forward`] | a joint trace as forward and backward; its forward before it is cut |
-//! | [`CompiledPart`], [`ForwardPart`] | a part that reads, and one that also writes to tensors in memory |
+//! | [`CompiledPart`], [`ForwardPart`] | a part that only reads, and one that also writes to tensors in memory |
 //! | [`cell_of`], [`data`], [`value`], [`write`], [`aliases`], [`same_types`] | tensors in memory, and their types |
-//! | [`line_costs`], [`bytes_of`], [`written_later`], [`Network`] | what a cut is decided by |
+//! | [`line_costs`], [`bytes_of`], [`written_later`], [`Network`] | the costs and constraints of a cut |
 
 pub use crate::jit::acquire::aliases;
 pub use crate::jit::same_types;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 
 /// A function of tensors as a trace that will be differentiated.
 pub struct Recorded {
-    /// Its inputs are the arguments, then the captured cells.
+    /// The trace. Its inputs are the arguments, then the captured cells.
     pub trace: Trace,
     /// The captured cells.
     pub cells: Vec<Arc<Cell>>,
@@ -43,7 +44,7 @@ pub struct Recorded {
 /// Records a function of tensors with these paths.
 ///
 /// # Errors
-/// What tracing reports.
+/// Reports errors of tracing.
 pub fn record<T: Tree>(
     name: &str,
     args: &[(Tensor, Arc<str>)],
@@ -56,52 +57,54 @@ pub fn record<T: Tree>(
     Ok(Recorded { trace: made.trace, cells: made.cells, results })
 }
 
-/// Simplifies a joint trace as `pipeline` says, and cuts it into forward and backward.
+/// Simplifies a joint trace according to `pipeline`, and cuts it into forward and backward.
 ///
 /// # Errors
-/// What a transform reports; E722 where marks exclude each other.
+/// Errors of transforms; E722 if marks exclude each other.
 pub fn cut(joint: Joint, pipeline: &Pipeline, executors: &[Arc<dyn Executor>]) -> Result<Split, Error> {
     stages::cut(joint, pipeline, executors, &mut Stages::new(false)).map(|(_, split)| split)
 }
 
-/// A trace without writes, compiled.
+/// A compiled trace without writes.
 pub struct CompiledPart(Backend);
 
 impl CompiledPart {
-    /// Compiles a trace for these executors, in the order in which they are asked; for the usual ones if none is named.
+    /// Compiles a trace for these executors, or the usual ones if none is named; each line is offered to them in this
+    /// order.
     ///
     /// # Errors
-    /// What an executor reports.
+    /// Reports errors of executors.
     pub fn new(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<CompiledPart, Error> {
         Backend::compile(trace, executors).map(CompiledPart)
     }
 
-    /// Runs it on the data of its inputs, which stay as they are: the trace's outputs, then the values of its writes.
+    /// Runs the part on the data of its inputs, which stay unchanged. Returns the trace's outputs, then the values of
+    /// its writes.
     ///
     /// # Errors
-    /// What an executor reports, at the place of the line.
+    /// Reports errors of executors, at the place of the line.
     pub fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>, Error> {
         self.0.run(inputs, &[])
     }
 }
 
-/// A trace with captured cells, compiled; it may write to cells.
+/// A compiled trace with captured cells, which may write to cells.
 pub struct ForwardPart(Program);
 
 impl ForwardPart {
     /// Compiles a trace whose last inputs are these cells.
     ///
     /// # Errors
-    /// What an executor reports.
+    /// Reports errors of executors.
     pub fn new(trace: &Trace, cells: Vec<Arc<Cell>>, executors: &[Arc<dyn Executor>]) -> Result<ForwardPart, Error> {
         let backend = Backend::compile(trace, executors)?;
         Ok(ForwardPart(Program::new(trace, cells, Arc::new(backend.into()))))
     }
 
-    /// Runs it on arguments in memory, and writes what it writes to them.
+    /// Runs the part on arguments in memory, and writes to their cells.
     ///
     /// # Errors
-    /// The error of an argument that has no data; what an executor reports: nothing was written then.
+    /// The error of an argument without data, and errors of executors; nothing was written then.
     pub fn run(&self, arguments: &[&Tensor]) -> Result<Vec<Buffer>, Error> {
         let mut buffers = arguments.iter().map(|t| t.data()).collect::<Result<Vec<_>, _>>()?;
         let cell = |i: usize| arguments.get(i).and_then(|t| cell_in(t)).cloned();
@@ -110,7 +113,7 @@ impl ForwardPart {
         self.0.run(None, &mut buffers, cell, &shared)
     }
 
-    /// The inputs that it writes.
+    /// The inputs that the part writes.
     pub fn written(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.written()
     }
@@ -120,10 +123,10 @@ fn cell_in(tensor: &Tensor) -> Option<&Arc<Cell>> {
     if let View::Cell(cell) = tensor.view() { Some(cell) } else { None }
 }
 
-/// The cell of a plain tensor in memory; `None` where it is one of a subclass.
+/// The cell of a plain tensor in memory; `None` for a tensor of a subclass.
 ///
 /// # Errors
-/// The error of a poisoned one; E740, E741 for a handle of a trace.
+/// The error of a poisoned tensor; E740 or E741 for a handle of a trace.
 pub fn cell_of(tensor: &Tensor) -> Result<Option<&Arc<Cell>>, Error> {
     match tensor.view() {
         View::Cell(cell) => Ok(Some(cell)),
@@ -136,7 +139,7 @@ pub fn cell_of(tensor: &Tensor) -> Result<Option<&Arc<Cell>>, Error> {
 /// The data of a tensor in memory.
 ///
 /// # Errors
-/// The error of a poisoned one; E740, E741 for a handle of a trace.
+/// The error of a poisoned tensor; E740 or E741 for a handle of a trace.
 pub fn data(tensor: &Tensor) -> Result<Buffer, Error> {
     tensor.data()
 }
@@ -151,10 +154,10 @@ pub fn value(ty: &ProxyTy, buffer: Buffer) -> Tensor {
     Tensor::from_kind(kind, buffer)
 }
 
-/// Writes a value to each cell, which every view of the same elements sees.
+/// Writes a value to each cell; every view of the written elements sees it.
 ///
 /// # Errors
-/// E749 where two of the cells show the same elements; E714 where a view shows an element twice.
+/// E749 if two of the cells show the same elements; E714 if a view shows an element twice.
 pub fn write(cells: &[Arc<Cell>], values: Vec<Buffer>) -> Result<(), Error> {
     shared::write(cells, &[], &retake, || Ok(((), values)))
 }

@@ -1,4 +1,4 @@
-//! The names that generated code stands on, and those that programs use: `fulgurite::prelude` adds operators and layers.
+//! The names that generated code and programs use; `fulgurite::prelude` adds operators and layers.
 
 pub use crate::api;
 pub use crate::operand::{KeyArg, Limit, Number, Operand};
@@ -7,7 +7,7 @@ pub use crate::tensor::{Dims, Key, ShapeArg, Tensor};
 pub use fulgurite_core::row::{MeaningKind, RowText};
 pub use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
-/// What programs use.
+/// The names that programs use.
 pub mod user {
     pub use crate::api::zeros_like;
     pub use crate::checkpoint::{load, save};
@@ -21,7 +21,7 @@ pub mod user {
     pub use crate::{Error, Result};
     pub use fulgurite_core::{DType, Dim, Scalar};
 
-    /// The default of anything: `Sum { keepdim: true, ..d() }`.
+    /// The default of any type: `Sum { keepdim: true, ..d() }`.
     pub fn d<T: Default>() -> T {
         T::default()
     }

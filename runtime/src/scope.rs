@@ -1,11 +1,13 @@
-//! The traces that are open on this thread: where calls of operators are recorded instead of run.
+//! The traces that are open on this thread, in which calls of operators are recorded instead of run.
 //!
-//! The stack's first frame is an acquisition (a function that `jit` or `grad` traces), those above it are closures that
-//! are differentiated inside it; all share one arena. Tensors in memory that are met while recording become *hidden
-//! inputs*, found by their cell: compiled programs read them at each call, they are never constants.
+//! The stack's first frame is an acquisition (a function that `jit` or `grad` traces); the frames above it are closures
+//! that are differentiated inside it. All share one arena. Tensors in memory that occur while recording become *hidden
+//! inputs*, found by their cell: compiled programs read them at each call, so they are never constants.
 //!
-//! **Invariant:** these stacks and the list of guards (core, `dim`) are the only thread-local state of tracing. Gradient
-//! mode, autocast and checkpoints are regions of the trace.
+//! **Invariant:** gradient mode, autocast and checkpoints of a trace are regions of it, not thread-local state. Tracing
+//! keeps in thread-local state these stacks, the autocast dtype around calls that run at once, the list of guards
+//! (core, `dim`), and in [`crate::tensor`] the maker of new tensors, the count of writes and the reason of poisoned
+//! sizes.
 
 use crate::bind::Builder;
 use crate::error::Error;
@@ -33,43 +35,43 @@ pub(crate) use ruled::ruled;
 pub(crate) use write::{assign, fail, leaves_among, overlap, place, write};
 
 thread_local! {
-    /// The stacks of this thread: a rule of a tensor subclass that is a function runs on one of its own, because it runs
-    /// while the one below is being recorded on.
+    /// The stacks of this thread. A Rust function that is a rule of a tensor subclass runs on a stack of its own,
+    /// because it runs while the stack below is being recorded on.
     static STACKS: RefCell<Vec<Stack>> = RefCell::new(vec![Stack::default()]);
 }
 
 type Stack = Rc<RefCell<Vec<Frame>>>;
 
-/// What `f` makes of the stack of open traces.
+/// The result of `f` on the stack of open traces.
 fn with_stack<T>(f: impl FnOnce(&mut Vec<Frame>) -> T) -> T {
     let stack = STACKS.with_borrow(|stacks| stacks.last().cloned()).unwrap_or_default();
     let mut frames = stack.borrow_mut();
     f(&mut frames)
 }
 
-/// A trace under construction, with what it captured.
+/// A trace under construction, with its captured values.
 pub(crate) struct Frame {
     pub token: Arc<TraceToken>,
     pub builder: Builder,
-    /// What was captured from outside.
+    /// The values that were captured from outside.
     pub captured: Captured,
-    /// What closures inside became, for the record of stages.
+    /// The traces of closures inside, for the record of stages.
     pub inner: Vec<Made>,
-    /// What the compiled function wishes of its pipeline.
+    /// The options of the compiled function.
     pipeline: Arc<Pipeline>,
-    /// How many of the first inputs the trace is differentiated by: they can't be written but without gradients.
+    /// The number of first inputs by which the trace is differentiated; they can be written only without gradients.
     pub leaves: usize,
-    /// Of a backward: how many of the first inputs the forward kept for it; cotangents follow.
+    /// For a backward, the number of first inputs that the forward kept; cotangents follow.
     pub kept: usize,
-    /// Inputs that a backward inside wrote.
+    /// The inputs that a backward inside wrote.
     pub late: FxHashSet<usize>,
-    /// Whether the trace stands for one slice of a batch: what is open around it is the same for all.
+    /// Whether the trace stands for one slice of a batch; all slices share the values of surrounding traces.
     pub slice: bool,
-    /// The first write that failed: nobody need look at what a write returns.
+    /// The first write that failed, because the user may ignore the result of a write.
     pub failed: Option<Error>,
 }
 
-/// A trace that a closure became, for the record of stages.
+/// The trace of a closure, for the record of stages.
 pub(crate) struct Made {
     pub name: &'static str,
     pub trace: Trace,
@@ -77,7 +79,7 @@ pub(crate) struct Made {
     pub remark: Option<String>,
 }
 
-/// An open trace; dropping it closes it, and whatever was opened inside and left open by a panic.
+/// An open trace. Dropping it closes it, and all traces that were opened inside and left open by a panic.
 pub(crate) struct Open {
     depth: usize,
 }
@@ -105,7 +107,7 @@ impl Open {
         })
     }
 
-    /// The trace stands for one slice of a batch.
+    /// Marks the trace as one slice of a batch.
     pub fn of_slice(&self) {
         with_stack(|stack| {
             stack[self.depth].slice = true;
@@ -120,27 +122,28 @@ impl Open {
         Some(Open::new(builder, pipeline))
     }
 
-    /// The same for a compiled function that is called there, with a pipeline of its own. The regions around it reach in.
+    /// Like [`Open::nested`], for a compiled function that is called there, with a pipeline of its own. The surrounding
+    /// regions apply inside.
     pub fn called(name: &str, pipeline: &Arc<Pipeline>) -> Option<Open> {
         let inside = |f: &Frame| f.builder.nested(name).rooted(f.builder.root()).autocasting();
         let builder = with_stack(|stack| stack.last().map(inside))?;
         Some(Open::new(builder, pipeline.clone()))
     }
 
-    /// The same for the backward of a function with a backward of its own. It runs when nobody knows yet what is written
-    /// until then, so whatever it reads of the traces around becomes an input.
+    /// Like [`Open::nested`], for a custom backward. It runs later, and values may be written until then, so every
+    /// value that it reads of surrounding traces becomes an input.
     pub fn backward(name: &str) -> Option<Open> {
         let open = Open::nested(name)?;
         open.with(|frame| frame.captured.fresh = true);
         Some(open)
     }
 
-    /// A new argument, as a handle.
+    /// Adds an argument, and returns its handle.
     pub fn argument(&self, path: &str, ty: ProxyTy, tags: TagSet) -> Tensor {
         self.with(|frame| {
             let proxy = frame.builder.input(path, ty.clone());
             if let (true, Some(input)) = (path.is_empty(), frame.builder.inputs_mut().last_mut()) {
-                // an argument that is one leaf has no path, and errors call it something
+                // an argument that is one leaf has no path, and errors need a name for it
                 input.path = "x".into();
             }
             frame.builder.arena().set_tags(proxy, tags);
@@ -148,38 +151,39 @@ impl Open {
         })
     }
 
-    /// What its builder and captures are so far.
+    /// The result of `f` on this trace's frame.
     pub fn with<T>(&self, f: impl FnOnce(&mut Frame) -> T) -> T {
         with_stack(|stack| f(&mut stack[self.depth]))
     }
 
-    /// The proxy of a handle in this trace; tensors in memory become hidden inputs.
+    /// The proxy of a handle in this trace; a tensor in memory becomes a hidden input.
     ///
     /// # Errors
-    /// The error of a poisoned handle; E740, E741 for a handle of another trace.
+    /// The error of a poisoned handle; E740 or E741 for a handle of another trace.
     pub fn resolve(&self, tensor: &Tensor) -> Result<ProxyId, Error> {
         with_stack(|stack| resolve(stack, self.depth, tensor))
     }
 
-    /// A tensor of a subclass that this trace made as its fields, which are values of the trace; others as they are.
+    /// Takes apart a tensor of a subclass that this trace made, to fields that are values of the trace; other tensors
+    /// are returned unchanged.
     ///
     /// # Errors
-    /// As [`Open::resolve`].
+    /// Reports the errors of [`Open::resolve`].
     pub fn apart(&self, tensor: &Tensor) -> Result<Tensor, Error> {
         with_stack(|stack| subclass::apart(stack, self.depth, tensor))
     }
 
-    /// The first error of a write.
+    /// Reports the first error of a write.
     ///
     /// # Errors
-    /// That one.
+    /// The error of that write.
     pub fn check(&self) -> Result<(), Error> {
         self.with(|frame| frame.failed.clone().map_or(Ok(()), Err))
     }
 
     /// Takes the trace off the stack.
     pub fn close(self) -> Frame {
-        // opened by `new` at this depth, and only this guard takes it away
+        // `new` opened the frame at this depth, and only this guard removes it
         let frame = with_stack(|stack| {
             let frame = stack.split_off(self.depth).swap_remove(0);
             note_maker(stack);
@@ -203,7 +207,7 @@ impl Drop for Open {
     }
 }
 
-/// Tensors that are made now belong to the innermost slice of a batch, or to the function that is traced.
+/// Attributes tensors that are made from now on to the innermost slice of a batch, or to the function that is traced.
 fn note_maker(stack: &[Frame]) {
     let maker = stack.iter().rev().find(|frame| frame.slice).or(stack.first());
     _ = set_maker(maker.map_or(0, |frame| frame.token.id()));
@@ -253,7 +257,7 @@ fn record_in(
     let mut through_views = Vec::new();
     let (results, versions) = outs.split_at(outs.len() - writes.len());
     for (&arg, &version) in writes.iter().zip(versions) {
-        // of what comes from outside the builder keeps the version
+        // the builder keeps the versions of values from outside
         if let Some(Value::Tensor(t)) = args.get(arg)
             && let View::Traced(traced) = t.view()
             && traced.token().id() == token.id()
@@ -264,7 +268,7 @@ fn record_in(
             }
         }
     }
-    // a view that was written gives what was written to its base
+    // a write to a view is passed on to its base
     for (t, version) in through_views {
         write::assign_in(stack, top, t, version, loc)?;
     }
@@ -301,7 +305,7 @@ fn resolve(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Result<ProxyId
     }
 }
 
-/// The error for a traced handle where its trace is not open.
+/// The error for a traced handle whose trace is not open here.
 pub(crate) fn stray(open_elsewhere: bool, ty: &str) -> Error {
     if open_elsewhere {
         return Error::new("E741", format!("this traced {ty} belongs to a trace that is open on another thread"))
@@ -312,11 +316,11 @@ pub(crate) fn stray(open_elsewhere: bool, ty: &str) -> Error {
         .help("return it from the traced function (from a differentiated closure: with `try_value_and_grad`)")
 }
 
-/// Takes over the lines of a trace that was recorded inside the innermost open one, with `args` for its inputs; its
-/// results as handles. What is recorded next for the same call stands at `loc`, too.
+/// Adds the lines of a trace that was recorded inside the innermost open one, with `args` for its inputs; returns its
+/// results as handles. Further lines for this call get the place `loc` too.
 ///
 /// # Errors
-/// What [`Builder::splice`] reports.
+/// Reports the errors of [`Builder::splice`].
 pub(crate) fn splice(trace: &Trace, args: &[ProxyId], loc: Loc) -> Result<Vec<Tensor>, Error> {
     with_stack(|stack| {
         let Some(Frame { token, builder, .. }) = stack.last_mut() else {
@@ -330,7 +334,7 @@ pub(crate) fn splice(trace: &Trace, args: &[ProxyId], loc: Loc) -> Result<Vec<Te
     })
 }
 
-/// A tensor of the innermost open trace filled with a number.
+/// A tensor of the innermost open trace, filled with a number.
 ///
 /// # Errors
 /// E710 without a row `full`; E709 if no trace is open.
@@ -344,10 +348,10 @@ pub(crate) fn full(ty: &TensorTy, value: f64) -> Result<Tensor, Error> {
     })
 }
 
-/// The cotangent zero of a tensor, in the innermost open trace.
+/// A zero cotangent of a tensor, in the innermost open trace.
 ///
 /// # Errors
-/// What [`Builder::zero_cotangent`] reports; E709 if no trace is open.
+/// The errors of [`Builder::zero_cotangent`]; E709 if no trace is open.
 pub(crate) fn zero(like: &Tensor) -> Result<Tensor, Error> {
     with_stack(|stack| {
         let none = || Error::bug("E709", "no trace is open");
@@ -359,8 +363,8 @@ pub(crate) fn zero(like: &Tensor) -> Result<Tensor, Error> {
     })
 }
 
-/// The same tensor with a tag of values: what transforms are to know of it. Functions are compiled anew for arguments with
-/// other tags. A tag of lines or regions poisons (E724), as does one that excludes another that is there (E722).
+/// The tensor with a tag of values, for transforms. Functions are compiled anew for arguments with other tags. A tag of
+/// lines or regions poisons the tensor (E724), and so does a tag that excludes one of its tags (E722).
 #[track_caller]
 pub fn with_tag(x: &Tensor, tag: Tag) -> Tensor {
     if tag.decl().carrier != Carrier::Value {
@@ -385,7 +389,7 @@ pub fn with_tag(x: &Tensor, tag: Tag) -> Tensor {
     x.clone()
 }
 
-/// The tags of a tensor; known while a function is traced, as dtype and sizes are.
+/// The tags of a tensor, which are known while a function is traced, like dtype and sizes.
 pub fn tags_of(x: &Tensor) -> TagSet {
     match x.view() {
         View::Cell(cell) => cell.tags(),
@@ -398,10 +402,10 @@ pub fn tags_of(x: &Tensor) -> TagSet {
     }
 }
 
-/// Records the line of a function with a backward of its own in the innermost open trace; its results as handles.
+/// Records the line of a function with a custom backward in the innermost open trace; returns its results as handles.
 ///
 /// # Errors
-/// What [`Builder::own_vjp`] reports; E709 if no trace is open.
+/// The errors of [`Builder::own_vjp`]; E709 if no trace is open.
 pub(crate) fn own_vjp(rule: OwnRule, ports: Ports, args: &[ProxyId], loc: Loc) -> Result<Vec<Tensor>, Error> {
     with_stack(|stack| {
         let Some(Frame { token, builder, .. }) = stack.last_mut() else {
@@ -417,7 +421,7 @@ pub(crate) fn input(at: usize) -> ProxyId {
     with_stack(|stack| stack.last().map_or(ProxyId(0), |frame| frame.builder.inputs()[at].proxy))
 }
 
-/// Puts a trace that a closure became on the acquisition's record.
+/// Adds the trace of a closure to the acquisition's record.
 pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration, remark: Option<String>) {
     with_stack(|stack| {
         if let Some(root) = stack.first_mut() {
@@ -426,20 +430,20 @@ pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration, remark: Op
     });
 }
 
-/// What the compiled function that is being traced wishes of its pipeline.
+/// The options of the compiled function that is being traced.
 pub(crate) fn pipeline() -> Arc<Pipeline> {
     with_stack(|stack| stack.last().map(|f| f.pipeline.clone())).unwrap_or_default()
 }
 
-/// Whether a gradient or a tangent is taken of what is recorded now.
+/// Whether a gradient or a tangent is taken of the lines that are recorded now.
 pub(crate) fn is_differentiated() -> bool {
     with_stack(|stack| stack.iter().any(|frame| frame.leaves > 0))
 }
 
-/// The proxies that handles have in the innermost open trace.
+/// The proxies of handles in the innermost open trace.
 ///
 /// # Errors
-/// As [`Open::resolve`]; E709 if no trace is open.
+/// The errors of [`Open::resolve`]; E709 if no trace is open.
 pub(crate) fn resolve_all(tensors: &[&Tensor]) -> Result<Vec<ProxyId>, Error> {
     with_stack(|stack| {
         let top = stack.len().checked_sub(1).ok_or_else(|| Error::bug("E709", "no trace is open"))?;
@@ -447,17 +451,17 @@ pub(crate) fn resolve_all(tensors: &[&Tensor]) -> Result<Vec<ProxyId>, Error> {
     })
 }
 
-/// A tensor as one of its own, no view and no other name of one: what a compiled function gives outside of a trace. A
-/// write to it is none to what it was made of.
+/// The tensor as one of its own, neither a view nor another name of a tensor, like the result of a compiled function
+/// outside of a trace. A write to it does not write the tensor from which it was made.
 ///
 /// # Errors
-/// As [`resolve_all`].
+/// Reports the errors of [`resolve_all`].
 pub(crate) fn apart(tensor: &Tensor) -> Result<Tensor, Error> {
     with_stack(|stack| {
         let top = stack.len().checked_sub(1).ok_or_else(|| Error::bug("E709", "no trace is open"))?;
         let value = resolve(stack, top, tensor)?;
         let Frame { token, builder, .. } = &stack[top];
-        // two numbers that an operator gave are a key where the handle says so
+        // two numbers that an operator returned are a key if the handle is one
         let ty = if tensor.ty() == Some(ProxyTy::Key) { ProxyTy::Key } else { builder.arena().ty(value) };
         Ok(Tensor::traced(token, value, ty))
     })
@@ -465,7 +469,7 @@ pub(crate) fn apart(tensor: &Tensor) -> Result<Tensor, Error> {
 
 // ---------------------------------------------------------------- regions
 
-/// Goes back to the region around, also where a panic leaves it.
+/// Returns to the surrounding region on drop, also after a panic.
 struct Leave {
     depth: usize,
     before: RegionId,
@@ -491,10 +495,10 @@ fn within<T>(kind: RegionKind, loc: Loc, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// The calls that `f` makes have a tag of lines: `Tag::RECOMPUTE`, or a kind of one's own; or they stand in a region that
-/// has a tag of regions, which [`Arena::effective_tags`](crate::trace::Arena::effective_tags) of each of them finds. With
-/// a tag of values, or one of the built-in regions, which functions of their own open, a function that is being traced
-/// fails (E724).
+/// Gives calls in `f` a tag. A tag of lines, such as `Tag::RECOMPUTE` or a kind that the user declared, is set on each
+/// line. A tag of regions is set on a region around them, and
+/// [`Arena::effective_tags`](crate::trace::Arena::effective_tags) of each line includes it. With a tag of values, or a
+/// tag of built-in regions, which have functions of their own, a function that is being traced fails (E724).
 #[track_caller]
 pub fn tagged<T>(tag: Tag, f: impl FnOnce() -> T) -> T {
     match tag.decl().carrier {
@@ -534,31 +538,32 @@ pub fn tagged<T>(tag: Tag, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// What `f` calls belongs to the part of the program called `name`: `block[2]`, `attention`. Traces and errors show it.
+/// Calls in `f` belong to the part of the program called `name`, such as `block[2]` or `attention`. Traces and errors
+/// show the name.
 #[track_caller]
 pub fn named<T>(name: &str, f: impl FnOnce() -> T) -> T {
     within(RegionKind::Named(name.into()), Loc::caller(), f)
 }
 
-/// No gradient flows through what `f` calls.
+/// No gradient flows through calls in `f`.
 #[track_caller]
 pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
     within(RegionKind::NoGrad, Loc::caller(), f)
 }
 
-/// Gradients flow again inside [`no_grad`].
+/// Gradients flow again inside of [`no_grad`].
 #[track_caller]
 pub fn enable_grad<T>(f: impl FnOnce() -> T) -> T {
     within(RegionKind::EnableGrad, Loc::caller(), f)
 }
 
-/// What `f` computes is computed again by the backward instead of being kept for it.
+/// The backward computes the values of `f` again instead of keeping them.
 #[track_caller]
 pub fn checkpoint<T>(f: impl FnOnce() -> T) -> T {
     within(RegionKind::Checkpoint, Loc::caller(), f)
 }
 
-/// Operators that gain from it compute in `dtype`, in traces and at once; with `None` autocast is off again.
+/// Operators whose autocast class allows it compute in `dtype`, in traces and at once; `None` switches autocast off.
 #[track_caller]
 pub fn autocast<T>(dtype: impl Into<Option<DType>>, f: impl FnOnce() -> T) -> T {
     let dtype = dtype.into();
@@ -570,11 +575,11 @@ pub fn autocast<T>(dtype: impl Into<Option<DType>>, f: impl FnOnce() -> T) -> T 
 }
 
 thread_local! {
-    /// The dtype of the region of autocast around what runs at once.
+    /// The autocast dtype around calls that run at once.
     static AMBIENT: Cell<Option<DType>> = const { Cell::new(None) };
 }
 
-/// Goes back to the region around, also where a panic leaves it.
+/// Returns to the surrounding dtype on drop, also after a panic.
 struct Ambient(Option<DType>);
 
 impl Drop for Ambient {
@@ -583,12 +588,12 @@ impl Drop for Ambient {
     }
 }
 
-/// The dtype of the region of autocast around what runs at once, or around the outermost trace.
+/// The autocast dtype around calls that run at once, or around the outermost trace.
 pub(crate) fn ambient() -> Option<DType> {
     AMBIENT.get()
 }
 
-/// Runs `f` in the region around the trace that was opened.
+/// Runs `f` in the autocast region around the trace that was opened.
 pub(crate) fn in_ambient<T>(f: impl FnOnce() -> T) -> T {
     match ambient() {
         Some(dtype) => within(RegionKind::Autocast(Some(dtype)), Loc::NOWHERE, f),

@@ -1,7 +1,7 @@
-//! Tensor subclasses for programs: made of fields and metadata, taken apart, converted.
+//! Tensor subclasses for programs: makes them of fields and metadata, takes them apart, converts them.
 //!
-//! In a database a class is an entry of `subclasses:`; in a program a struct with `#[derive(TensorSubclass)]`. Either way
-//! an operator that meets a tensor of the class follows the class's rules, at once or in a trace.
+//! In a database a class is an entry of `subclasses:`, in a program a struct with `#[derive(TensorSubclass)]`. In both
+//! cases an operator with a tensor of the class follows the class's rules, at once or in a trace.
 
 use crate::api;
 use crate::bind::Ruled;
@@ -17,7 +17,7 @@ use std::any::Any;
 pub use crate::symbol::Subclass;
 pub use fulgurite_core::subclass::ClassText;
 
-/// A call of an operator on tensors of a class, for a rule that is a function.
+/// A call of an operator on tensors of a class, for a rule that is a Rust function.
 pub struct Call<'a> {
     symbol: SymbolRef,
     args: &'a [Value<Tensor>],
@@ -25,12 +25,12 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The operator.
+    /// The name of the operator.
     pub fn op(&self) -> &'static str {
         self.symbol.name()
     }
 
-    /// What was given for a parameter or option; [`Value::Absent`] if nothing.
+    /// The value for a parameter or option; [`Value::Absent`] if it was not given.
     pub fn arg(&self, name: &str) -> Value<Tensor> {
         let sig = &self.symbol.row().sig;
         let mut names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
@@ -38,32 +38,33 @@ impl Call<'_> {
         at.and_then(|at| self.args.get(at).cloned()).unwrap_or(Value::Absent)
     }
 
-    /// The tensors among its arguments, in order.
+    /// The tensors among the arguments, in order.
     pub fn tensors(&self) -> Vec<Tensor> {
         let mut found = Vec::new();
         self.args.iter().for_each(|arg| arg.for_each(&mut |t| found.push(t.clone())));
         found
     }
 
-    /// The operator's results, lists flattened, on `f` of each of these tensors and all else as it was given.
+    /// Calls the operator on `f` of each of these tensors, and on all other arguments unchanged; returns its results,
+    /// with lists flattened.
     ///
     /// # Errors
-    /// What the call reports.
+    /// Reports errors of the call.
     pub fn with(&self, mut f: impl FnMut(&Tensor) -> Tensor) -> Result<Vec<Tensor>, Error> {
         api::call(self.symbol, self.args.iter().map(|arg| arg.map(&mut f)).collect(), self.loc)
     }
 }
 
-/// A rule of a class that is a function over tensors: the operator's results, lists flattened, or `None` if it has none.
-/// It runs while a program is traced, or for one call; what it calls is recorded as the operator's body. It may use the
-/// arguments and what is made of them, and numbers, but no other tensor.
+/// A rule of a class that is a Rust function over tensors. It runs while a program is traced, or for one call, and the
+/// operators that it calls are recorded as the operator's body. It may use the arguments, tensors made from them, and
+/// numbers, but no other tensor.
 pub struct Rule(fn(&Call<'_>) -> Ruling);
 
-/// What a rule gives: the operator's results, lists flattened; `None` if it has none for it.
+/// The result of a rule: the operator's results, with lists flattened; `None` if the rule does not handle the operator.
 pub type Ruling = Option<Result<Vec<Tensor>, Error>>;
 
 impl Rule {
-    /// This function.
+    /// A rule that calls this function.
     pub const fn new(rule: fn(&Call<'_>) -> Ruling) -> Rule {
         Rule(rule)
     }
@@ -77,29 +78,29 @@ impl Native for Rule {
     }
 }
 
-/// A tensor of a class of fields, then metadata, in the order of its signature; after an error a poisoned one.
+/// A tensor of a class, made of fields, then metadata, in the order of its signature; a poisoned one after an error.
 #[track_caller]
 pub fn make(class: SubclassRef, args: Vec<Value<Tensor>>) -> Tensor {
     api::call_one(class.port(Port::Unflatten), args)
 }
 
-/// The class of this name in any linked database.
+/// The class with this name in any linked database.
 ///
 /// # Errors
-/// E710 if there is none.
+/// E710 if there is no such class.
 #[track_caller]
 pub fn named(name: &str) -> Result<SubclassRef, Error> {
     let found = symbol::class(Name::new(name));
     found.ok_or_else(|| Error::new("E710", format!("no linked database has a subclass `{name}`")).at(Loc::caller()))
 }
 
-/// What tensors of subclasses have besides what every tensor has.
+/// Methods of tensors of subclasses besides those of every tensor.
 pub trait Subclassed {
-    /// The plain tensor that it stands for; of a plain one a handle to itself.
+    /// The plain tensor for which this one stands; for a plain one, a handle to itself.
     fn plain(&self) -> Tensor;
-    /// A field; poisoned if there is none of this name.
+    /// A field; it is poisoned if the class has no field of this name.
     fn field(&self, name: &str) -> Tensor;
-    /// Its class; `None` if it is plain.
+    /// The class of the tensor; `None` if it is plain.
     fn class(&self) -> Option<SubclassRef>;
 }
 
@@ -107,7 +108,7 @@ impl Subclassed for Tensor {
     #[track_caller]
     fn plain(&self) -> Tensor {
         let mut plain = self.clone();
-        // what a class is made of may be of a class
+        // the plain tensor of a class may be of a class itself
         while let Some(class) = plain.class() {
             plain = api::call_one(class.port(Port::Plain), vec![Value::Tensor(plain)]);
         }
@@ -127,7 +128,7 @@ impl Subclassed for Tensor {
     }
 }
 
-/// A tensor of a subclass, taken apart.
+/// A tensor of a subclass that was taken apart.
 pub struct Parts {
     class: SubclassRef,
     fields: Vec<(Name, Tensor)>,
@@ -138,7 +139,7 @@ pub struct Parts {
 /// The fields and metadata of a tensor.
 ///
 /// # Errors
-/// The error of a poisoned one; E706 for a plain one.
+/// The error of a poisoned tensor; E706 for a plain one.
 #[track_caller]
 pub fn parts(t: &Tensor) -> Result<Parts, Error> {
     let loc = Loc::caller();
@@ -165,7 +166,7 @@ impl Parts {
     /// A field.
     ///
     /// # Errors
-    /// E706 if it has none of this name.
+    /// E706 if the class has no field of this name.
     pub fn field(&self, name: &str) -> Result<Tensor, Error> {
         self.optional(name).ok_or_else(|| {
             let names: Vec<String> = self.fields.iter().map(|(n, _)| format!("`{n}`")).collect();
@@ -175,7 +176,7 @@ impl Parts {
         })
     }
 
-    /// A field that may be missing.
+    /// An optional field.
     pub fn optional(&self, name: &str) -> Option<Tensor> {
         self.fields.iter().find(|(n, _)| *n == name).map(|(_, t)| t.clone())
     }
@@ -188,7 +189,7 @@ impl Parts {
     /// A piece of metadata.
     ///
     /// # Errors
-    /// E706 if it has none of this name and type.
+    /// E706 if the class has no metadata of this name and type.
     pub fn meta<M: Meta>(&self, name: &str) -> Result<M, Error> {
         let value = self.meta.iter().find(|(n, _)| *n == name).map(|(_, v)| v);
         value.and_then(M::from_value).ok_or_else(|| {
@@ -198,11 +199,11 @@ impl Parts {
     }
 }
 
-/// What metadata may be.
+/// Types that metadata may have.
 pub trait Meta: Sized {
-    /// As an argument.
+    /// The metadata as an argument.
     fn value(self) -> Value<Tensor>;
-    /// From a layout.
+    /// Reads the metadata from a layout.
     fn from_value(value: &Value<ProxyId>) -> Option<Self>;
 }
 
@@ -229,7 +230,7 @@ meta! {
     DType: Value::DType, Value::DType(x) => *x;
 }
 
-/// A text, or the word of an `enum`.
+/// A text, or a word of an `enum`.
 impl Meta for String {
     fn value(self) -> Value<Tensor> {
         Value::Str(self)

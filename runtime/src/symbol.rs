@@ -1,4 +1,4 @@
-//! Symbols: what a row is at run time, and the registry of all databases linked into the program.
+//! Symbols, which are rows at run time, and the registry of all databases linked into the program.
 
 mod batched;
 mod class;
@@ -20,11 +20,11 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, RwLock};
 
-/// A row of some database, callable by `bind`. Its texts are parsed on first use.
+/// A row of a database, which `bind` can call. Its texts are parsed when they are first used.
 pub struct Symbol {
     /// The crate whose database has the row.
     pub krate: &'static str,
-    /// The row's texts.
+    /// The texts of the row.
     pub text: RowText,
     row: OnceLock<Arc<Row>>,
     rules: OnceLock<Vec<Rule>>,
@@ -32,45 +32,45 @@ pub struct Symbol {
     facts: OnceLock<RowFacts>,
     view: OnceLock<bool>,
     refuses: OnceLock<bool>,
-    /// Class, what it is on its tensors: what the row says.
+    /// The row's own rules for tensors of classes, by class.
     classes: OnceLock<Vec<(Name, subclass::Rule)>>,
-    /// What its arguments are, if its gradient is a function of the program.
+    /// The groups of arguments, if the symbol has a custom backward.
     own: Option<Ports>,
-    /// What it does to tensors of a class, if it makes them or takes them apart.
+    /// The class and the port, if the symbol makes tensors of the class or takes them apart.
     port: Option<(SubclassRef, Port)>,
 }
 
-/// The arguments of a line whose gradient is a function of the program: one group after the other.
+/// The numbers of arguments of a line with a custom backward, in groups that follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ports {
-    /// What the function's forward made: the line's results, as they are.
+    /// The results of the function's forward, which are the line's results.
     pub outs: usize,
     /// The function's arguments.
     pub ins: usize,
-    /// What its backward reads of the forward.
+    /// The values that the backward reads of the forward.
     pub kept: usize,
-    /// Inputs of the program that its backward reads or writes.
+    /// The inputs of the program that the backward reads or writes.
     pub variables: usize,
 }
 
-/// Two symbols are the same if they are one object.
+/// Two symbols are equal if they are one object.
 pub type SymbolRef = &'static Symbol;
 
-/// A gradient rule, and what its text says about itself.
+/// A gradient rule, with properties of its text.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The argument whose cotangent it gives.
+    /// The argument whose cotangent the rule computes.
     pub arg: Name,
     /// The rule, in the tensor language.
     pub block: Block,
-    /// The rule is `0`: the derivative is identically zero.
+    /// Whether the rule is `0`, so that the derivative is identically zero.
     pub zero: bool,
     /// Every name that the rule mentions.
     pub mentions: Vec<Name>,
 }
 
 impl Symbol {
-    /// A symbol from emitted texts.
+    /// A symbol made of emitted texts.
     pub const fn new(krate: &'static str, text: RowText) -> Symbol {
         Symbol {
             krate,
@@ -87,53 +87,53 @@ impl Symbol {
         }
     }
 
-    /// The symbol of lines with such arguments whose gradient is a function of the program; lives as long as the process.
+    /// The symbol of lines with these arguments and a custom backward; it lives as long as the process.
     pub fn leak_own(ports: Ports, op: &'static str, sig: &'static str, body: &'static str) -> SymbolRef {
         let doc = "results of a function with a backward of its own";
         let text = RowText { op, doc, sig, kind: MeaningKind::Decomp, body, ..RowText::BLANK };
         Box::leak(Box::new(Symbol { own: Some(ports), ..Symbol::new("runtime", text) }))
     }
 
-    /// What its arguments are, if its gradient is a function of the program.
+    /// The groups of arguments, if the symbol has a custom backward.
     pub fn own(&self) -> Option<Ports> {
         self.own
     }
 
-    /// What it does to tensors of a class, if it makes them or takes them apart.
+    /// The class and the port, if the symbol makes tensors of the class or takes them apart.
     pub fn port(&self) -> Option<(SubclassRef, Port)> {
         self.port
     }
 
-    /// A symbol from a row made at run time (derived rows beyond first order); lives as long as the process.
+    /// A symbol made of a row at run time (derived rows beyond first order); it lives as long as the process.
     pub fn leak(krate: &'static str, text: RowText, row: Row) -> SymbolRef {
         let symbol = Symbol::new(krate, text);
         let _ = symbol.row.set(Arc::new(row));
         Box::leak(Box::new(symbol))
     }
 
-    /// The symbol that makes tensors of a class or takes them apart; lives as long as the process.
+    /// The symbol that makes tensors of a class or takes them apart; it lives as long as the process.
     fn leak_port(class: SubclassRef, port: Port, text: RowText, row: Row) -> SymbolRef {
         let symbol = Symbol { port: Some((class, port)), ..Symbol::new(class.krate, text) };
         let _ = symbol.row.set(Arc::new(row));
         Box::leak(Box::new(symbol))
     }
 
-    /// Its name without the crate.
+    /// The name of the row, without the crate.
     pub fn name(&self) -> &'static str {
         self.text.op
     }
 
-    /// Its row.
+    /// The row.
     pub fn row(&self) -> &Row {
         self.shared_row()
     }
 
-    /// What autocast does with the arguments.
+    /// The autocast class, which decides how autocast treats the arguments.
     pub fn autocast(&self) -> Class {
         *self.autocast.get_or_init(|| autocast::class(self.row(), &Registered).0)
     }
 
-    /// What transforms ask about its meaning.
+    /// The facts about the row's meaning that transforms use.
     pub fn facts(&self) -> &RowFacts {
         self.facts.get_or_init(|| facts::of(self.row()))
     }
@@ -144,13 +144,13 @@ impl Symbol {
         *self.view.get_or_init(|| facts::is_view(self.row(), &|op| find(op).is_some_and(Symbol::is_view)))
     }
 
-    /// Whether some call may refuse when it runs, as far as the row's text says: `false` is certain.
+    /// Whether some call may refuse at run time, as far as the row's text decides; `false` is certain.
     pub fn may_refuse(&self) -> bool {
         self.refuses_within(&RefCell::default())
     }
 
-    /// The same while it is asked of the rows `around`: a row that calls itself, as an overload does, refuses where
-    /// something else of it does.
+    /// Like [`Symbol::may_refuse`], while it is computed for the rows `around`. A row that calls itself, as an overload
+    /// does, refuses only if another part of it does.
     fn refuses_within(&self, around: &RefCell<Vec<*const Symbol>>) -> bool {
         if let Some(known) = self.refuses.get() {
             return *known;
@@ -163,14 +163,14 @@ impl Symbol {
         let calls = |name: Name| candidates(name).iter().any(|s| s.refuses_within(around));
         let found = refusals::of_text(self.row(), &calls);
         around.borrow_mut().pop();
-        // what was found while others are asked may rest on what is not known of them yet
+        // an answer found while other rows are computed may depend on what is not known about them yet
         if found || around.borrow().is_empty() {
             return *self.refuses.get_or_init(|| found);
         }
         found
     }
 
-    /// What the row itself says that it is on tensors of a class.
+    /// The row's own rule for tensors of a class.
     pub fn class_rule(&self, class: Name) -> Option<&subclass::Rule> {
         let rules = self.classes.get_or_init(|| {
             // codegen emits only texts that it parsed
@@ -180,7 +180,7 @@ impl Symbol {
         rules.iter().find(|(of, _)| *of == class).map(|(_, rule)| rule)
     }
 
-    /// What it is on tensors of a class by a rule for it or its kind: the row's own, or the class's.
+    /// The rule for tensors of a class: the row's own, or the class's rule for the row or its kind.
     pub fn rule_on(&self, class: SubclassRef) -> Option<&subclass::Rule> {
         self.class_rule(class.name()).or_else(|| class.rules().rule_for(self.row(), self.is_view()))
     }
@@ -193,9 +193,10 @@ impl Symbol {
         })
     }
 
-    /// The gradient rule for an argument: the row's (written, or derived by codegen), or one derived now, which rows
-    /// beyond first order need. A composite has none then: its body is differentiated. Everything else is differentiated
-    /// whole: line by line, what a branch that is not taken makes infinite would be multiplied by 0.
+    /// The gradient rule for an argument: the row's own (written, or derived by codegen), or one derived now, which
+    /// rows beyond first order need. A composite without a rule has none derived, because its body is differentiated.
+    /// Any other row is differentiated as a whole: line by line, an infinite value in a branch that is not taken would
+    /// be multiplied by 0.
     pub fn vjp_rule(&self, arg: Name) -> Option<&Rule> {
         self.rules.get_or_init(|| self.make_rules()).iter().find(|r| r.arg == arg)
     }
@@ -227,7 +228,7 @@ impl Symbol {
         rules
     }
 
-    /// A symbol from a row that was made of another symbol's at run time; lives as long as the process.
+    /// A symbol for a row that was made of another symbol's row at run time; it lives as long as the process.
     pub fn leak_row(of: &Symbol, row: Row) -> SymbolRef {
         let sig: &'static str = Box::leak(row.sig.to_string().into_boxed_str());
         let (file, line) = (of.text.file, of.text.line);
@@ -252,11 +253,11 @@ impl std::fmt::Debug for Symbol {
 pub struct Database {
     /// The crate.
     pub krate: &'static str,
-    /// Its rows and derived rows.
+    /// The rows and derived rows.
     pub symbols: &'static [&'static Symbol],
-    /// Its CPU tile kernels.
+    /// The CPU tile kernels.
     pub kernels: &'static [&'static [KernelEntry]],
-    /// Its tensor subclasses.
+    /// The tensor subclasses.
     pub classes: &'static [SubclassRef],
 }
 
@@ -270,12 +271,12 @@ pub fn kernels() -> impl Iterator<Item = &'static KernelEntry> {
 #[derive(Default)]
 struct Registry {
     by_name: FxHashMap<&'static str, SymbolRef>,
-    /// Rows called `base.something`, by `base`, in order of their names.
+    /// Rows called `base.something`, by `base`, in the order of their names.
     overloads: FxHashMap<&'static str, Vec<SymbolRef>>,
     classes: FxHashMap<&'static str, SubclassRef>,
 }
 
-/// Second parts of names that mark a derived row (`gelu.d`, `matmul.vjp.a`), not an overload (`matmul.mv`).
+/// Second parts of names that mark a derived row (`gelu.d`, `matmul.vjp.a`) rather than an overload (`matmul.mv`).
 const DERIVED: [&str; 3] = ["vjp", "jvp", "d"];
 
 impl Registry {
@@ -299,7 +300,7 @@ impl Registry {
 }
 
 impl Registry {
-    /// `C` and `C.unflatten`, `C.flatten`, `C.plain` of a class `C`.
+    /// The symbol `C`, `C.unflatten`, `C.flatten` or `C.plain` of a class `C`.
     fn port(&self, name: &str) -> Option<SymbolRef> {
         let (class, port) = name.split_once('.').unwrap_or((name, Port::Unflatten.word()));
         let class = self.classes.get(class)?;
@@ -324,19 +325,19 @@ fn registry() -> &'static RwLock<Registry> {
     })
 }
 
-/// Whether a row is a call of another library in that library's signature: `aten.constant_pad_nd`.
+/// Whether a row is a call of another library in that library's signature, such as `aten.constant_pad_nd`.
 pub fn is_alias(name: &str) -> bool {
     name.starts_with("aten.") || name.starts_with("torch.")
 }
 
-/// The symbol called `name` in any linked database; or the one that makes tensors of a class or takes them apart.
+/// The symbol with this name in any linked database, or the one that makes tensors of a class or takes them apart.
 pub fn find(name: Name) -> Option<SymbolRef> {
     let registry = registry().read().unwrap_or_else(|e| e.into_inner());
     let known = registry.by_name.get(name.as_str()).copied();
     known.or_else(|| registry.port(name.as_str()))
 }
 
-/// The class called `name` in any linked database.
+/// The class with this name in any linked database.
 pub fn class(name: Name) -> Option<SubclassRef> {
     registry().read().unwrap_or_else(|e| e.into_inner()).classes.get(name.as_str()).copied()
 }
@@ -349,19 +350,19 @@ pub fn classes() -> Vec<SubclassRef> {
     classes
 }
 
-/// The rows that a call of `name` may mean: the one of that name, then its overloads `name.*`.
+/// The rows that a call of `name` may mean: the row with that name, then its overloads `name.*`.
 pub fn candidates(name: Name) -> Vec<SymbolRef> {
     let registry = registry().read().unwrap_or_else(|e| e.into_inner());
     let exact = registry.by_name.get(name.as_str()).copied().or_else(|| registry.port(name.as_str()));
     exact.into_iter().chain(registry.overloads.get(name.as_str()).into_iter().flatten().copied()).collect()
 }
 
-/// Adds a symbol made at run time (tests, derived rows beyond first order); an existing one of that name stays.
+/// Registers a symbol made at run time (tests, derived rows beyond first order); an existing one with that name stays.
 pub fn register(symbol: SymbolRef) -> SymbolRef {
     registry().write().unwrap_or_else(|e| e.into_inner()).insert(symbol)
 }
 
-/// A number that follows from a text.
+/// A hash of a text, equal in every run.
 fn hash(text: &str) -> u64 {
     use std::hash::{Hash, Hasher};
     let mut h = rustc_hash::FxHasher::default();

@@ -1,9 +1,9 @@
 //! The handle that users hold: a tensor in memory, a value of a trace that is being recorded, or an error.
 //!
 //! A concrete tensor is a *cell*: a type that never changes, and data that writes may replace. Clones of a handle share
-//! the cell, so the cell's address is the tensor's identity. A traced tensor stands for a proxy; a write makes the
-//! handle stand for the next version. A poisoned tensor carries the first error that was met, so that formulas need no
-//! `?`: whoever reads a value gets that error.
+//! the cell, so the cell's address is the tensor's identity. A traced tensor stands for a proxy; after a write the
+//! handle stands for the next version. A poisoned tensor carries the first error that occurred, so that formulas need
+//! no `?`; reading its value returns that error.
 //!
 //! **Invariant:** handles know no trace and no operator. [`crate::scope`] opens traces, [`crate::api`] calls operators,
 //! [`crate::operand`] gives handles `+ - * /`.
@@ -29,7 +29,7 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Dim, Scalar, TensorTy};
 use std::sync::Arc;
 
-/// A tensor: a handle, cheap to clone; clones are the same tensor.
+/// A tensor: a handle that is cheap to clone; clones are one tensor.
 #[derive(Clone)]
 pub struct Tensor(Repr);
 
@@ -41,19 +41,19 @@ enum Repr {
     Poison(Error),
 }
 
-/// What a handle is, for those who open traces and run programs.
+/// The kinds of handles, for code that opens traces and runs programs.
 pub enum View<'a> {
     /// A tensor in memory.
     Cell(&'a Arc<Cell>),
     /// A value of a trace.
     Traced(&'a Traced),
-    /// A tensor of a subclass: its fields.
+    /// A tensor of a subclass, with its fields.
     Wrapped(&'a Arc<Wrapped>),
     /// An error.
     Poison(&'a Error),
 }
 
-/// Making handles.
+/// Constructors of handles.
 impl Tensor {
     /// `data` in row-major order; a wrong number of elements gives a poisoned tensor (E743).
     #[track_caller]
@@ -61,7 +61,7 @@ impl Tensor {
         Tensor::from_slice(&data, shape)
     }
 
-    /// As [`Tensor::from_vec`], from a slice.
+    /// Like [`Tensor::from_vec`], from a slice.
     #[track_caller]
     pub fn from_slice<T: Element>(data: &[T], shape: impl Into<ShapeArg>) -> Tensor {
         let loc = Loc::caller();
@@ -80,18 +80,19 @@ impl Tensor {
         }
     }
 
-    /// A tensor of rank 0, strong in promotion; a [`Tensor::from`] a number is a run-time number, weak as a literal.
+    /// A tensor of rank 0 with the full weight of its dtype in promotion. [`Tensor::from`] a number makes a run-time
+    /// number, which is as weak as a literal.
     #[track_caller]
     pub fn scalar<T: Element>(x: T) -> Tensor {
         Tensor::from_slice(&[x], ())
     }
 
-    /// A tensor in memory.
+    /// A tensor in memory with the data of a buffer.
     pub fn from_buffer(buffer: Buffer) -> Tensor {
         Tensor::from_kind(Kind::Tensor, buffer)
     }
 
-    /// A cell of another kind: its buffer has the kind's shape.
+    /// A tensor, number or key; the buffer has the shape of its kind.
     pub(crate) fn from_kind(kind: Kind, buffer: Buffer) -> Tensor {
         Tensor(Repr::Cell(Arc::new(Cell::new(kind, buffer))))
     }
@@ -106,7 +107,7 @@ impl Tensor {
         Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty).aliasing(alias, of))))
     }
 
-    /// The record of the view that the handle is, if no other handle holds the tensor.
+    /// The record of the view that the handle is, if no other handle shares the tensor.
     pub(super) fn into_alias(self) -> Option<Box<Alias>> {
         match self.0 {
             Repr::Cell(cell) => Arc::into_inner(cell)?.into_origin(),
@@ -115,7 +116,7 @@ impl Tensor {
         }
     }
 
-    /// A handle that stands for an error: operators pass it on, reading gives it.
+    /// A handle that carries an error: operators pass it on, and reading a value returns it.
     pub fn poisoned(error: Error) -> Tensor {
         Tensor(Repr::Poison(error))
     }
@@ -128,9 +129,9 @@ impl Tensor {
     }
 }
 
-/// Asking handles.
+/// Queries of handles.
 impl Tensor {
-    /// What it is.
+    /// The kind of the handle, with its content.
     pub fn view(&self) -> View<'_> {
         match &self.0 {
             Repr::Cell(cell) => View::Cell(cell),
@@ -144,7 +145,7 @@ impl Tensor {
         Tensor(Repr::Wrapped(Arc::new(wrapped)))
     }
 
-    /// The only owner's way to the fields, if it is of a subclass and nobody else holds it.
+    /// The fields of a tensor of a subclass for writing, if no other handle shares it.
     pub(crate) fn wrapped_mut(&mut self) -> Option<&mut Wrapped> {
         match &mut self.0 {
             Repr::Wrapped(wrapped) => Arc::get_mut(wrapped),
@@ -152,7 +153,7 @@ impl Tensor {
         }
     }
 
-    /// The only owner's way to the cell, if nobody else holds it.
+    /// The cell for writing, if no other handle shares it.
     pub(crate) fn cell_mut(&mut self) -> Option<&mut Cell> {
         match &mut self.0 {
             Repr::Cell(cell) => Arc::get_mut(cell),
@@ -160,7 +161,7 @@ impl Tensor {
         }
     }
 
-    /// Whether both are the same tensor (not: hold the same numbers).
+    /// Whether both are one tensor, which is more than having equal elements.
     pub fn same(&self, other: &Tensor) -> bool {
         match (&self.0, &other.0) {
             (Repr::Cell(a), Repr::Cell(b)) => Arc::ptr_eq(a, b),
@@ -170,7 +171,7 @@ impl Tensor {
         }
     }
 
-    /// The error that it stands for, if it is poisoned.
+    /// The error that the tensor carries, if it is poisoned.
     pub fn error(&self) -> Option<&Error> {
         match &self.0 {
             Repr::Poison(e) => Some(e),
@@ -178,10 +179,10 @@ impl Tensor {
         }
     }
 
-    /// The error that it stands for, as a result: to stop early where a long program would only pass it on.
+    /// The error that the tensor carries, as a result, to stop early where a long program would only pass it on.
     ///
     /// # Errors
-    /// The first one that was met on the way here.
+    /// The first error that occurred on the way to this tensor.
     pub fn check(&self) -> Result<(), Error> {
         match &self.0 {
             Repr::Cell(cell) => cell.check(),
@@ -189,7 +190,7 @@ impl Tensor {
         }
     }
 
-    /// Its type as traces see it; a poisoned tensor has none.
+    /// The type in the form of traces; a poisoned tensor has none.
     pub fn ty(&self) -> Option<ProxyTy> {
         match &self.0 {
             Repr::Cell(cell) => Some(cell.proxy_ty()),
@@ -199,7 +200,7 @@ impl Tensor {
         }
     }
 
-    /// Its sizes, slowest axis first; none for a poisoned tensor.
+    /// The sizes, slowest axis first; none for a poisoned tensor.
     pub fn shape(&self) -> Vec<Dim> {
         match &self.0 {
             Repr::Cell(cell) => cell.sizes().iter().map(|&n| Dim::from(n)).collect(),
@@ -209,8 +210,8 @@ impl Tensor {
         }
     }
 
-    /// Its sizes, to be taken apart: `let [b, t] = x.dims();`. With another rank every size is poisoned, and whoever
-    /// uses one is told where it came from (E745).
+    /// The sizes as an array, to be destructured: `let [b, t] = x.dims();`. If the rank is another one, every size is
+    /// poisoned, and the use of one is an error that names this call (E745).
     #[track_caller]
     pub fn dims<const N: usize>(&self) -> [Dim; N] {
         let shape = self.shape();
@@ -227,7 +228,7 @@ impl Tensor {
         [Dim::poison(); N]
     }
 
-    /// Number of axes; 0 for a poisoned tensor.
+    /// The number of axes; 0 for a poisoned tensor.
     pub fn rank(&self) -> usize {
         match &self.0 {
             Repr::Cell(cell) => cell.sizes().len(),
@@ -237,7 +238,7 @@ impl Tensor {
         }
     }
 
-    /// Number of elements; a poisoned size for a poisoned tensor.
+    /// The number of elements; a poisoned size for a poisoned tensor.
     pub fn numel(&self) -> Dim {
         match self.error() {
             Some(e) => {
@@ -248,7 +249,7 @@ impl Tensor {
         }
     }
 
-    /// Its element type; a poisoned tensor says the default float.
+    /// The element type; the default float for a poisoned tensor.
     pub fn dtype(&self) -> DType {
         match &self.0 {
             Repr::Cell(cell) => cell.dtype(),
@@ -263,24 +264,25 @@ impl Tensor {
     }
 }
 
-/// Reading and writing data.
+/// Access to data.
 impl Tensor {
-    /// A share of its data; what lies in a device's memory is fetched, once.
+    /// A share of the data; data on a device are fetched, once.
     ///
     /// # Errors
-    /// The error of a poisoned tensor; E742 for a tensor of a trace, which has no data; E743 where a device can't give it.
+    /// The error of a poisoned tensor; E742 for a tensor of a trace, which has no data; E743 if a device can't return
+    /// the data.
     #[track_caller]
     pub fn buffer(&self) -> Result<Buffer, Error> {
         let loc = Loc::caller();
         self.data()?.here().map_err(|e| Error::new("E743", e.to_string()).at(loc))
     }
 
-    /// The device in whose memory it lies; `None` for host memory, for traced and for poisoned tensors.
+    /// The device that has the data; `None` for host memory, and for traced and poisoned tensors.
     pub fn device(&self) -> Option<String> {
         if let Repr::Cell(cell) = &self.0 { cell.buffer().device() } else { None }
     }
 
-    /// A share of its data, wherever they lie.
+    /// A share of the data, on the host or a device.
     #[track_caller]
     pub(crate) fn data(&self) -> Result<Buffer, Error> {
         match &self.0 {
@@ -297,29 +299,30 @@ impl Tensor {
         }
     }
 
-    /// Its elements in row-major order.
+    /// The elements in row-major order.
     ///
     /// # Errors
-    /// As [`Tensor::buffer`]; E743 if they are not `T`.
+    /// The errors of [`Tensor::buffer`]; E743 if the elements are not `T`.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
         let buffer = self.buffer()?;
         buffer.to_vec().map_err(|_| self.wrong_dtype::<T>(Loc::caller()))
     }
 
-    /// Its elements as f64, whatever their type (i64 beyond 2^53 rounds).
+    /// The elements as f64, whatever their type (i64 beyond 2^53 rounds).
     ///
     /// # Errors
-    /// As [`Tensor::buffer`].
+    /// Reports the errors of [`Tensor::buffer`].
     #[track_caller]
     pub fn to_f64(&self) -> Result<Vec<f64>, Error> {
         Ok(self.buffer()?.to_f64())
     }
 
-    /// Its only element; a wider `T` than the tensor's is fine.
+    /// The only element; `T` may be wider than the tensor's dtype.
     ///
     /// # Errors
-    /// As [`Tensor::buffer`]; E743 if it has more elements or none, or if `T` can't hold every value of its type.
+    /// The errors of [`Tensor::buffer`]; E743 if there are several elements or none, or if `T` can't represent every
+    /// value of the dtype.
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T, Error> {
         let buffer = self.buffer()?;
@@ -342,7 +345,7 @@ impl Tensor {
     }
 }
 
-/// Whether every value of `narrow` is one of `wide`.
+/// Whether `wide` can represent every value of `narrow`.
 fn holds(wide: DType, narrow: DType) -> bool {
     use DType::*;
     wide == narrow
@@ -358,7 +361,7 @@ fn holds(wide: DType, narrow: DType) -> bool {
         )
 }
 
-/// The number of elements, for messages: as a float where an integer would overflow.
+/// The number of elements, for messages; as a float if an integer would overflow.
 fn count(sizes: &[usize]) -> String {
     match sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s)) {
         Some(n) => n.to_string(),
@@ -368,7 +371,7 @@ fn count(sizes: &[usize]) -> String {
 
 macro_rules! from_number {
     ($($t:ty),*) => {$(
-        /// A run-time number: programs compiled for it run with any value, and it is weak in type promotion.
+        /// A run-time number: a program compiled for it runs with any value, and it is weak in type promotion.
         impl From<$t> for Tensor {
             fn from(x: $t) -> Tensor {
                 Tensor::number(x)

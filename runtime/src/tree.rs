@@ -1,13 +1,13 @@
 //! Trees: values made of tensors, such as models, optimiser states and batches.
 //!
 //! A tree has *leaves* (tensors and keys), in an order that its type and shape decide, and *fixed parts* (a number of
-//! heads, the length of a list, which variant of an enum): what is compiled in. Compiled functions flatten their
-//! arguments, compare the leaves' types and a fingerprint of the fixed parts with what they were compiled for, and
-//! rebuild the result around new leaves.
+//! heads, the length of a list, the variant of an enum), which become constants of a compiled program. Compiled
+//! functions flatten their arguments, compare the leaves' types and a fingerprint of the fixed parts with those that
+//! they were compiled for, and rebuild the result around new leaves.
 //!
-//! A plain number is no tree on purpose: an `f64` that took part by its value would compile a function again at every
-//! step of a schedule. It is either fixed, which is said (`#[tree(fixed)]`, [`Fixed`]), or a run-time value
-//! (`Tensor::from(x)`).
+//! A plain number is deliberately not a tree: an `f64` that took part by its value would compile a function again at
+//! every step of a schedule. A number is either fixed, which must be declared (`#[tree(fixed)]`, [`Fixed`]), or a
+//! run-time value (`Tensor::from(x)`).
 
 mod containers;
 mod fingerprint;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// A value made of tensors; `#[derive(Tree)]` implements it.
 ///
-/// An implementation shows its parts in one order, the same in all three methods.
+/// An implementation visits its parts in one order, which all three methods share.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not made of tensors",
     label = "neither a tensor nor a tree of tensors",
@@ -37,19 +37,19 @@ use std::sync::Arc;
     note = "a type of your own needs `#[derive(Tree)]`"
 )]
 pub trait Tree: Sized {
-    /// Shows every leaf and every fixed part.
+    /// Visits every leaf and every fixed part.
     fn visit<'a>(&'a self, v: &mut Visitor<'a>);
 
-    /// The same with access to the leaves.
+    /// Visits every leaf and every fixed part, with write access to the leaves.
     fn visit_mut<'a>(&'a mut self, v: &mut VisitorMut<'a>);
 
-    /// This tree around other leaves; the fixed parts are cloned.
+    /// Makes this tree around other leaves; the fixed parts are cloned.
     fn rebuild(&self, leaves: &mut Leaves) -> Self;
 }
 
 /// A leaf of a tree that is borrowed mutably.
 pub enum LeafMut<'a> {
-    /// A leaf that nothing else reaches: its data may be taken and replaced.
+    /// A leaf that is not shared: its data may be taken and replaced.
     Owned(&'a mut Tensor),
     /// A leaf behind a shared pointer.
     Shared(&'a Tensor),
@@ -65,40 +65,40 @@ impl LeafMut<'_> {
     }
 }
 
-/// Collects the leaves of a tree and the fingerprint of its fixed parts; on request paths and texts too.
+/// Collects the leaves of a tree and the fingerprint of its fixed parts, and on request paths and texts.
 #[derive(Default)]
 pub struct Visitor<'a> {
     leaves: SmallVec<[&'a Tensor; 24]>,
     mark: Fingerprint,
     detail: Option<Box<Detail>>,
-    /// Whether the fields of tensors of subclasses are the leaves, as programs take them.
+    /// Whether the fields of tensors of subclasses are the leaves, in the form of programs.
     apart: bool,
 }
 
-/// As [`Visitor`], for a tree that is borrowed mutably.
+/// Like [`Visitor`], for a tree that is borrowed mutably.
 #[derive(Default)]
 pub struct VisitorMut<'a> {
     leaves: SmallVec<[LeafMut<'a>; 24]>,
     mark: Fingerprint,
 }
 
-/// What only messages and traces need.
+/// Paths and texts, which only messages and traces need.
 #[derive(Clone, Debug, Default)]
 pub struct Detail {
     path: String,
-    /// The path of every leaf, `blocks.2.qkv.w`.
+    /// The path of every leaf, such as `blocks.2.qkv.w`.
     pub paths: Vec<Arc<str>>,
     /// The path and the debug print of every fixed part.
     pub fixed: Vec<(String, String)>,
 }
 
 impl<'a> Visitor<'a> {
-    /// One that also notes paths and prints.
+    /// A visitor that also notes paths and debug prints.
     pub fn detailed() -> Visitor<'a> {
         Visitor { detail: Some(Box::default()), ..Visitor::default() }
     }
 
-    /// The same, in which the fields of tensors of subclasses are leaves and their class and metadata fixed parts.
+    /// Makes the fields of tensors of subclasses leaves, and their class and metadata fixed parts.
     pub(crate) fn apart(self) -> Visitor<'a> {
         Visitor { apart: true, ..self }
     }
@@ -107,16 +107,16 @@ impl<'a> Visitor<'a> {
     pub fn leaves(&self) -> &[&'a Tensor] {
         &self.leaves
     }
-    /// What the fixed parts so far amount to.
+    /// The fingerprint of the fixed parts so far.
     pub fn fingerprint(&self) -> Fingerprint {
         self.mark
     }
-    /// The paths and prints, if they were asked for.
+    /// The paths and texts, if they were requested.
     pub fn into_detail(self) -> Detail {
         self.detail.map_or_else(Detail::default, |d| *d)
     }
 
-    /// A leaf.
+    /// Adds a leaf.
     pub fn leaf(&mut self, leaf: &'a Tensor) {
         if self.apart
             && let View::Wrapped(wrapped) = leaf.view()
@@ -145,12 +145,12 @@ impl<'a> Visitor<'a> {
         });
     }
 
-    /// A part of the tree, by its name or number.
+    /// Visits a part of the tree, by its name or number.
     pub fn part<T: Tree>(&mut self, name: impl Display, part: &'a T) {
         self.inside(name, |v| part.visit(v));
     }
 
-    /// What `f` shows stands under this name.
+    /// Visits the parts that `f` visits under this name.
     pub fn inside(&mut self, name: impl Display, f: impl FnOnce(&mut Self)) {
         let Some(detail) = &mut self.detail else { return f(self) };
         let length = detail.enter(name);
@@ -160,7 +160,7 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// The length of a list.
+    /// Adds the length of a list.
     pub fn length(&mut self, n: usize) {
         self.mark.add(n as u64);
         if let Some(detail) = &mut self.detail {
@@ -168,7 +168,7 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// The variant of an enum, by number and name.
+    /// Adds the variant of an enum, by number and name.
     pub fn variant(&mut self, number: usize, name: &str) {
         self.mark.add(number as u64);
         if let Some(detail) = &mut self.detail {
@@ -176,7 +176,7 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// A fixed part: `mark` adds it to the fingerprint.
+    /// Adds a fixed part; `mark` adds it to the fingerprint.
     pub fn fixed<T: Debug + ?Sized>(&mut self, name: impl Display, part: &T, mark: impl FnOnce(&mut Fingerprint)) {
         mark(&mut self.mark);
         if let Some(detail) = &mut self.detail {
@@ -187,7 +187,7 @@ impl<'a> Visitor<'a> {
     }
 }
 
-/// What of a tensor of a subclass is fixed. Put together once: trees are read at every call.
+/// Adds the fixed parts of a tensor of a subclass. They are computed once, because trees are visited at every call.
 fn mark_class(wrapped: &Wrapped, mark: &mut Fingerprint) {
     let own = wrapped.mark(|layout| {
         let mut own = Fingerprint::default();
@@ -203,14 +203,14 @@ fn mark_class(wrapped: &Wrapped, mark: &mut Fingerprint) {
 }
 
 impl Detail {
-    /// A fixed part.
+    /// Notes a fixed part.
     fn note(&mut self, name: impl Display, text: String) {
         let length = self.enter(name);
         self.fixed.push((self.path.clone(), text));
         self.path.truncate(length);
     }
 
-    /// Goes into a part; gives the length to come back to.
+    /// Enters a part, and returns the length of the path to return to.
     fn enter(&mut self, name: impl Display) -> usize {
         let length = self.path.len();
         let _ = match length {
@@ -229,20 +229,20 @@ impl<'a> VisitorMut<'a> {
     pub fn into_leaves(self) -> SmallVec<[LeafMut<'a>; 24]> {
         self.leaves
     }
-    /// How many leaves there are so far.
+    /// The number of leaves so far.
     pub fn len(&self) -> usize {
         self.leaves.len()
     }
-    /// Whether there are none.
+    /// Whether there are no leaves so far.
     pub fn is_empty(&self) -> bool {
         self.leaves.is_empty()
     }
-    /// What the fixed parts so far amount to: as [`Visitor::fingerprint`].
+    /// The fingerprint of the fixed parts so far; see [`Visitor::fingerprint`].
     pub fn fingerprint(&self) -> Fingerprint {
         self.mark
     }
 
-    /// A leaf.
+    /// Adds a leaf.
     pub fn leaf(&mut self, leaf: &'a mut Tensor) {
         if leaf.wrapped().is_none() {
             return self.leaves.push(LeafMut::Owned(leaf));
@@ -256,12 +256,12 @@ impl<'a> VisitorMut<'a> {
         }
     }
 
-    /// A part of the tree.
+    /// Visits a part of the tree.
     pub fn part<T: Tree>(&mut self, part: &'a mut T) {
         part.visit_mut(self);
     }
 
-    /// A part that others may reach too.
+    /// Visits a part that may be shared.
     pub fn shared<T: Tree>(&mut self, part: &'a T) {
         let mut inner = Visitor { mark: self.mark, apart: true, ..Visitor::default() };
         part.visit(&mut inner);
@@ -269,12 +269,12 @@ impl<'a> VisitorMut<'a> {
         self.leaves.extend(inner.leaves.into_iter().map(LeafMut::Shared));
     }
 
-    /// The length of a list, or the number of an enum's variant.
+    /// Adds the length of a list, or the number of an enum's variant.
     pub fn form(&mut self, n: usize) {
         self.mark.add(n as u64);
     }
 
-    /// A fixed part.
+    /// Adds a fixed part.
     pub fn fixed(&mut self, mark: impl FnOnce(&mut Fingerprint)) {
         mark(&mut self.mark);
     }
@@ -284,13 +284,13 @@ impl<'a> VisitorMut<'a> {
 pub struct Leaves<'l>(&'l mut dyn Iterator<Item = Tensor>);
 
 impl<'l> Leaves<'l> {
-    /// These.
+    /// The leaves that this iterator returns.
     pub fn new(leaves: &'l mut dyn Iterator<Item = Tensor>) -> Leaves<'l> {
         Leaves(leaves)
     }
 
-    /// The next one; a poisoned one after the last, which only an implementation of [`Tree`] that shows its parts in
-    /// different orders meets.
+    /// The next leaf. After the last it is poisoned, which happens only if an implementation of [`Tree`] visits its
+    /// parts in different orders.
     pub fn next_leaf(&mut self) -> Tensor {
         self.0
             .next()
@@ -298,21 +298,21 @@ impl<'l> Leaves<'l> {
     }
 }
 
-/// As [`flatten`], for programs: the fields of tensors of subclasses are the leaves.
+/// Like [`flatten`], in the form of programs: the fields of tensors of subclasses are the leaves.
 pub(crate) fn flatten_apart<T: Tree>(tree: &T) -> Visitor<'_> {
     let mut v = Visitor::default().apart();
     tree.visit(&mut v);
     v
 }
 
-/// As [`describe`], for programs: the fields of tensors of subclasses are the leaves.
+/// Like [`describe`], in the form of programs: the fields of tensors of subclasses are the leaves.
 pub(crate) fn describe_apart<T: Tree>(tree: &T) -> (Vec<Tensor>, Detail) {
     let mut v = Visitor::detailed().apart();
     tree.visit(&mut v);
     (v.leaves.iter().map(|t| (*t).clone()).collect(), v.into_detail())
 }
 
-/// A tree around other leaves, where those of tensors of subclasses are their fields.
+/// A tree around other leaves, in which the leaves for tensors of subclasses are their fields.
 pub(crate) fn rebuild_apart<T: Tree>(template: &T, leaves: &mut dyn Iterator<Item = Tensor>) -> T {
     let v = flatten(template);
     let mut whole = v.leaves.iter().map(|leaf| together(leaf, leaves));
@@ -339,13 +339,13 @@ pub fn describe<T: Tree>(tree: &T) -> (Vec<Tensor>, Detail) {
     (v.leaves.iter().map(|t| (*t).clone()).collect(), v.into_detail())
 }
 
-/// The same tree with `f` of each leaf.
+/// The tree with `f` of each leaf.
 pub fn map<T: Tree>(tree: &T, f: impl FnMut(&Tensor) -> Tensor) -> T {
     let v = flatten(tree);
     tree.rebuild(&mut Leaves(&mut v.leaves.iter().copied().map(f)))
 }
 
-/// A tree with `f` of each pair of leaves; where the second tree has no such leaf, a poisoned one (E748).
+/// The tree with `f` of each pair of leaves; a leaf is poisoned if the second tree lacks it (E748).
 pub fn zip<T: Tree>(a: &T, b: &T, mut f: impl FnMut(&Tensor, &Tensor) -> Tensor) -> T {
     let (va, vb) = (flatten(a), flatten(b));
     if va.mark != vb.mark || va.leaves.len() != vb.leaves.len() {

@@ -1,17 +1,17 @@
-//! Registers of floats for products with integers in groups: eight lanes, of AVX2 or of any processor.
+//! Registers of floats for quantised products: eight lanes, by AVX2 or by plain code for any processor.
 //!
-//! Plain loops are not enough here: what the compiler makes of a conversion beside a sum depends on what stands around
-//! it, and was two to four times as slow.
+//! Plain loops are too slow here. The compiler's code for a conversion next to a sum depends on the code around it, and
+//! took two to four times as long.
 
 use fulgurite_core::storage::U4x2;
 
-/// Lanes of a register.
+/// The lanes of a register.
 pub const WIDTH: usize = 8;
 
-/// Registers that one column is summed in.
+/// The registers in which one column is summed.
 pub const REGISTERS: usize = 2;
 
-/// Elements handled side by side.
+/// The elements that are handled side by side.
 pub const LANES: usize = WIDTH * REGISTERS;
 
 /// A register of [`WIDTH`] floats.
@@ -22,7 +22,7 @@ pub unsafe trait Register: Copy {
     /// One number in all lanes.
     ///
     /// # Safety
-    /// As for all functions of a [`Register`].
+    /// The contract of [`Register`] holds.
     unsafe fn splat(x: f32) -> Self;
     /// # Safety
     /// `from` is to [`WIDTH`] floats.
@@ -30,43 +30,43 @@ pub unsafe trait Register: Copy {
     /// # Safety
     /// `from` is to [`WIDTH`] integers.
     unsafe fn load_i8(from: *const i8) -> Self;
-    /// The lower and the upper halves of bytes.
+    /// Loads bytes of two integers as a register of the lower and one of the upper halves.
     ///
     /// # Safety
     /// `from` is to [`WIDTH`] bytes.
     unsafe fn load_halves(from: *const U4x2) -> [Self; 2];
-    /// The eight halves of the bytes of words, the lowest first: half `k` times `16^k`, but for the last, which is as it
-    /// is.
+    /// Loads words of eight four-bit integers as eight registers, the lowest integer first. The integer at position `k`
+    /// is multiplied by `16^k`, except that the last one is not scaled.
     ///
     /// # Safety
     /// `from` is to [`WIDTH`] words of four bytes.
     unsafe fn load_words(from: *const U4x2) -> [Self; 8];
-    /// Two numbers, each in half of the lanes.
+    /// Loads two numbers, each into one half of the lanes.
     ///
     /// # Safety
     /// `from` is to two floats.
     unsafe fn load_two(from: *const f32) -> Self;
     /// # Safety
-    /// `to` is to [`WIDTH`] floats that nobody else uses.
+    /// `to` is to [`WIDTH`] floats that no other code uses.
     unsafe fn store(self, to: *mut f32);
-    /// `a · b + c`, in one rounding where there is an instruction for it.
+    /// `a · b + c`, rounded once where the processor has an instruction for it.
     ///
     /// # Safety
-    /// As for all functions of a [`Register`].
+    /// The contract of [`Register`] holds.
     unsafe fn madd(a: Self, b: Self, c: Self) -> Self;
-    /// The sum of all lanes, in a tree.
+    /// The sum of all lanes of all registers, added in a tree.
     ///
     /// # Safety
-    /// As for all functions of a [`Register`].
+    /// The contract of [`Register`] holds.
     unsafe fn sum(all: [Self; REGISTERS]) -> f32;
-    /// Of each the sum of all lanes, neighbours first.
+    /// For each register, the sum of its lanes, neighbours first.
     ///
     /// # Safety
-    /// As for all functions of a [`Register`].
+    /// The contract of [`Register`] holds.
     unsafe fn sums(four: [Self; 4]) -> [f32; 4];
 }
 
-// SAFETY: nothing that not every processor has.
+// SAFETY: every processor has the instructions of plain code.
 unsafe impl Register for [f32; WIDTH] {
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
@@ -75,26 +75,26 @@ unsafe impl Register for [f32; WIDTH] {
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { (from as *const Self).read_unaligned() }
     }
 
     #[inline(always)]
     unsafe fn load_i8(from: *const i8) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { (from as *const [i8; WIDTH]).read_unaligned() }.map(f32::from)
     }
 
     #[inline(always)]
     unsafe fn load_halves(from: *const U4x2) -> [Self; 2] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         let bytes = unsafe { (from as *const [U4x2; WIDTH]).read_unaligned() };
         [bytes.map(|b| f32::from(b.0 & 15)), bytes.map(|b| f32::from(b.0 >> 4))]
     }
 
     #[inline(always)]
     unsafe fn load_words(from: *const U4x2) -> [Self; 8] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         let words = unsafe { (from as *const [[u8; 4]; WIDTH]).read_unaligned() }.map(u32::from_le_bytes);
         std::array::from_fn(|k| match k {
             7 => words.map(|w| (w >> 28) as f32),
@@ -104,14 +104,14 @@ unsafe impl Register for [f32; WIDTH] {
 
     #[inline(always)]
     unsafe fn load_two(from: *const f32) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         let [a, b] = unsafe { (from as *const [f32; 2]).read_unaligned() };
         std::array::from_fn(|l| if l < WIDTH / 2 { a } else { b })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { (to as *mut Self).write_unaligned(self) }
     }
 
@@ -138,30 +138,30 @@ unsafe impl Register for [f32; WIDTH] {
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-// SAFETY: AVX2 and FMA, which the caller has.
+// SAFETY: the functions use AVX2 and FMA, which the caller's processor has.
 #[cfg(target_arch = "x86_64")]
 unsafe impl Register for __m256 {
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { _mm256_set1_ps(x) }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { _mm256_loadu_ps(from) }
     }
 
     #[inline(always)]
     unsafe fn load_i8(from: *const i8) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from as *const __m128i))) }
     }
 
     #[inline(always)]
     unsafe fn load_halves(from: *const U4x2) -> [Self; 2] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from as *const __m128i));
             let (low, high) = (_mm256_and_si256(bytes, _mm256_set1_epi32(15)), _mm256_srli_epi32::<4>(bytes));
@@ -171,7 +171,7 @@ unsafe impl Register for __m256 {
 
     #[inline(always)]
     unsafe fn load_words(from: *const U4x2) -> [Self; 8] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             let words = _mm256_loadu_si256(from as *const __m256i);
             std::array::from_fn(|k| {
@@ -185,7 +185,7 @@ unsafe impl Register for __m256 {
 
     #[inline(always)]
     unsafe fn load_two(from: *const f32) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             let two = _mm256_castsi256_ps(_mm256_castsi128_si256(_mm_loadl_epi64(from as *const __m128i)));
             _mm256_permutevar8x32_ps(two, _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1))
@@ -194,19 +194,19 @@ unsafe impl Register for __m256 {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { _mm256_storeu_ps(to, self) }
     }
 
     #[inline(always)]
     unsafe fn madd(a: Self, b: Self, c: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { _mm256_fmadd_ps(a, b, c) }
     }
 
     #[inline(always)]
     unsafe fn sum(all: [Self; REGISTERS]) -> f32 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             let lanes = _mm256_add_ps(all[0], all[1]);
             let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
@@ -218,7 +218,7 @@ unsafe impl Register for __m256 {
     #[inline(always)]
     unsafe fn sums([a, b, c, d]: [Self; 4]) -> [f32; 4] {
         let mut out = [0.0; 4];
-        // SAFETY: the caller's; there is room for four.
+        // SAFETY: the caller upholds the contract; there is room for four.
         unsafe {
             let halves = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
             let all = _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps::<1>(halves));
@@ -228,21 +228,21 @@ unsafe impl Register for __m256 {
     }
 }
 
-/// How integers are stored.
+/// The storage of quantised integers.
 pub trait Stored: Copy + Sync {
-    /// Integers in one element.
+    /// The number of integers in one stored element.
     const EACH: usize;
-    /// What is added to an integer before it is stored.
+    /// The number that is added to an integer before it is stored.
     const OFFSET: f32;
-    /// Where element `k` of a run of [`LANES`] lies among the integers that [`Stored::load`] gives.
+    /// The position of element `k` of a run of [`LANES`] among the integers that [`Stored::load`] returns.
     fn place(k: usize) -> usize;
-    /// A run of [`LANES`] integers, as stored.
+    /// Loads a run of [`LANES`] integers.
     ///
     /// # Safety
-    /// `from` is to as many; the processor has the instructions of `R`.
+    /// `from` is to [`LANES`] stored integers; the processor has the instructions of `R`.
     unsafe fn load<R: Register>(from: *const Self) -> [R; REGISTERS];
 
-    /// Writes elements in the order in which integers come.
+    /// Writes elements in the order in which [`Stored::load`] returns integers.
     fn arrange(to: &mut [f32], from: &[f32]) {
         for (to, from) in to.as_chunks_mut::<LANES>().0.iter_mut().zip(from.as_chunks::<LANES>().0) {
             for (k, element) in from.iter().enumerate() {
@@ -262,7 +262,7 @@ impl Stored for i8 {
 
     #[inline(always)]
     unsafe fn load<R: Register>(from: *const i8) -> [R; REGISTERS] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { [R::load_i8(from), R::load_i8(from.add(WIDTH))] }
     }
 }
@@ -271,14 +271,14 @@ impl Stored for U4x2 {
     const EACH: usize = 2;
     const OFFSET: f32 = 8.0;
 
-    /// First those in lower halves of bytes, then those in upper ones.
+    /// Integers in lower halves of bytes come first, then those in upper halves.
     fn place(k: usize) -> usize {
         k % 2 * WIDTH + k / 2
     }
 
     #[inline(always)]
     unsafe fn load<R: Register>(from: *const U4x2) -> [R; REGISTERS] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { R::load_halves(from) }
     }
 }

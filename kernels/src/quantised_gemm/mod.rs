@@ -1,9 +1,10 @@
-//! Vectors against a weight in groups of integers, which is never written out as floats as
-//! a whole: for few vectors not at all, for many a part at a time ([`panels`]).
+//! Vectors times a weight of integers in groups. The weight is never written out as
+//! floats as a whole: few vectors read the integers, for many vectors a part of the weight is written out at a time
+//! ([`panels`]).
 //!
-//! For few, a result is the sum of `scale · Σ x · q` over groups (and of `zero · Σ x`): [`LANES`] such sums run side by side through
-//! all groups, in their order, and are added in a tree at the end. Results do not depend on the number of threads, nor on
-//! how columns are divided among them.
+//! For few vectors, a result is the sum of `scale · Σ x · q` over groups, plus `zero · Σ x`. [`LANES`] such sums run
+//! side by side through all groups, in their order, and are added in a tree at the end. Results depend neither on the
+//! number of threads nor on the division of columns among them.
 
 mod lanes;
 mod panels;
@@ -16,10 +17,10 @@ use std::marker::PhantomData;
 pub use lanes::LANES;
 pub use usual::Usual;
 
-/// Most vectors that read integers each for itself: for more, the weight is written out a part at a time.
+/// At most this many vectors read the integers directly; for more, writing the weight out a part at a time is faster.
 const MOST: usize = 8;
 
-/// What is multiplied.
+/// The operands of a product.
 pub struct Operands<'a, Q> {
     depth: usize,
     group: usize,
@@ -27,16 +28,16 @@ pub struct Operands<'a, Q> {
     q: &'a [Q],
     scale: &'a [f32],
     zero: Option<&'a [f32]>,
-    /// Each for itself, or all as one.
+    /// One entry per vector, or one entry for all of them.
     vectors: Vec<Vector>,
     out: *mut f32,
 }
 
-/// One vector, made ready.
+/// A vector in the form that the kernels read.
 pub struct Vector {
-    /// Its elements, in the order in which integers come.
+    /// The elements of the vector, in the order of [`Stored::load`].
     x: Vec<f32>,
-    /// Per group, the sum of its elements, lane by lane.
+    /// For each group, the lane-wise sums of the group's elements.
     sums: Vec<[f32; LANES]>,
 }
 
@@ -56,15 +57,15 @@ impl Vector {
 // SAFETY: threads write disjoint columns of `out`, and only read the rest.
 unsafe impl<Q: Sync> Sync for Operands<'_, Q> {}
 
-/// Results of `N` columns, which share what is read of x: `scale · Σ x · q`, summed over groups. `j` is the first.
+/// Computes `N` columns from `j` on, which share each load of the vector: `scale · Σ x · q`, summed over groups.
 ///
 /// # Safety
-/// The processor has the instructions of `R`; there are these columns, and sizes are as [`Product::new`] compares them.
+/// The processor has the instructions of `R`; these columns exist, and the sizes passed the tests of [`Product::new`].
 #[inline(always)]
 unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
     let (groups, stored, runs) = (p.depth / p.group, p.depth / Q::EACH, p.group / LANES);
     let mut x = vector.x.as_ptr();
-    // SAFETY: the caller's; pointers go on by `runs` runs for each group.
+    // SAFETY: the caller upholds the contract; pointers go on by `runs` runs for each group.
     unsafe {
         let mut q: [*const Q; N] = std::array::from_fn(|c| p.q.as_ptr().add((j + c) * stored));
         let factors = |of: &[f32]| -> [*const f32; N] { std::array::from_fn(|c| of.as_ptr().add((j + c) * groups)) };
@@ -73,7 +74,7 @@ unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vect
         let none = R::splat(0.0);
         for (g, sums) in vector.sums.iter().enumerate() {
             let sums: [R; REGISTERS] = std::array::from_fn(|v| R::load(sums.as_ptr().add(v * WIDTH)));
-            // Less the offset that integers are stored with.
+            // The offset with which integers are stored is subtracted.
             let mut part = match Q::OFFSET == 0.0 {
                 true => [[none; REGISTERS]; N],
                 false => [sums.map(|sum| R::madd(sum, R::splat(-Q::OFFSET), none)); N],
@@ -100,48 +101,49 @@ unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vect
     }
 }
 
-/// A way to compute columns side by side. A trait and not a closure: closures don't have the instructions of `R`.
+/// A way to compute several columns together. It is a trait because a closure would not have the instructions of `R`.
 trait Way<Q> {
-    /// Results of `N` columns, `j` the first.
+    /// Computes `N` columns from `j` on.
     ///
     /// # Safety
-    /// As [`columns`]; the vector is made ready for this way.
+    /// The contract of [`columns`] holds; the vector has the form that this way reads.
     unsafe fn dots<R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N];
 }
 
-/// [`usual::dots`].
+/// Computes columns by [`usual::dots`], for groups of the usual size.
 struct Usually;
 
 impl<Q: Usual> Way<Q> for Usually {
     #[inline(always)]
     unsafe fn dots<R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { usual::dots::<Q, R, N>(p, vector, j) }
     }
 }
 
-/// [`dots`].
+/// Computes columns by [`dots`], for groups of any size.
 struct Always;
 
 impl<Q: Stored> Way<Q> for Always {
     #[inline(always)]
     unsafe fn dots<R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { dots::<Q, R, N>(p, vector, j) }
     }
 }
 
-/// Columns computed together where groups are not the usual ones.
+/// The columns that are computed together if groups do not have the usual size.
 const TOGETHER: usize = 2;
 
-/// Columns `from..to` of the result.
+/// Computes columns `from..to` of the result.
 ///
 /// # Safety
-/// The processor has the instructions of `R`; nobody else writes these columns. Sizes are as [`Product::new`] compares them.
+/// The processor has the instructions of `R`; no other thread writes these columns; the sizes passed the tests of
+/// [`Product::new`].
 #[inline(always)]
 unsafe fn columns<Q: Usual, R: Register>(p: &Operands<'_, Q>, from: usize, to: usize) {
     for (i, vector) in p.vectors.iter().enumerate() {
-        // SAFETY: the caller's; column `j` of row `i` is one of ours.
+        // SAFETY: the caller upholds the contract; column `j` of row `i` belongs to this call.
         unsafe {
             let out = p.out.add(i * p.cols);
             match usual::fits::<Q>(p.depth, p.group) {
@@ -152,10 +154,10 @@ unsafe fn columns<Q: Usual, R: Register>(p: &Operands<'_, Q>, from: usize, to: u
     }
 }
 
-/// Columns `from..to` of one row, `N` at a time and the rest one by one.
+/// Computes columns `from..to` of one row, `N` at a time and the rest one by one.
 ///
 /// # Safety
-/// As [`columns`]; the row is at `out`.
+/// The contract of [`columns`] holds; the row starts at `out`.
 #[inline(always)]
 unsafe fn row<W: Way<Q>, Q, R: Register, const N: usize>(
     p: &Operands<'_, Q>,
@@ -165,7 +167,7 @@ unsafe fn row<W: Way<Q>, Q, R: Register, const N: usize>(
     to: usize,
 ) {
     let whole = from + (to - from) / N * N;
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         for j in (from..whole).step_by(N) {
             let sums: [f32; N] = W::dots::<R, N>(p, vector, j);
@@ -178,32 +180,32 @@ unsafe fn row<W: Way<Q>, Q, R: Register, const N: usize>(
     }
 }
 
-/// [`columns`] with instructions that every processor has.
+/// [`columns`] with the instructions that every processor has.
 ///
 /// # Safety
-/// As [`columns`].
+/// The contract of [`columns`] holds.
 unsafe fn columns_baseline<Q: Usual>(p: &Operands<'_, Q>, from: usize, to: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { columns::<Q, [f32; WIDTH]>(p, from, to) }
 }
 
 /// [`columns`] with AVX2.
 ///
 /// # Safety
-/// As [`columns`]; the processor has AVX2 and FMA.
+/// The contract of [`columns`] holds; the processor has AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn columns_avx2<Q: Usual>(p: &Operands<'_, Q>, from: usize, to: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { columns::<Q, std::arch::x86_64::__m256>(p, from, to) }
 }
 
-/// [`columns`] with the instructions of a set, which the processor has.
+/// [`columns`] with an instruction set that the processor has.
 ///
 /// # Safety
-/// As [`columns`].
+/// The contract of [`columns`] holds.
 unsafe fn columns_of<Q: Usual>(isa: Level, p: &Operands<'_, Q>, from: usize, to: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
@@ -304,7 +306,7 @@ mod tests {
         Some(())
     }
 
-    /// Numbers of which sums are exact, so that every order gives the same.
+    /// Numbers whose sums are exact, so that every order of addition gives equal results.
     fn numbers(n: usize, of: usize) -> Vec<f32> {
         (0..n).map(|i| ((i * 7 + i / 5) % of) as f32 * 0.25 - of as f32 / 8.0).collect()
     }

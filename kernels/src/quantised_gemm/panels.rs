@@ -1,20 +1,21 @@
-//! Many vectors against a weight in groups of integers: some columns at a time are written out as floats, which stay in
-//! the second cache while they are multiplied.
+//! Many vectors times a weight of integers in groups: some columns at a time are written out as floats, which stay in
+//! the second-level cache while they are multiplied.
 
 use super::lanes::{LANES, REGISTERS, Register, Stored, WIDTH};
 use super::{Operands, Vector};
 use crate::abi::Level;
 use gemm::Parallelism;
 
-/// Floats written out at a time, about: 96 KiB, which the allocator keeps at hand.
+/// About this many floats are written out at a time, because 96 KiB fit the second-level cache and are reused by the
+/// allocator.
 const PANEL: usize = 24 << 10;
 
-/// Columns written out at a time. Not a matter of threads, so that results are not.
+/// The number of columns written out at a time. It does not depend on the number of threads, so results do not either.
 pub fn width(depth: usize) -> usize {
     (PANEL / depth.max(1)).clamp(16, 256)
 }
 
-/// Vectors one behind the other, each in the order in which integers come.
+/// The vectors, contiguous, each in the order of [`Stored::load`].
 pub fn vectors<Q: Stored>(x: &[f32], depth: usize) -> Vector {
     let mut all = Vector { x: vec![0.0; x.len()], sums: Vec::new() };
     for (to, from) in all.x.chunks_exact_mut(depth).zip(x.chunks_exact(depth)) {
@@ -23,10 +24,10 @@ pub fn vectors<Q: Stored>(x: &[f32], depth: usize) -> Vector {
     all
 }
 
-/// Columns `from..to` of the result, for all vectors.
+/// Computes columns `from..to` of the result for all vectors.
 ///
 /// # Safety
-/// As [`super::columns_of`]; `p.vectors` is one [`vectors`].
+/// The contract of [`super::columns_of`] holds; `p.vectors` has one entry, made by [`vectors`].
 pub unsafe fn columns<Q: Stored>(isa: Level, p: &Operands<'_, Q>, from: usize, to: usize) {
     let Some(vectors) = p.vectors.first() else { return };
     let (groups, stored) = (p.depth / p.group, p.depth / Q::EACH);
@@ -37,12 +38,12 @@ pub unsafe fn columns<Q: Stored>(isa: Level, p: &Operands<'_, Q>, from: usize, t
         for (j, floats) in (start..start + n).zip(panel.chunks_exact_mut(p.depth)) {
             let of = j * groups..(j + 1) * groups;
             let zero = p.zero.map(|zero| &zero[of.clone()]);
-            // SAFETY: the caller's; a column of the panel has as many elements as one of the weight.
+            // SAFETY: the caller upholds the contract; a column of the panel has as many elements as one of the weight.
             unsafe { written(isa, p.group, &p.q[j * stored..(j + 1) * stored], &p.scale[of], zero, floats) }
         }
         let (depth, cols) = (p.depth as isize, p.cols as isize);
-        // SAFETY: the strides are those of `rows` vectors, of `n` columns of the panel, and of columns `start..start + n`
-        // of the result, which are ours.
+        // SAFETY: the strides are those of `rows` vectors, of `n` columns of the panel, and of columns `start..start +
+        // n` of the result, which belong to this call.
         unsafe {
             let (x, w) = (vectors.x.as_ptr(), panel.as_ptr());
             let out = p.out.add(start);
@@ -53,12 +54,12 @@ pub unsafe fn columns<Q: Stored>(isa: Level, p: &Operands<'_, Q>, from: usize, t
     }
 }
 
-/// One column as floats, with the instructions of a set, which the processor has.
+/// Writes one column as floats, with an instruction set that the processor has.
 ///
 /// # Safety
-/// As [`write`].
+/// The contract of [`write`] holds.
 unsafe fn written<Q: Stored>(isa: Level, group: usize, q: &[Q], scale: &[f32], zero: Option<&[f32]>, to: &mut [f32]) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
@@ -71,23 +72,23 @@ unsafe fn written<Q: Stored>(isa: Level, group: usize, q: &[Q], scale: &[f32], z
 /// [`write`] with AVX2.
 ///
 /// # Safety
-/// As [`write`]; the processor has AVX2 and FMA.
+/// The contract of [`write`] holds; the processor has AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn write_avx2<Q: Stored>(group: usize, q: &[Q], scale: &[f32], zero: Option<&[f32]>, to: &mut [f32]) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { write::<Q, std::arch::x86_64::__m256>(group, q, scale, zero, to) }
 }
 
-/// One column as floats, in the order in which integers come.
+/// Writes one column as floats, in the order of [`Stored::load`].
 ///
 /// # Safety
-/// The processor has the instructions of `R`. `to` has as many elements as `q` integers, in groups which are multiples
-/// of the lanes, each with its factor and least number.
+/// The processor has the instructions of `R`. `to` has an element for each integer of `q`, in groups that are multiples
+/// of the lanes; each group has a scale, and a zero point if `zero` is given.
 #[inline(always)]
 unsafe fn write<Q: Stored, R: Register>(group: usize, q: &[Q], scale: &[f32], zero: Option<&[f32]>, to: &mut [f32]) {
     for (g, (to, q)) in to.chunks_exact_mut(group).zip(q.chunks_exact(group / Q::EACH)).enumerate() {
-        // SAFETY: the caller's; runs have as many elements as registers.
+        // SAFETY: the caller upholds the contract; runs have as many elements as registers.
         unsafe {
             let (one, offset) = (R::splat(1.0), R::splat(-Q::OFFSET));
             let (scale, zero) = (R::splat(scale[g]), R::splat(zero.map_or(0.0, |zero| zero[g])));

@@ -1,56 +1,57 @@
-//! Groups of 32, the usual ones: several columns side by side, each summed in one register, so that small matrices are
-//! not mostly beginnings and ends.
+//! Products for groups of 32, the usual size: several columns run side by side, each summed in one register, so that
+//! small matrices do not spend most of their time at beginnings and ends.
 //!
-//! Integers of four bits are taken as words, 64 in a register: a mask and a conversion give eight at once, each kind times
-//! a power of 16 that the vector is divided by beforehand. A half of such a register is a group, so that factors and
-//! offsets are a register's.
+//! Four-bit integers are loaded as words, 64 integers to a register. A mask and a conversion then give eight of them at
+//! once, each scaled by a power of 16, by which the vector is divided beforehand. One half of such a register is a
+//! group, so scales and offsets fill a register too.
 
 use super::lanes::{Register, Stored, WIDTH};
 use super::{Operands, Vector};
 use fulgurite_core::storage::U4x2;
 
-/// Integers of a group.
+/// The integers of a group.
 const GROUP: usize = 32;
 
-/// Integers of four bits in a register.
+/// The four-bit integers of a register.
 const RUN: usize = 64;
 
-/// Columns side by side.
+/// The columns that run side by side.
 pub const TOGETHER: usize = 4;
 
-/// Floats that a vector has for a group of eight bits: its elements, and their sums by lanes.
+/// The floats of a prepared vector for a group of eight-bit integers: its elements, and their lane-wise sums.
 const BYTES_READY: usize = GROUP + WIDTH;
 
-/// Floats that it has for a run of four bits: its elements by halves of bytes, their sums by lanes, the offset times these.
+/// The floats of a prepared vector for a run of four-bit integers: its elements by their position in a word, their
+/// lane-wise sums, and these sums times the negated offset.
 const WORDS_READY: usize = RUN + 2 * WIDTH;
 
-/// How integers in groups of 32 are multiplied.
+/// Multiplies integers in groups of 32.
 pub trait Usual: Stored {
-    /// Integers that the length of a vector is a multiple of.
+    /// The length of a vector must be a multiple of this.
     const STEP: usize;
 
-    /// A vector made ready.
+    /// Prepares a vector.
     fn ready(elements: &[f32]) -> Vector;
 
-    /// Sums of `N` columns by lanes, `j` the first, for a vector that is [ready](Usual::ready).
+    /// The lane-wise sums of `N` columns from `j` on, for a vector that [`Usual::ready`] prepared.
     ///
     /// # Safety
-    /// As [`super::dots`]; the product [`fits`].
+    /// The contract of [`super::dots`] holds; the product [`fits`].
     unsafe fn lanes<R: Register, const N: usize>(p: &Operands<'_, Self>, vector: &Vector, j: usize) -> [R; N];
 }
 
-/// Whether a product is of this kind.
+/// Whether a product has groups of this size.
 pub fn fits<Q: Usual>(depth: usize, group: usize) -> bool {
     group == GROUP && depth.is_multiple_of(Q::STEP)
 }
 
-/// Results of `N` columns, at most [`TOGETHER`], as [`super::dots`] has them.
+/// Computes `N` columns, at most [`TOGETHER`], as [`super::dots`] does.
 ///
 /// # Safety
-/// As [`Usual::lanes`].
+/// The contract of [`Usual::lanes`] holds.
 #[inline(always)]
 pub unsafe fn dots<Q: Usual, R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let lanes: [R; N] = Q::lanes(p, vector, j);
         let none = R::splat(0.0);
@@ -59,13 +60,13 @@ pub unsafe fn dots<Q: Usual, R: Register, const N: usize>(p: &Operands<'_, Q>, v
     }
 }
 
-/// Where `N` columns begin, with so many elements each.
+/// Pointers to the beginnings of `N` columns from `j` on, which have `each` elements.
 ///
 /// # Safety
-/// There are these columns.
+/// These columns exist.
 #[inline(always)]
 unsafe fn begins<T, const N: usize>(of: &[T], j: usize, each: usize) -> [*const T; N] {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     std::array::from_fn(|c| unsafe { of.as_ptr().add((j + c) * each) })
 }
 
@@ -86,7 +87,7 @@ impl Usual for i8 {
     #[inline(always)]
     unsafe fn lanes<R: Register, const N: usize>(p: &Operands<'_, i8>, vector: &Vector, j: usize) -> [R; N] {
         let groups = p.depth / GROUP;
-        // SAFETY: the caller's; pointers go on by a group at a time.
+        // SAFETY: the caller upholds the contract; pointers go on by a group at a time.
         unsafe {
             let mut x = vector.x.as_ptr();
             let mut q: [*const i8; N] = begins(p.q, j, p.depth);
@@ -139,7 +140,7 @@ impl Usual for U4x2 {
     #[inline(always)]
     unsafe fn lanes<R: Register, const N: usize>(p: &Operands<'_, U4x2>, vector: &Vector, j: usize) -> [R; N] {
         let groups = p.depth / GROUP;
-        // SAFETY: the caller's; pointers go on by a run at a time.
+        // SAFETY: the caller upholds the contract; pointers go on by a run at a time.
         unsafe {
             let mut x = vector.x.as_ptr();
             let mut q: [*const U4x2; N] = begins(p.q, j, p.depth / U4x2::EACH);

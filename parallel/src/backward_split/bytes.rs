@@ -1,5 +1,5 @@
-//! The hand-over with the fewest bytes: a cheapest cut between what there is behind I and what W reads, where cheap lines
-//! may run again.
+//! Chooses the hand-over with the fewest bytes: a minimum cut between the values that exist after I and the values that
+//! W reads, where W may run cheap lines of I again.
 
 use super::cones::Sets;
 use fulgurite_core::row::Meaning;
@@ -9,7 +9,7 @@ use fulgurite_runtime::trace::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
-/// Lines of I that W runs again. `counts` says whether keeping an input of the backward costs memory.
+/// The lines of I that W runs again. `counts` says whether keeping an input of the backward costs memory.
 pub(super) fn again(
     backward: &Trace,
     sets: &Sets,
@@ -19,12 +19,13 @@ pub(super) fn again(
     let arena = &backward.arena;
     let mut net = Network::default();
     let (source, sink) = (net.node(), net.node());
-    // per value: the node where it is made, and the one where it is read; between them it is kept
+    // each value has one node where it is made and one where it is read; the edge between them is the cost of keeping
+    // it
     let mut nodes: FxHashMap<ProxyId, (usize, usize)> = FxHashMap::default();
     let mut value = |net: &mut Network, p: ProxyId| {
         *nodes.entry(p).or_insert_with(|| {
             let ends = (net.node(), net.node());
-            // a byte is worth 64 lines that run again
+            // keeping a byte costs as much as running 64 lines again
             let price = if counts(p) { bytes_of(arena, p) as u64 * 64 + 1 } else { 1 };
             net.edge(ends.0, ends.1, price);
             ends
@@ -38,7 +39,7 @@ pub(super) fn again(
     for line in backward.lines().iter().filter(|l| sets.input.contains(&l.id)) {
         let node = net.node();
         if is_cheap(backward, line) {
-            // of two equal cuts the one that runs fewer lines again
+            // of two equal cuts, the one that runs fewer lines again wins
             net.edge(source, node, 1);
             line.for_each_arg(|p| {
                 let (_, end) = value(&mut net, p);
@@ -60,7 +61,7 @@ pub(super) fn again(
         net.edge(*end, sink, NEVER);
     }
     let near = net.cut(source, sink);
-    // what lies behind the cut and is needed there runs again
+    // lines behind the cut whose results W needs run again
     let mut again = FxHashSet::default();
     for (line, node) in lines.iter().rev() {
         let wanted = |p: &ProxyId| needed.contains(p) && nodes.get(p).is_some_and(|(start, _)| !near[*start]);
@@ -72,7 +73,8 @@ pub(super) fn again(
     again
 }
 
-/// Whether running it twice costs next to nothing: a view, or pointwise, without random numbers and writes.
+/// Whether a line costs next to nothing to run twice: it is a view or pointwise, draws no random numbers and writes
+/// nothing.
 fn is_cheap(backward: &Trace, line: &BoundSymbol) -> bool {
     let row = line.symbol.row();
     let tags = backward.arena.effective_tags(line, backward.root);

@@ -1,4 +1,4 @@
-//! Which lines which gradients need.
+//! Finds the lines of a backward that each gradient needs.
 
 use fulgurite_runtime::Error;
 use fulgurite_runtime::bind::body_of;
@@ -7,11 +7,11 @@ use fulgurite_runtime::transforms::decompose;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
 
-/// The lines of the two parts.
+/// The lines of the two parts of a backward.
 pub(super) struct Sets {
-    /// Lines of I.
+    /// The lines of I.
     pub input: FxHashSet<BoundSymbolId>,
-    /// Lines of W.
+    /// The lines of W.
     pub weight: FxHashSet<BoundSymbolId>,
 }
 
@@ -31,7 +31,7 @@ fn cone(
     (values, ids)
 }
 
-/// I: what the inputs' gradients need. W: what the parameters' need besides.
+/// Divides the lines: I holds those that gradients of inputs need, W those that only gradients of parameters need.
 pub(super) fn cut(
     lines: &[Rc<BoundSymbol>],
     inputs: impl Iterator<Item = ProxyId>,
@@ -43,8 +43,9 @@ pub(super) fn cut(
     Sets { input, weight }
 }
 
-/// The backward with those lines opened into their bodies of which some results serve inputs and others parameters alone
-/// (`inputs`, `params`: results of the backward). What can't be opened is named: a line without a body, or a claimed one.
+/// The backward, in which each line is replaced by its body if some of its results serve inputs and others serve
+/// parameters alone. `inputs` and `params` are results of the backward. Also returns the names of such lines that can't
+/// be replaced, because they have no body or are claimed by an executor.
 pub(super) fn open(backward: &Trace, inputs: &[usize], params: &[usize]) -> Result<(Trace, Vec<String>), Error> {
     let mut trace = backward.clone();
     loop {
@@ -69,7 +70,7 @@ pub(super) fn open(backward: &Trace, inputs: &[usize], params: &[usize]) -> Resu
     }
 }
 
-/// What these lines apply, in order.
+/// The operators that these lines apply, in the order of the lines.
 pub(super) fn names(lines: &[Rc<BoundSymbol>], ids: &FxHashSet<BoundSymbolId>) -> Vec<String> {
     lines.iter().filter(|l| ids.contains(&l.id)).map(|l| l.symbol.name().to_owned()).collect()
 }

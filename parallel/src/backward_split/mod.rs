@@ -1,11 +1,13 @@
-//! A backward cut in two, for pipelines: the gradients of a stage's inputs (I), and the rest, those of its parameters (W).
+//! Cuts a stage's backward in two for pipelines: I gives the gradients of the stage's inputs, W those of its
+//! parameters.
 //!
-//! I holds the lines that some input's gradient needs, and only those; W the other lines that some parameter's gradient
-//! needs. What W reads and does not make is the hand-over, an explicit list. W falls into units, which share neither a
-//! line nor a gradient of the hand-over, so each may run, and free what it reads, when it likes.
+//! I holds exactly the lines that the gradient of some input needs; W holds the other lines that the gradient of some
+//! parameter needs. The hand-over is the explicit list of values that W reads and does not make. W falls into units
+//! that share neither a line nor a gradient of the hand-over, so each unit may run at its own time and then free the
+//! values that it read.
 //!
-//! The cut is made once, on the trace, before executors claim lines: running I, then W, runs the lines of the backward
-//! once each, in an order that the backward allows too.
+//! The cut is made once, on the trace, before executors claim lines. Running I and then W runs each line of the
+//! backward once, in an order that the backward allows.
 
 mod bytes;
 mod cones;
@@ -23,36 +25,36 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What stands between I and W.
+/// Decides which values I hands over to W.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Handover {
-    /// The values that W reads: nothing is computed twice.
+    /// I hands over the values that W reads, so nothing is computed twice.
     #[default]
     Values,
-    /// As few bytes as possible, where W may run pointwise lines and views of I again.
+    /// I hands over as few bytes as possible; W may run pointwise lines and views of I again.
     MinBytes,
 }
 
-/// Whose gradient the values of `wrt` are, by position: each slot of a stage, and where among the split's gradients its
-/// own stands (`None`: it has none).
+/// The slots of a stage in the order of `wrt`. Each has the position of its gradient among the split's gradients, or
+/// `None` if it has no gradient.
 #[derive(Clone, Debug, Default)]
 pub struct Slots {
-    /// Per input of the stage.
+    /// One entry per input of the stage.
     pub inputs: Vec<Option<usize>>,
-    /// Per parameter.
+    /// One entry per parameter.
     pub params: Vec<Option<usize>>,
-    /// Inputs of the forward whose storage outlives the call: parameters, and what is captured.
+    /// The inputs of the forward whose storage outlives the call: parameters and captured tensors.
     pub lasting: Vec<usize>,
 }
 
-/// Where a value of the hand-over comes from.
+/// The source of a value of the hand-over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// I makes it: its result number `.0`.
+    /// I makes the value: it is the result of I with this number.
     Fresh(usize),
-    /// The forward kept it: input number `.0` of the backward.
+    /// The forward kept the value: it is the input of the backward with this number.
     Saved(usize),
-    /// A cotangent of an output: input number `.0` of the backward.
+    /// The value is the cotangent of an output: it is the input of the backward with this number.
     Cotangent(usize),
 }
 
@@ -61,63 +63,63 @@ pub enum Origin {
 pub struct HandedValue {
     /// The value.
     pub value: ProxyId,
-    /// Where it comes from.
+    /// The source of the value.
     pub origin: Origin,
-    /// Its bytes.
+    /// The size of the value in bytes.
     pub bytes: usize,
-    /// The units that read it, ascending; it is dropped behind the last.
+    /// The units that read the value, ascending; it is dropped after the last of them.
     pub readers: Vec<usize>,
-    /// The input of the forward whose storage it shares, if that outlives the call.
+    /// The input of the forward whose storage the value shares, if that storage outlives the call.
     pub version_of: Option<usize>,
 }
 
-/// What the cut has to say.
+/// Facts about a cut, for reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Lines of I.
+    /// The number of lines of I.
     pub input_lines: usize,
-    /// Lines of W.
+    /// The number of lines of W.
     pub weight_lines: usize,
-    /// Bytes that are kept behind the forward, without those of parameters.
+    /// Bytes that are kept after the forward, without those of parameters.
     pub bytes_forward: usize,
-    /// Bytes that are kept behind I, without those of parameters.
+    /// Bytes that are kept after I, without those of parameters.
     pub bytes_handover: usize,
-    /// Lines with several results that stayed in I though some of these serve parameters alone: what they apply.
+    /// The operators of lines that stayed in I although some of their results serve parameters alone.
     pub shared_in_input: Vec<String>,
-    /// Parameters without gradient, though they want one: no output depends on them.
+    /// Parameters that want a gradient and have none, because no output depends on them.
     pub unused: Vec<usize>,
-    /// Lines of I that W runs again: what they apply.
+    /// The operators of the lines of I that W runs again.
     pub recomputed: Vec<String>,
 }
 
 /// A backward in two parts.
 #[derive(Clone, Debug)]
 pub struct BackwardSplit {
-    /// I. Inputs: those inputs of the backward that it reads. Results: the gradients of inputs, then fresh values of the
-    /// hand-over, then the values of the backward's writes.
+    /// The trace of I. Its inputs are the inputs of the backward that it reads. Its results are the gradients of
+    /// inputs, then the values of the hand-over that it makes, then the values that the backward writes.
     pub input: Trace,
-    /// Per input of I: the input of the backward that it is.
+    /// For each input of I, the number of the same input of the backward.
     pub reads: Vec<usize>,
-    /// Per slot of the stage's inputs: the result of I that is its gradient.
+    /// For each slot of the stage's inputs, the result of I that is its gradient.
     pub inputs: Vec<Option<usize>>,
-    /// Per slot of the parameters: its unit, and the result of that one.
+    /// For each slot of the parameters, the unit of W that makes its gradient, and the result of that unit.
     pub params: Vec<Option<(usize, usize)>>,
-    /// W.
+    /// The units of W.
     pub weight: Vec<WeightUnit>,
-    /// The values between I and W: fresh ones, then saved ones, then cotangents.
+    /// The values that I hands over to W: values that I makes, then values that the forward kept, then cotangents.
     pub handover: Vec<HandedValue>,
-    /// What was found.
+    /// Facts about this cut.
     pub report: Report,
 }
 
 /// Cuts the backward of a split in two.
 ///
 /// # Errors
-/// What making bodies reports; E730 (debug builds).
+/// Reports errors of making bodies, and E730 in debug builds.
 pub fn backward_split(split: &Split, slots: &Slots, policy: Handover) -> Result<BackwardSplit, Error> {
     let started = Instant::now();
     let roots = |list: &[Option<usize>]| list.iter().flatten().filter_map(|at| split.grads[*at]).collect::<Vec<_>>();
-    // writes of the backward happen once, whatever becomes of W
+    // the writes of the backward happen in I, so that they happen once, whether or not W runs
     let writes = (split.backward.outputs().len() - split.writes.len())..split.backward.outputs().len();
     let inputs: Vec<usize> = roots(&slots.inputs).into_iter().chain(writes.clone()).collect();
     let params = roots(&slots.params);
@@ -140,7 +142,7 @@ pub fn backward_split(split: &Split, slots: &Slots, policy: Handover) -> Result<
     let input_lines: Vec<Rc<BoundSymbol>> =
         backward.lines().iter().filter(|l| sets.input.contains(&l.id)).cloned().collect();
 
-    // the hand-over: what W reads and does not make, in the order of making
+    // the hand-over: the values that W reads and does not make, in the order in which they are made
     let made: FxHashSet<ProxyId> = weight_lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied().collect();
     let mut read: FxHashSet<ProxyId> = params.iter().map(value).collect();
     weight_lines.iter().for_each(|l| l.for_each_arg(|p| _ = read.insert(p)));
@@ -191,7 +193,8 @@ pub fn backward_split(split: &Split, slots: &Slots, policy: Handover) -> Result<
     Ok(BackwardSplit { input, reads, inputs, params, weight, handover, report })
 }
 
-/// What each input of the backward is. Inputs of the forward that are read as they are now count as saved: I reads them.
+/// The source of each input of the backward. An input of the forward whose present value the backward reads counts as
+/// saved.
 fn sources(split: &Split, backward: &Trace) -> FxHashMap<ProxyId, Origin> {
     let cotangents: FxHashSet<usize> = split.cotangents.iter().flatten().copied().collect();
     let of = |(i, cell): (usize, &InputCell)| {
@@ -200,7 +203,7 @@ fn sources(split: &Split, backward: &Trace) -> FxHashMap<ProxyId, Origin> {
     backward.inputs().iter().enumerate().map(of).collect()
 }
 
-/// A part of the backward: these lines, and the inputs that they read.
+/// A part of the backward: these lines, with the inputs that they read.
 fn part(
     backward: &Trace,
     suffix: &str,
@@ -216,7 +219,7 @@ fn part(
     (trace(backward, suffix, started, cells, lines, outputs), reads)
 }
 
-/// A trace over values of the backward.
+/// Makes a trace over values of the backward.
 fn trace(
     backward: &Trace,
     suffix: &str,
@@ -233,14 +236,14 @@ fn trace(
     made
 }
 
-/// Which values share storage that outlives a call.
+/// Finds the values that share storage with inputs that outlive a call.
 struct Lasting<'s> {
     split: &'s Split,
     inputs: &'s [usize],
 }
 
 impl Lasting<'_> {
-    /// The input of the forward that `p` is, or a view of.
+    /// The input of the forward that `p` is, or is a view of.
     fn of(&self, p: ProxyId) -> Option<usize> {
         let forward = &self.split.forward;
         let mut at = p;

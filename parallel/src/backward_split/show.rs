@@ -1,10 +1,10 @@
-//! A cut backward as text.
+//! Prints a split backward as text.
 
 use super::{BackwardSplit, HandedValue, Origin};
 use std::fmt;
 
 impl fmt::Display for BackwardSplit {
-    /// I, each unit of W, and the hand-over: what each value is, its bytes, and the units that read it.
+    /// Prints I, each unit of W and the hand-over: for each value its source, its bytes and the units that read it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = &self.report;
         writeln!(f, "# I: {} lines, W: {} lines", report.input_lines, report.weight_lines)?;

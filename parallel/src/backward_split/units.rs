@@ -1,4 +1,4 @@
-//! W in units: parameters that share a line of W, or a gradient of the hand-over, stand together.
+//! Divides W into units: parameters whose gradients share a line of W, or a gradient of the hand-over, are in one unit.
 
 use super::{HandedValue, Origin, trace};
 use fulgurite_runtime::Error;
@@ -8,27 +8,27 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// The gradients of some parameters.
+/// A unit of W: the lines that make the gradients of some parameters.
 #[derive(Clone, Debug)]
 pub struct WeightUnit {
-    /// The parameters' slots, ascending.
+    /// The slots of these parameters, ascending.
     pub params: Vec<usize>,
-    /// Inputs: the values of the hand-over that it reads. Results: the gradients.
+    /// The lines of the unit. The inputs are the values of the hand-over that it reads, the results are the gradients.
     pub trace: Trace,
-    /// Per input: the position in the hand-over, ascending.
+    /// For each input, its position in the hand-over, ascending.
     pub reads: Vec<usize>,
-    /// Those of them that are gradients: made in I, or cotangents.
+    /// The positions among `reads` of gradients: values that I makes, and cotangents.
     pub keys: Vec<usize>,
 }
 
-/// What one parameter's gradient needs of W.
+/// The lines of W, and the entries of the hand-over, that one parameter's gradient needs.
 struct Need {
     lines: FxHashSet<BoundSymbolId>,
     entries: FxHashSet<usize>,
 }
 
-/// The units of these lines for the gradients `wanted` (slot and value), sorted by their first parameter; notes in the
-/// hand-over who reads what.
+/// Divides these lines into units for the gradients `wanted` (slot and value), sorted by their first parameter, and
+/// notes in the hand-over the units that read each value.
 pub(super) fn units(
     backward: &Trace,
     lines: &[Rc<BoundSymbol>],
@@ -78,7 +78,7 @@ pub(super) fn units(
     Ok(units)
 }
 
-/// The lines of W behind a gradient, and what of the hand-over they read.
+/// Finds the lines of W that make a gradient, and the entries of the hand-over that they read.
 fn need(lines: &[Rc<BoundSymbol>], grad: ProxyId, position: &FxHashMap<ProxyId, usize>) -> Need {
     let mut values = FxHashSet::from_iter([grad]);
     let mut need = Need { lines: FxHashSet::default(), entries: FxHashSet::default() };
@@ -92,7 +92,7 @@ fn need(lines: &[Rc<BoundSymbol>], grad: ProxyId, position: &FxHashMap<ProxyId, 
     need
 }
 
-/// Disjoint sets; the root is the smallest member, so that their order is fixed.
+/// Disjoint sets. The root of a set is its smallest member, so the order of sets is fixed.
 struct Sets(Vec<usize>);
 
 impl Sets {

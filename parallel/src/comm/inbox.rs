@@ -1,19 +1,19 @@
-//! What arrived and was not asked for yet.
+//! Holds messages that have arrived and were not received yet.
 
 use super::{End, Tag};
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Something from another rank.
+/// An event from another rank.
 pub(super) enum Event {
     /// A message.
     Message(Tag, Vec<u8>),
-    /// It has ended.
+    /// The rank has ended.
     End(End),
 }
 
-/// Events with their senders, sorted by what they are about.
+/// Events, sorted by sender and tag.
 pub(super) struct Inbox {
     events: Receiver<(usize, Event)>,
     messages: HashMap<(usize, Tag), VecDeque<Vec<u8>>>,
@@ -28,7 +28,7 @@ impl Inbox {
     fn sort(&mut self, (from, event): (usize, Event)) {
         match event {
             Event::Message(tag, bytes) => self.messages.entry((from, tag)).or_default().push_back(bytes),
-            // who said goodbye and then hung up has ended in order
+            // a rank that said goodbye before it closed its connection has ended in order
             Event::End(end) => _ = self.ends[from].get_or_insert(end),
         }
     }
@@ -53,7 +53,7 @@ impl Inbox {
         match self.events.recv_timeout(most) {
             Ok(event) => self.sort(event),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-            // no rank is left to send: the time is waited all the same
+            // no rank is left to send, so the thread waits for the whole time
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => std::thread::sleep(most),
         }
     }

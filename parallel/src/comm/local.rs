@@ -6,7 +6,7 @@ use fulgurite_runtime::Error;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// One of several ranks in one process.
+/// One rank among several in a process.
 pub struct Local {
     rank: usize,
     others: Vec<Sender<(usize, Event)>>,
@@ -14,7 +14,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// Makes `size` ranks, each for a thread of its own.
+    /// Makes `size` ranks, one for each thread.
     pub fn ranks(size: usize) -> Vec<Local> {
         let (others, inboxes): (Vec<_>, Vec<_>) = (0..size).map(|_| channel()).unzip();
         let one = |(rank, events)| Local { rank, others: others.clone(), inbox: Inbox::new(size, events) };
@@ -23,7 +23,7 @@ impl Local {
 
     fn tell(&self, end: End) {
         for other in &self.others {
-            // who has ended hears nothing
+            // a rank that has ended does not receive this
             let _ = other.send((self.rank, Event::End(end)));
         }
     }

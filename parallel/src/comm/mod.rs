@@ -1,18 +1,18 @@
-//! Ranks: processes (or threads) that work on one thing and send each other messages.
+//! Ranks: processes or threads that work on one job and send each other messages.
 //!
 //! | module | is |
 //! |---|---|
-//! | [`Ranks`] | what a program holds: it sends, waits with a time limit, and says who does not answer |
-//! | [`Reduction`] | a sum over ranks, in their order, that goes on beside other work |
-//! | [`Local`] | ranks that are threads of one process |
-//! | [`Socket`] | ranks that are processes of one machine |
+//! | [`Ranks`] | is what a program holds: it sends, waits with a time limit, and names a rank that does not answer |
+//! | [`Reduction`] | sums over ranks, in their order, while other work goes on |
+//! | [`Local`] | makes ranks of the threads of one process |
+//! | [`Socket`] | makes ranks of the processes of one machine |
 //!
-//! A [`Communicator`] carries bytes from rank to rank. Everything else is made of that, so that sums have the same bits
-//! whatever carries them. MPI stands behind it too (`fulgurite-cli`, feature `mpi`).
+//! A [`Communicator`] carries bytes from rank to rank. Everything else is built on it, so sums have the same bits
+//! whatever carries them. MPI is a communicator too (`fulgurite-cli`, feature `mpi`).
 //!
-//! NCCL would fit so: `send` and `poll` become `ncclSend` and `ncclRecv` on a stream of their own, with an event that
-//! `poll` asks for; bytes become pointers of the device. [`Reduction::start`] is then an `ncclAllReduce` on that stream
-//! and [`Reduction::finish`] waits for its event; the order of that sum is NCCL's.
+//! NCCL would fit this trait: `send` and `poll` become `ncclSend` and `ncclRecv` on a stream of their own, with an
+//! event that `poll` queries, and bytes become pointers of the device. [`Reduction::start`] is then an `ncclAllReduce`
+//! on that stream and [`Reduction::finish`] waits for its event; NCCL decides the order of that sum.
 
 mod inbox;
 mod local;
@@ -32,36 +32,37 @@ pub use socket::Socket;
 use fulgurite_runtime::Error;
 use std::time::Duration;
 
-/// What a message is about. Messages of one sender with one tag arrive in the order in which they were sent.
+/// Identifies the subject of a message. Messages of one sender with one tag arrive in the order in which they were
+/// sent.
 pub type Tag = u32;
 
-/// Tags below this one are those of [`Ranks`]. All tags stay below 32768, which is what MPI promises.
+/// Tags below this one belong to [`Ranks`]. All tags stay below 32768, because MPI promises no more.
 pub const FIRST_TAG: Tag = 16;
 
-/// How a rank ended.
+/// The way in which a rank ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It said so.
+    /// The rank said goodbye.
     Orderly,
-    /// It was lost.
+    /// The connection to the rank was lost.
     Lost,
 }
 
-/// Carries messages between ranks. One thread of a rank calls it.
+/// Carries messages between ranks. One thread of each rank calls it.
 pub trait Communicator {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;
 
-    /// How many ranks there are.
+    /// The number of ranks.
     fn size(&self) -> usize;
 
     /// Sends, without waiting for the other side.
     ///
     /// # Errors
-    /// E773: the carrier refused. That the other side is gone is no error here: who waits for it finds out.
+    /// E773: the carrier refused. A receiver that has ended is no error here; a rank that waits for it finds out.
     fn send(&mut self, to: usize, tag: Tag, bytes: Vec<u8>) -> Result<(), Error>;
 
-    /// The next message from this rank with this tag, if it is here. Never waits.
+    /// The next message from this rank with this tag, if it has arrived. This never waits.
     ///
     /// # Errors
     /// E773: the carrier refused.
@@ -70,17 +71,17 @@ pub trait Communicator {
     /// Whether a rank has ended, as far as can be seen from here.
     fn ended(&mut self, rank: usize) -> Option<End>;
 
-    /// Whether the program that started the ranks is ending them all: one was lost, or the user wants it.
+    /// Whether the program that started the ranks is ending all of them, because one was lost or the user wants it.
     fn ending(&mut self) -> bool {
         false
     }
 
-    /// Waits until something may have come, at most this long.
+    /// Waits until a message may have arrived, at most this long.
     fn idle(&mut self, most: Duration);
 
-    /// Says goodbye when all is done, and waits until what was sent has left.
+    /// Says goodbye at the end of the work, and waits until all sent messages have left.
     fn close(&mut self);
 
-    /// Ends all ranks at once, if the carrier can do that.
+    /// Ends all ranks at once, if the carrier is able to.
     fn abort(&mut self, status: u8);
 }

@@ -1,37 +1,38 @@
-//! Waiting, with a time limit and somebody to name.
+//! Waits for messages with a time limit, and names the rank that is missing.
 
 use super::{Communicator, End, FIRST_TAG, Tag};
 use fulgurite_runtime::Error;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-/// A rank stops, and says why.
+/// The tag of a rank that stops, with its reason.
 const STOP: Tag = 0;
-/// For whom do you wait?
+/// The tag of the question for whom a rank waits.
 const ASK: Tag = 1;
-/// For this rank.
+/// The tag of the answer to [`ASK`]: the rank that is waited for.
 const ANSWER: Tag = 2;
 const BARRIER: Tag = 3;
 const _: () = assert!(BARRIER < FIRST_TAG);
 
-/// Who waits looks around so often at least.
+/// A waiting rank looks for messages at least this often.
 const LOOK: Duration = Duration::from_millis(20);
-/// A rank that waits answers within this time; a rank that is lost is reported by who waits for it, or after this time.
+/// A waiting rank answers within this time. A lost rank is reported by the rank that waits for it, or after this time
+/// by another.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// While all ranks are being ended, what was on its way has so long to come.
+/// While all ranks are being ended, messages that are under way have this long to arrive.
 const LAST: Duration = Duration::from_millis(200);
-/// A rank gives those before it so long, each, to be the first to speak.
+/// A rank gives each rank before it this long to report an error first.
 const TURN: Duration = Duration::from_millis(100);
 
-/// The ranks of a job, seen from one of them.
+/// The ranks of a job, as one of them sees them.
 pub struct Ranks {
     link: Box<dyn Communicator>,
     limit: Duration,
     doing: String,
 }
 
-/// Whom somebody waits for, and why.
+/// The rank that is waited for, and the reason.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     from: usize,
@@ -39,7 +40,7 @@ struct Wanted<'a> {
 }
 
 impl Ranks {
-    /// Over `link`; who waits longer than `limit` gives up.
+    /// Makes the ranks over `link`. A rank that waits longer than `limit` gives up.
     pub fn new(link: Box<dyn Communicator>, limit: Duration) -> Ranks {
         Ranks { link, limit, doing: String::new() }
     }
@@ -49,7 +50,7 @@ impl Ranks {
         self.link.rank()
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.link.size()
     }
@@ -59,12 +60,12 @@ impl Ranks {
         (0..self.size()).filter(move |rank| *rank != me)
     }
 
-    /// Notes what this rank does now, for messages.
+    /// Notes the present work of this rank, for messages.
     pub fn doing(&mut self, what: impl Into<String>) {
         self.doing = what.into();
     }
 
-    /// Refuses the number of a rank that there is not: carriers find ranks by their numbers.
+    /// Refuses the number of a rank that does not exist, because carriers find ranks by their numbers.
     fn known(&self, rank: usize) -> Result<(), Error> {
         if rank < self.size() {
             return Ok(());
@@ -82,7 +83,7 @@ impl Ranks {
         self.link.send(to, tag, bytes)
     }
 
-    /// The next message from this rank with this tag, if it is here.
+    /// The next message from this rank with this tag, if it has arrived.
     ///
     /// # Errors
     /// E773: the carrier refused, or there is no such rank.
@@ -91,7 +92,7 @@ impl Ranks {
         self.link.poll(from, tag)
     }
 
-    /// Waits for the next message from this rank with this tag; `what` it is, for messages.
+    /// Waits for the next message from this rank with this tag; `what` names the message in errors.
     ///
     /// # Errors
     /// E770: the time limit passed. E771: a rank is gone. E772: a rank stopped. E773: there is no such rank.
@@ -104,7 +105,7 @@ impl Ranks {
         }
     }
 
-    /// Looks for a message until it is here or the time is up; answers meanwhile.
+    /// Waits for a message until the time is up, and answers the questions of other ranks meanwhile.
     fn until(&mut self, from: usize, tag: Tag, wanted: Wanted, limit: Duration) -> Result<Option<Vec<u8>>, Error> {
         let start = Instant::now();
         let mut lost: Option<(usize, Instant)> = None;
@@ -125,7 +126,7 @@ impl Ranks {
                 }
             }
             if self.link.ended(from).is_some() {
-                // what it sent before it ended
+                // a rank may have sent a message before it ended
                 return match (self.link.poll(from, tag)?, self.link.poll(from, STOP)?) {
                     (Some(bytes), _) => Ok(Some(bytes)),
                     (None, Some(why)) => Err(stopped(from, &why)),
@@ -148,7 +149,8 @@ impl Ranks {
         }
     }
 
-    /// The time is up: asks the rank that did not send for whom it waits, then that one, until one does not answer.
+    /// Follows the chain of waiting ranks after the time is up: asks the rank that did not send for whom it waits, then
+    /// that rank, until one does not answer.
     fn search(&mut self, tag: Tag, wanted: Wanted) -> Result<Vec<u8>, Error> {
         let (mut suspect, mut asked) = (wanted.from, vec![self.rank()]);
         while !asked.contains(&suspect) {
@@ -160,7 +162,7 @@ impl Ranks {
                 let chain = asked[1..].windows(2).map(|w| format!("rank {} waits for rank {}", w[0], w[1]));
                 return Err(chain.fold(error, Error::note).help("a rank that is only slow needs a longer time limit"));
             };
-            // an answer that names no rank ends the chain: it comes from another program
+            // an answer that names no rank ends the chain, because it comes from another program
             let named = read_numbers(&answer).first().and_then(|n| usize::try_from(*n).ok());
             suspect = named.filter(|rank| self.known(*rank).is_ok()).unwrap_or(suspect);
         }
@@ -181,10 +183,10 @@ impl Ranks {
         self.waiting(Error::new("E771", format!("rank {rank} is gone")), wanted)
     }
 
-    /// The bytes of `root` on every rank.
+    /// Gives every rank the bytes of `root`.
     ///
     /// # Errors
-    /// As [`Ranks::receive`].
+    /// Reports the errors of [`Ranks::receive`].
     pub fn broadcast(&mut self, root: usize, tag: Tag, bytes: Vec<u8>, what: &dyn Display) -> Result<Vec<u8>, Error> {
         if self.rank() != root {
             return self.receive(root, tag, what);
@@ -195,10 +197,10 @@ impl Ranks {
         Ok(bytes)
     }
 
-    /// On `root` the bytes of every rank in their order; nothing on the others.
+    /// Gives `root` the bytes of every rank in their order, and the other ranks nothing.
     ///
     /// # Errors
-    /// As [`Ranks::receive`].
+    /// Reports the errors of [`Ranks::receive`].
     pub fn gather(&mut self, root: usize, tag: Tag, bytes: Vec<u8>, what: &dyn Display) -> Result<Vec<Vec<u8>>, Error> {
         if self.rank() != root {
             self.send(root, tag, bytes)?;
@@ -211,27 +213,27 @@ impl Ranks {
         Ok(all)
     }
 
-    /// Waits until every rank is here.
+    /// Waits until every rank has called this.
     ///
     /// # Errors
-    /// As [`Ranks::receive`].
+    /// Reports the errors of [`Ranks::receive`].
     pub fn barrier(&mut self, what: &dyn Display) -> Result<(), Error> {
         self.gather(0, BARRIER, Vec::new(), what)?;
         self.broadcast(0, BARRIER, Vec::new(), what).map(|_| ())
     }
 
-    /// Ends in order: every rank has come here.
+    /// Ends in order, once every rank has called this.
     ///
     /// # Errors
-    /// As [`Ranks::receive`].
+    /// Reports the errors of [`Ranks::receive`].
     pub fn close(mut self) -> Result<(), Error> {
         self.barrier(&"the end")?;
         self.link.close();
         Ok(())
     }
 
-    /// Whether this rank is the one to say that another fails: several find out at once, and the first of them has told
-    /// the others by the time that this rank has waited for.
+    /// Whether this rank should report that another one failed. Several ranks notice at the same time; by the end of
+    /// the time that this rank waits, the first of them has told the others.
     pub fn speaks(&mut self) -> bool {
         let turn = Instant::now() + TURN * self.rank() as u32;
         loop {
@@ -246,7 +248,7 @@ impl Ranks {
         }
     }
 
-    /// Ends because of an error: tells the others why, unless one of them said it first.
+    /// Ends because of an error, and tells the other ranks the reason unless one of them told it first.
     pub fn stop(mut self, error: &Error, status: u8) {
         if error.code() != "E772" {
             let doing = if self.doing.is_empty() { String::new() } else { format!(" at {}", self.doing) };

@@ -1,29 +1,29 @@
 //! Sums over ranks.
 //!
-//! Each rank of the group sums one piece of the numbers, and sends the sum to the others: every rank sends and receives
-//! 2 (n - 1) / n of the numbers, in two rounds. An element is `x0 + x1 + x2 + …` in the order of the group, whatever
-//! carries the messages and however the numbers are cut, so results have the same bits in every run.
+//! Each rank of the group sums one piece of the numbers and sends the sum to the others, so every rank sends and
+//! receives 2 (n - 1) / n of the numbers, in two rounds. An element is `x0 + x1 + x2 + …` in the order of the group.
+//! The carrier and the division into pieces don't change that order, so results have the same bits in every run.
 
 use super::{Ranks, Tag};
 use fulgurite_runtime::Error;
 use std::ops::Range;
 
-/// A sum over a group of ranks that goes on while they do something else.
+/// A sum over a group of ranks that runs while the ranks do other work.
 pub struct Reduction {
     group: Vec<usize>,
-    /// The place of this rank in the group.
+    /// The position of this rank in the group.
     me: usize,
     tag: Tag,
     data: Vec<f32>,
-    /// The others' numbers for the own piece.
+    /// For each rank, its numbers for the piece that this rank sums.
     parts: Vec<Option<Vec<f32>>>,
-    /// Whose sums are there; its own stands for the first round.
+    /// For each rank, whether its sum has arrived; the entry of this rank stands for the first round.
     done: Vec<bool>,
 }
 
 impl Reduction {
-    /// Begins: sends the others their pieces. `group` has this rank in it and is the same, in the same order, on all its
-    /// ranks, as are the tag and the number of numbers; two sums at the same time have different tags.
+    /// Starts the sum: sends the other ranks their pieces. `group` contains this rank. The group and its order, the tag
+    /// and the count of numbers agree on all ranks of the group. Two sums at one time need different tags.
     ///
     /// # Errors
     /// E773: the carrier refused, or this rank is not in the group.
@@ -40,16 +40,16 @@ impl Reduction {
         Ok(sum)
     }
 
-    /// The piece that a rank of the group sums.
+    /// The piece that the rank at this position of the group sums.
     fn piece(&self, at: usize) -> Range<usize> {
         let (len, n) = (self.data.len(), self.group.len());
         len * at / n..len * (at + 1) / n
     }
 
-    /// Takes what has arrived, without waiting. Whether all is there.
+    /// Takes the messages that have arrived, without waiting, and says whether the sum is complete.
     ///
     /// # Errors
-    /// E773: what came does not fit.
+    /// E773: a message does not fit.
     pub fn advance(&mut self, ranks: &mut Ranks) -> Result<bool, Error> {
         while let Some(from) = self.missing() {
             match ranks.poll(self.group[from], self.tag)? {
@@ -63,7 +63,7 @@ impl Reduction {
     /// Waits for the sum.
     ///
     /// # Errors
-    /// As [`Ranks::receive`]; E773: what came does not fit.
+    /// Reports the errors of [`Ranks::receive`], and E773 for a message that does not fit.
     pub fn finish(mut self, ranks: &mut Ranks, what: &dyn std::fmt::Display) -> Result<Vec<f32>, Error> {
         while let Some(from) = self.missing() {
             let bytes = ranks.receive(self.group[from], self.tag, what)?;
@@ -72,8 +72,8 @@ impl Reduction {
         Ok(self.data)
     }
 
-    /// Whose message is next: first the pieces to be summed, then the sums. The messages of one rank come in this order
-    /// too.
+    /// The position of the rank whose message is next: first the pieces to be summed, then the sums. Each rank sends
+    /// its messages in this order too.
     fn missing(&self) -> Option<usize> {
         let others = || (0..self.group.len()).filter(|at| *at != self.me);
         others().find(|at| self.parts[*at].is_none()).or_else(|| others().find(|at| !self.done[*at]))
@@ -107,12 +107,12 @@ impl Reduction {
     }
 }
 
-/// Adds number by number.
+/// Adds `more` to `sum`, element by element.
 pub fn add(sum: &mut [f32], more: &[f32]) {
     sum.iter_mut().zip(more).for_each(|(a, b)| *a += b);
 }
 
-/// Numbers as a message.
+/// The bytes of these numbers, as a message.
 pub fn bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_ne_bytes()).collect()
 }

@@ -1,7 +1,7 @@
-//! Ranks that are processes of one machine, each connected with each by a Unix socket.
+//! Ranks that are processes of one machine; a Unix socket connects each with each.
 //!
-//! A message is its tag (4 bytes), its length (8) and its bytes. One thread reads from each other rank and one writes to
-//! it, so that no rank waits for one that reads slowly.
+//! A message is its tag (4 bytes), its length (8 bytes) and its bytes. For each other rank, one thread reads and one
+//! thread writes, so no rank waits for one that reads slowly.
 
 use super::inbox::{Event, Inbox};
 use super::{Communicator, End, Tag};
@@ -14,17 +14,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// In place of a tag: the sender ends in order.
+/// A tag that stands for no message: the sender ends in order.
 const BYE: Tag = Tag::MAX;
-/// Between two attempts to reach a rank that is not there yet.
+/// The time between two attempts to reach a rank that has not come yet.
 const RETRY: Duration = Duration::from_millis(5);
-/// Who does not read for so long gets nothing more.
+/// A rank that reads nothing for this long receives nothing more.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One of several processes.
+/// One process among the ranks.
 pub struct Socket {
     rank: usize,
-    /// Nothing at the own place.
+    /// One writer per rank, `None` for this rank.
     writers: Vec<Option<Writer>>,
     inbox: Inbox,
     own: Sender<(usize, Event)>,
@@ -37,7 +37,7 @@ struct Writer {
 }
 
 impl Socket {
-    /// Meets the other ranks in a folder; every rank calls this with the same folder, which no other user may enter.
+    /// Meets the other ranks in a folder. Every rank calls this with the same folder, which no other user may enter.
     ///
     /// # Errors
     /// E771: a rank did not come within `limit`. E773: the system refused.
@@ -86,7 +86,7 @@ impl Socket {
     }
 }
 
-/// Where a rank is met.
+/// The path of the socket at which a rank is met.
 fn door(folder: &Path, rank: usize) -> PathBuf {
     folder.join(rank.to_string())
 }
@@ -95,7 +95,7 @@ fn refused(why: &std::io::Error) -> Error {
     Error::new("E773", format!("ranks can't be connected: {why}"))
 }
 
-/// The threads of one connection.
+/// Starts the threads of one connection.
 fn serve(stream: UnixStream, other: usize, events: Sender<(usize, Event)>) -> std::io::Result<Writer> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut reading = stream.try_clone()?;
@@ -120,7 +120,7 @@ fn read(stream: &mut UnixStream) -> std::io::Result<Event> {
     stream.read_exact(&mut len)?;
     let (tag, len) = (Tag::from_ne_bytes(tag), u64::from_ne_bytes(len));
     let mut bytes = Vec::new();
-    // memory grows with what really comes
+    // memory grows with the bytes that arrive, not with the length that was announced
     if Read::by_ref(stream).take(len).read_to_end(&mut bytes)? as u64 != len {
         return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
@@ -131,7 +131,7 @@ fn write(mut stream: UnixStream, queue: &Receiver<(Tag, Vec<u8>)>) {
     for (tag, bytes) in queue {
         let mut head = tag.to_ne_bytes().to_vec();
         head.extend((bytes.len() as u64).to_ne_bytes());
-        // who is gone is found out by the thread that reads
+        // the thread that reads finds out that the other rank is gone
         if stream.write_all(&head).and_then(|()| stream.write_all(&bytes)).is_err() {
             return;
         }

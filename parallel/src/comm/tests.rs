@@ -1,7 +1,7 @@
 use super::*;
 use std::time::Instant;
 
-/// Runs `f` on each of so many ranks, and gives what they gave.
+/// Runs `f` on a rank per link, and returns the results.
 fn on_all<T: Send>(links: Vec<Box<dyn Communicator + Send>>, f: impl Fn(Ranks) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let one = |link: Box<dyn Communicator + Send>| {
@@ -44,7 +44,7 @@ fn sums(links: Vec<Box<dyn Communicator + Send>>, len: usize) {
     let group: Vec<usize> = (0..n).collect();
     let all = on_all(links, |mut ranks| {
         let mine = share(ranks.rank(), len);
-        // two at a time, the second finished first
+        // two sums at a time, the second finished first
         let mut a = Reduction::start(&mut ranks, &group, FIRST_TAG, mine.clone()).expect("sent");
         let b = Reduction::start(&mut ranks, &group, FIRST_TAG + 1, mine).expect("sent");
         a.advance(&mut ranks).expect("fits");
@@ -100,7 +100,7 @@ fn lengths_that_differ_are_told() {
         ranks.stop(&why, 1);
         code
     });
-    // who is first says it, who is late is told
+    // the first rank to notice reports the error, and later ones are told
     assert!(codes.iter().all(|c| ["E773", "E772"].contains(c)) && codes.contains(&"E773"), "{codes:?}");
     let error = on_all(threads(2), |mut ranks| {
         Reduction::start(&mut ranks, &[5], FIRST_TAG, Vec::new()).err().map(|e| e.code())
@@ -108,7 +108,7 @@ fn lengths_that_differ_are_told() {
     assert_eq!(error, [Some("E773"); 2]);
 }
 
-/// Rank 1 hangs; 0 waits for 3, 3 for 2, 2 for 1: whoever finds out names 1.
+/// Rank 1 hangs; 0 waits for 3, 3 for 2, 2 for 1. The rank that reports it names 1.
 #[test]
 fn the_rank_that_hangs_is_named() {
     let start = Instant::now();
@@ -152,7 +152,7 @@ fn ranks_that_wait_for_each_other_are_told_so() {
 fn lost(links: Vec<Box<dyn Communicator + Send>>) {
     let all = on_all(links, |mut ranks| {
         if ranks.rank() == 1 {
-            // what was sent before is received
+            // messages that were sent before the end are received
             ranks.send(0, FIRST_TAG, vec![1]).expect("sent");
             return String::new();
         }
@@ -178,7 +178,7 @@ fn the_rank_that_is_gone_is_named() {
 #[test]
 fn a_connection_that_breaks_is_a_rank_that_is_gone() {
     let mut links = sockets("lost", 3);
-    // a process that ends: its connections close without goodbye
+    // a process that dies: its connections close without a goodbye
     let all = std::thread::scope(|scope| {
         let gone = links.remove(1);
         let one = |link: Box<dyn Communicator + Send>| {

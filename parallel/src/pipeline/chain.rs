@@ -1,4 +1,4 @@
-//! Stages behind each other: what each takes from the one before, and what goes back.
+//! A chain of stages: the values that each takes from the stage before, and the gradients that it sends back.
 
 use super::errors;
 use super::stage::Stage;
@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 /// The stages of a pipeline, in order.
 ///
-/// The first inputs of a stage are the outputs of the stage before; what follows is fed to it for each micro-batch, and
-/// has no gradient. What is sent back is known here: outputs whose gradient no stage makes have no cotangent.
+/// The first inputs of a stage are the outputs of the stage before. Its further inputs are fed to it for each
+/// micro-batch and have no gradient. The chain knows which gradients are sent back: an output whose gradient the next
+/// stage does not make has no cotangent.
 #[derive(Debug)]
 pub struct Chain {
     stages: Vec<Stage>,
-    /// Per stage: the inputs of which it sends the gradient back.
+    /// For each stage, the inputs whose gradient it sends back.
     sends: Vec<Vec<usize>>,
 }
 
@@ -23,7 +24,7 @@ impl Chain {
     /// A pipeline of these stages.
     ///
     /// # Errors
-    /// E756 where outputs do not fit inputs; what differentiating a stage reports.
+    /// E756 where outputs do not fit inputs, and errors of differentiating a stage.
     pub fn new(stages: Vec<Stage>) -> Result<Chain, Error> {
         if stages.is_empty() {
             return Err(errors::misfit("a pipeline without stages"));
@@ -51,18 +52,18 @@ impl Chain {
         &self.stages
     }
 
-    /// How many inputs of a stage the stage before gives.
+    /// The number of inputs that a stage takes from the stage before.
     pub fn carried(&self, stage: usize) -> usize {
         stage.checked_sub(1).and_then(|before| self.stages.get(before)).map_or(0, |before| before.outputs().len())
     }
 
-    /// The inputs of which a stage sends the gradient to the stage before.
+    /// The inputs whose gradient a stage sends to the stage before.
     pub fn sends(&self, stage: usize) -> &[usize] {
         self.sends.get(stage).map_or(&[], Vec::as_slice)
     }
 
-    /// The stages that share a parameter with this one, and which of their parameters it is, in order; this one among
-    /// them. Those that have no gradient by it are left out.
+    /// The stages that share a parameter, with the number of that parameter in each, in order. Stages that have no
+    /// gradient by the parameter are left out.
     pub(super) fn sharing(&self, tie: usize) -> Result<Vec<(usize, usize)>, Error> {
         let mut found = Vec::new();
         for (s, stage) in self.stages.iter().enumerate() {
@@ -76,17 +77,17 @@ impl Chain {
         Ok(found)
     }
 
-    /// The stages that have a parameter that wants its gradient, whether or not theirs has a part of it, in order.
+    /// The stages that share a parameter and want its gradient, in order, whether or not they contribute to it.
     pub(super) fn tied(&self, tie: usize) -> impl Iterator<Item = usize> + '_ {
         let has = move |stage: &Stage| stage.params().iter().any(|slot| slot.tied == Some(tie) && slot.needs_grad);
         self.stages.iter().enumerate().filter(move |(_, stage)| has(stage)).map(|(s, _)| s)
     }
 
-    /// What a schedule of these stages costs, for [`simulate`](crate::schedule::simulate): the work of F, I and W in
-    /// additions by the formulas of the rows, and the bytes kept behind F and behind I.
+    /// The costs of these stages for [`simulate`](crate::schedule::simulate): the work of F, I and W in additions by
+    /// the formulas of the rows, and the bytes kept after F and after I.
     ///
     /// # Errors
-    /// What compiling or lowering reports.
+    /// Reports errors of compiling and lowering.
     pub fn costs(&self) -> Result<Costs, Error> {
         let mut costs = Costs { overlap: 100, ..Costs::default() };
         for stage in &self.stages {
@@ -102,7 +103,8 @@ impl Chain {
         Ok(costs)
     }
 
-    /// Which stages share parameters: each list once, as [`Schedule::ties`](crate::schedule::Schedule::ties) has them.
+    /// Groups of stages that share parameters, each once, in the form of
+    /// [`Schedule::ties`](crate::schedule::Schedule::ties).
     pub fn ties(&self) -> Vec<Vec<usize>> {
         let slots = |s: &Stage| s.params().iter().filter_map(|p| p.tied).collect::<Vec<_>>();
         let all: std::collections::BTreeSet<usize> = self.stages.iter().flat_map(slots).collect();
@@ -115,7 +117,7 @@ impl Chain {
     }
 }
 
-/// What a stage writes of the tensors that it captures, forward or back, no other stage captures.
+/// Refuses stages of which one writes a captured tensor, in the forward or the backward, that another one captures too.
 fn apart(stages: &[Stage]) -> Result<(), Error> {
     for (s, stage) in stages.iter().enumerate() {
         let (trace, cells) = (&stage.of.trace, &stage.of.cells);
@@ -135,7 +137,7 @@ fn apart(stages: &[Stage]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The outputs of a stage are the first inputs of the next.
+/// Checks that the outputs of a stage are the first inputs of the next.
 fn fit(s: usize, stage: &Stage, next: &Stage) -> Result<(), Error> {
     let (outputs, inputs) = (stage.outputs(), next.inputs());
     if inputs.len() < outputs.len() {

@@ -1,4 +1,4 @@
-//! Cotangents of a stage's outputs: a tree of the form of the outputs, in which parts may be absent.
+//! Cotangents of a stage's outputs: a tree with the structure of the outputs, in which parts may be absent.
 
 use super::errors;
 use fulgurite_runtime::Error;
@@ -9,29 +9,29 @@ use fulgurite_runtime::tree::{Tree, describe};
 /// A tree of cotangents.
 #[derive(Clone, Debug)]
 pub enum Cotangent {
-    /// Zero, for the whole part of the tree that stands here.
+    /// The cotangents of this whole part of the tree are zero.
     Absent,
-    /// That of one output.
+    /// The cotangent of one output.
     Tensor(Tensor),
-    /// Those of a tuple or list.
+    /// The cotangents of a tuple or list.
     List(Vec<Cotangent>),
-    /// Those of parts with names.
+    /// The cotangents of named parts.
     Named(Vec<(String, Cotangent)>),
 }
 
-/// What a backward begins with.
+/// The cotangents that a backward starts from.
 #[derive(Clone, Debug)]
 pub enum Cotangents {
-    /// The output is the loss: 1.
+    /// The output is the loss, whose cotangent is 1.
     Loss,
-    /// A tree of the form of the outputs.
+    /// A tree with the structure of the outputs.
     Tree(Cotangent),
-    /// One per tensor of the outputs, in order.
+    /// One cotangent per tensor of the outputs, in order.
     Leaves(Vec<Option<Tensor>>),
 }
 
 impl Cotangent {
-    /// Every tensor of a tree.
+    /// The cotangents for every tensor of a tree.
     pub fn of<T: Tree>(tree: &T) -> Cotangent {
         let (leaves, detail) = describe(tree);
         Form::of(detail.paths.iter().map(|p| &**p)).fill(&leaves)
@@ -54,10 +54,10 @@ impl<T: Tree> From<&T> for Cotangents {
     }
 }
 
-/// What is left of a leaf's path, and its number.
+/// The rest of a leaf's path, and the leaf's number.
 type Leaf<'p> = (Vec<&'p str>, usize);
 
-/// The form of a tree, with the numbers of its leaves.
+/// The structure of a tree, with the numbers of its leaves.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Form {
     Leaf(usize),
@@ -66,7 +66,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// That of a tree whose leaves have these paths: `h`, `aux.0`.
+    /// The structure of a tree whose leaves have these paths: `h`, `aux.0`.
     pub fn of<'p>(paths: impl Iterator<Item = &'p str>) -> Form {
         let split = |(i, path): (usize, &'p str)| (path.split('.').filter(|s| !s.is_empty()).collect(), i);
         Form::group(paths.enumerate().map(split).collect())
@@ -151,7 +151,7 @@ impl Form {
         }
     }
 
-    /// How errors write the leaf with this number: `out.aux[1]`.
+    /// The path of a leaf as errors write it: `out.aux[1]`.
     pub fn path(&self, leaf: usize) -> String {
         fn find(form: &Form, leaf: usize, path: String) -> Option<String> {
             match form {
@@ -170,7 +170,7 @@ fn names<'n>(names: impl Iterator<Item = &'n String>) -> String {
     format!("{{{}}}", names.join(", "))
 }
 
-/// The cotangents as one per leaf of the outputs, each of the type of its output.
+/// The cotangents as a list with one entry per leaf of the outputs, each of the type of its output.
 pub(super) fn leaves(
     stage: usize,
     form: &Form,
@@ -216,7 +216,7 @@ fn one(ty: &ProxyTy) -> Result<Tensor, Error> {
     number.map(Tensor::from_buffer).map_err(|e| Error::new("E743", e.to_string()))
 }
 
-/// What a stage returns, for an error: `[4]`, or the types of several.
+/// The types that a stage returns, for an error: `[4]`, or the types of several outputs.
 fn shapes(types: &[ProxyTy]) -> String {
     let one = |ty: &ProxyTy| match ty.as_tensor() {
         Some(t) if t.dtype.is_float() => {

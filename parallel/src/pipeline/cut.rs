@@ -1,7 +1,8 @@
-//! Stages from a model: its trace cut at marks, or so that the work is balanced.
+//! Makes stages of a model: its trace is cut at marks, or so that the work is balanced.
 //!
-//! Stages are stretches of the trace, in its order. A value that a later stage reads is an output of every stage from the
-//! one that makes it to the one before the last that reads it; what a stage needs of the batch it is fed directly.
+//! Stages are consecutive parts of the trace. A value that a later stage reads is an output of every stage from the one
+//! that makes it to the one before its last reader. Each stage is fed directly with the inputs of the batch that it
+//! reads.
 
 use super::chain::Chain;
 use super::errors;
@@ -19,13 +20,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Where a model is cut.
+/// The places where a model is cut.
 #[derive(Clone, Debug)]
 pub enum Cut<'n> {
-    /// A stage begins where a part of this name ([`named`](fulgurite_runtime::scope::named)) does.
+    /// A stage begins where a region of one of these names ([`named`](fulgurite_runtime::scope::named)) begins.
     At(&'n [&'n str]),
-    /// This many stages, the largest as small as can be by the costs of the rows; of cuts that are at most a twentieth
-    /// worse, the one that sends the fewest bytes.
+    /// This many stages, whose largest is as small as possible by the costs of the rows. Among cuts that are at most a
+    /// twentieth worse, the one that sends the fewest bytes is taken.
     Balanced(usize),
 }
 
@@ -33,20 +34,20 @@ pub enum Cut<'n> {
 #[derive(Debug)]
 pub struct Model {
     chain: Chain,
-    /// Per stage: the leaves of the model's parameters that are its own.
+    /// For each stage, the leaves of the model's parameters that belong to it.
     params: Vec<Vec<usize>>,
-    /// Per stage: the leaves of the batch that it is fed.
+    /// For each stage, the leaves of the batch that are fed to it.
     fed: Vec<Vec<usize>>,
-    /// Per stage: its work forward, in additions.
+    /// For each stage, the work of its forward in additions.
     costs: Vec<f64>,
     leaves: usize,
 }
 
 impl Model {
-    /// The model `f(parameters, batch)` cut into stages, traced for arguments of the types of these.
+    /// The model `f(parameters, batch)` as stages, traced for arguments of the types of `params` and `batch`.
     ///
     /// # Errors
-    /// E756 where it can't be cut so; what tracing reports.
+    /// E756 where the model can't be cut this way, and errors of tracing.
     pub fn cut<F, M, P, X>(name: &str, f: F, params: &P, batch: &X, cut: Cut) -> Result<Model, Error>
     where
         P: Tree,
@@ -56,10 +57,10 @@ impl Model {
         Model::cut_with(name, f, params, batch, cut, Ok)
     }
 
-    /// Lets `stage` say what else each stage is to be: [`Stage::on`], [`Stage::handing`], ….
+    /// Like [`Model::cut`], with `stage` to configure each stage: [`Stage::on`], [`Stage::handing`], ….
     ///
     /// # Errors
-    /// As [`Model::cut`]; those of `stage`.
+    /// Reports the errors of [`Model::cut`] and those of `stage`.
     pub fn cut_with<F, M, P, X>(
         name: &str,
         f: F,
@@ -88,7 +89,7 @@ impl Model {
         Ok(Model { chain, params, fed, costs, leaves: made.params })
     }
 
-    /// Its stages.
+    /// The stages of the model.
     pub fn chain(&self) -> &Chain {
         &self.chain
     }
@@ -98,24 +99,25 @@ impl Model {
         &self.costs
     }
 
-    /// The parameters of a stage, out of those of the model.
+    /// The tensors of `params`, the model's parameters, that belong to a stage.
     pub fn params<P: Tree>(&self, stage: usize, params: &P) -> Vec<Tensor> {
         let leaves = flatten(params);
         pick(self.params.get(stage), leaves.leaves())
     }
 
-    /// Which leaves of the model's parameters a stage has.
+    /// The leaves of the model's parameters that belong to a stage.
     pub fn leaves(&self, stage: usize) -> &[usize] {
         self.params.get(stage).map_or(&[], Vec::as_slice)
     }
 
-    /// What a stage is fed, out of a micro-batch.
+    /// The tensors of a micro-batch that are fed to a stage.
     pub fn feed<X: Tree>(&self, stage: usize, batch: &X) -> Vec<Tensor> {
         let leaves = flatten(batch);
         pick(self.fed.get(stage), leaves.leaves())
     }
 
-    /// The gradients by the leaves of the model's parameters, of those stages that ran here; `None`: absent, or not here.
+    /// The gradients of the stages that ran here, by the leaves of the model's parameters. `None` means that there is
+    /// no gradient, or that the stage ran elsewhere.
     pub fn grads(&self, done: &[Done]) -> Vec<Option<Tensor>> {
         let mut grads = vec![None; self.leaves];
         for (stage, list) in done.iter().flat_map(|d| &d.grads) {
@@ -133,7 +135,7 @@ fn pick(list: Option<&Vec<usize>>, leaves: &[&Tensor]) -> Vec<Tensor> {
     list.into_iter().flatten().filter_map(|i| leaves.get(*i).map(|t| (*t).clone())).collect()
 }
 
-/// The stages of a model, and per stage the leaves of the parameters and of the batch that are its own.
+/// The stages of a model, with the leaves of the parameters and of the batch that belong to each.
 #[derive(Default)]
 struct Parts {
     stages: Vec<Stage>,
@@ -141,7 +143,7 @@ struct Parts {
     fed: Vec<Vec<usize>>,
 }
 
-/// A whole model, and where its stages begin.
+/// A whole model with the first lines of its stages.
 struct Whole<'t> {
     trace: &'t Trace,
     made: &'t Traced,
@@ -162,7 +164,7 @@ impl Whole<'_> {
         let last = self.stages() - 1;
         let input: FxHashMap<ProxyId, usize> = trace.input_proxies().enumerate().map(|(i, p)| (p, i)).collect();
         let mut maker: FxHashMap<ProxyId, usize> = FxHashMap::default();
-        // inputs of the model that each stage reads; values that it reads of earlier stages
+        // inputs of the model that each stage reads, and the last stage that reads each value of an earlier one
         let mut reads: Vec<FxHashSet<usize>> = vec![FxHashSet::default(); self.stages()];
         let mut until: FxHashMap<ProxyId, usize> = FxHashMap::default();
         let mut order: Vec<ProxyId> = Vec::new();
@@ -195,7 +197,7 @@ impl Whole<'_> {
             }
             writes[stage].push(write.clone());
         }
-        // what a backward writes is written when the stages run back, in an order that the ranks decide
+        // a backward writes when its stage runs back, in an order that the ranks decide
         for (at, line) in trace.lines().iter().enumerate() {
             for i in written_later(&trace.arena, line).iter().filter_map(|p| input.get(p)) {
                 let stage = self.stage_of(at);
@@ -213,7 +215,7 @@ impl Whole<'_> {
         let mut carried: Vec<ProxyId> = Vec::new();
         for stage in 0..self.stages() {
             let of = |range: std::ops::Range<usize>| range.filter(|i| reads[stage].contains(i)).collect::<Vec<_>>();
-            // parameters, then the batch, then what is captured
+            // parameters, then the batch, then captured tensors
             let (own, given) = (self.made.params, self.made.paths.len());
             let (params, fed, captured) = (of(0..own), of(own..given), of(given..trace.inputs().len()));
             let outputs = if stage == last { trace.outputs().to_vec() } else { sent(stage) };
@@ -240,7 +242,8 @@ impl Whole<'_> {
         Ok(parts)
     }
 
-    /// One stage as a trace: its parameters, what is carried to it, what it is fed, what it captures.
+    /// The trace of one stage: its parameters, the values carried to it, the leaves fed to it, the tensors that it
+    /// captures.
     fn part(
         &self,
         stage: usize,

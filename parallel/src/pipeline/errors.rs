@@ -1,15 +1,15 @@
-//! What a pipeline refuses.
+//! The errors of pipelines.
 
 use fulgurite_runtime::{Error, ErrorKind};
 
-/// Where an action stands: stage and micro-batch.
+/// The stage and micro-batch of an action.
 #[derive(Clone, Copy)]
 pub(super) struct At {
     pub stage: usize,
     pub micro_batch: usize,
 }
 
-/// E752: an action that the state does not allow. `since`: the step at which the micro-batch came into it.
+/// E752: an action that the state does not allow. `since` is the step at which the micro-batch came into that state.
 pub(super) fn order(
     action: &str,
     at: At,
@@ -49,7 +49,7 @@ pub(super) fn loss(stage: usize, shape: String) -> Error {
     Error::new("E754", claim).kind_is(ErrorKind::Loss { stage, shape }).help("give the cotangent, or return the mean")
 }
 
-/// E755: what a W reads was written since.
+/// E755: a value that W reads was written since.
 pub(super) fn stale(at: At, value: &str, saved: u64, now: u64) -> Error {
     let At { stage, micro_batch } = at;
     let claim = format!(
@@ -64,7 +64,8 @@ pub(super) fn misfit(claim: impl Into<String>) -> Error {
     Error::new("E756", claim)
 }
 
-/// A buffer that a stage writes and another one has too: what it holds would depend on who runs the ranks.
+/// E756: two stages have one buffer and at least one of them writes it, so its value would depend on the order of the
+/// ranks.
 pub(super) fn shared(path: &str, stage: usize, other: usize) -> Error {
     misfit(format!("`{path}` is written in stage {stage} and read or written in stage {other}"))
         .note("what it holds would depend on the order in which the ranks run")

@@ -1,4 +1,4 @@
-//! All ranks of a schedule in one thread: each action when what it needs is there.
+//! Runs all ranks of a schedule in one thread: each action runs as soon as its inputs have arrived.
 
 use super::chain::Chain;
 use super::rank::{Done, Edge, Feed, Rank, Transport, at};
@@ -9,7 +9,7 @@ use fulgurite_runtime::tensor::Tensor;
 use fulgurite_runtime::trace::ProxyTy;
 use std::collections::BTreeMap;
 
-/// Messages that wait in a map.
+/// Messages that wait in a map until they are received.
 #[derive(Default)]
 struct Waiting(BTreeMap<Edge, Vec<Tensor>>);
 
@@ -25,10 +25,10 @@ impl Transport for Waiting {
     }
 }
 
-/// Runs a schedule in this thread. Gives what each rank has at the end.
+/// Runs a schedule in this thread, and returns the results of each rank.
 ///
 /// # Errors
-/// E751 with every violation, if the schedule is not legal; what an action reports.
+/// E751 with every violation if the schedule is not legal, and errors of actions.
 pub fn run(
     chain: &Chain,
     schedule: &Schedule,

@@ -1,7 +1,7 @@
-//! Pipelines: stages of a model that run apart, each micro-batch F, then B, or I and W.
+//! Pipelines: the stages of a model run apart; each micro-batch runs F, then B, or I and W.
 //!
-//! A [`Stage`] is compiled from a function; its backward is cut into I and W ([`BackwardSplit`]). A
-//! [`StageRun`] takes it through a step, and owns what micro-batches under way keep.
+//! A [`Stage`] is compiled from a function; its backward is cut into I and W ([`BackwardSplit`]). A [`StageRun`] runs
+//! it for one step, and owns the values that are kept for micro-batches under way.
 
 mod chain;
 mod cotangents;

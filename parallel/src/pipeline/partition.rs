@@ -1,4 +1,4 @@
-//! Where the stages of a trace begin.
+//! Finds the lines of a trace at which stages begin.
 
 use super::errors;
 use fulgurite_runtime::Error;
@@ -6,12 +6,13 @@ use fulgurite_runtime::parts::bytes_of;
 use fulgurite_runtime::trace::{RegionKind, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// How much worse than the best balance a cut may be that sends less.
+/// A cut that sends fewer bytes may be worse than the best balance by this factor.
 const SLACK: f64 = 1.05;
-/// Cuts are searched for among at most this many places: the best of each stretch.
+/// At most 1024 places are considered, the best of each stretch of lines, because the search is quadratic in their
+/// number.
 const PLACES: usize = 1024;
 
-/// The stages begin with the first line of the trace, and with the first line of each part of these names.
+/// Stages that begin with the first line of the trace and with the first line of each region with one of these names.
 pub(super) fn starts(trace: &Trace, marks: &[&str]) -> Result<Vec<usize>, Error> {
     let arena = &trace.arena;
     let mut first: FxHashMap<String, usize> = FxHashMap::default();
@@ -41,7 +42,8 @@ pub(super) fn starts(trace: &Trace, marks: &[&str]) -> Result<Vec<usize>, Error>
     Ok(begins)
 }
 
-/// The beginnings of the stages, the largest cost as small as can be, but for [`SLACK`] the fewest bytes sent.
+/// Finds the first lines of the stages: the largest cost is as small as possible up to [`SLACK`], and within that the
+/// fewest bytes are sent.
 pub(super) fn partition(trace: &Trace, costs: &[f64], stages: usize) -> Result<Vec<usize>, Error> {
     let lines = costs.len();
     if stages == 0 || stages > lines.max(1) {
@@ -57,7 +59,7 @@ pub(super) fn partition(trace: &Trace, costs: &[f64], stages: usize) -> Result<V
     let crossing = crossing(trace);
     let places = places(&crossing, lines, stages);
     let bound = smallest(&sum, &places, stages);
-    // per number of stages and place: the fewest bytes sent, and the beginning of the last stage
+    // for each number of stages and each place: the fewest bytes sent, and the first line of the last stage
     let mut best: Vec<Vec<Option<(u64, usize)>>> = vec![vec![None; places.len()]; stages + 1];
     best[0][0] = Some((0, 0));
     for stage in 1..=stages {
@@ -84,7 +86,7 @@ pub(super) fn partition(trace: &Trace, costs: &[f64], stages: usize) -> Result<V
     Ok(begins)
 }
 
-/// Per place between lines: the bytes of what is made before it and read behind it.
+/// For each place between two lines, the bytes of the values that are made before it and read behind it.
 fn crossing(trace: &Trace) -> Vec<u64> {
     let lines = trace.lines();
     let mut last: FxHashMap<_, usize> = FxHashMap::default();
@@ -110,8 +112,8 @@ fn crossing(trace: &Trace) -> Vec<u64> {
     running.take(lines.len() + 1).collect()
 }
 
-/// The places where a stage may begin: all, or of a long trace the one of each stretch where the least is sent; and both
-/// ends.
+/// The places where a stage may begin: all of them, or in a long trace the place of each stretch at which the fewest
+/// bytes are sent; and both ends of the trace.
 fn places(crossing: &[u64], lines: usize, stages: usize) -> Vec<usize> {
     let inner: Vec<usize> = (1..lines).collect();
     let stretch = inner.len().div_ceil(PLACES.max(2 * stages)).max(1);
@@ -122,7 +124,7 @@ fn places(crossing: &[u64], lines: usize, stages: usize) -> Vec<usize> {
     places
 }
 
-/// The smallest cost of the largest stage.
+/// The smallest possible cost of the largest stage.
 fn smallest(sum: &[f64], places: &[usize], stages: usize) -> f64 {
     let n = places.len();
     let mut best: Vec<f64> = (0..n).map(|to| sum[places[to]]).collect();

@@ -1,4 +1,4 @@
-//! What a stage is compiled to: its forward, and for each set of cotangents a backward, whole and cut.
+//! The programs of a stage: its forward, and for each set of cotangents a backward, whole and cut.
 
 use super::slot::Slot;
 use crate::backward_split::{BackwardSplit, Handover, Slots, backward_split};
@@ -12,9 +12,9 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A stage's trace, what is wished of it, and what was made of it.
+/// A stage's trace, the options of the stage, and the programs made from them.
 pub(super) struct Programs {
-    /// Inputs: parameters, inputs of the stage, captured cells.
+    /// The trace of the stage. Its inputs are parameters, inputs of the stage, captured cells.
     pub trace: Trace,
     pub cells: Vec<Arc<Cell>>,
     pub params: Vec<Slot>,
@@ -24,7 +24,7 @@ pub(super) struct Programs {
     pub pipeline: Pipeline,
     pub policy: Handover,
     forward: OnceCell<Forward>,
-    /// One for each set of cotangents.
+    /// One backward for each set of cotangents.
     backwards: RefCell<Vec<Rc<Backward>>>,
 }
 
@@ -32,20 +32,20 @@ pub(super) struct Programs {
 struct Forward {
     trace: Trace,
     program: OnceCell<parts::ForwardPart>,
-    /// What it keeps, behind its results.
+    /// The values that the forward keeps; they stand behind its results.
     kept: Vec<ProxyId>,
-    /// The forward before it was simplified: what each backward is made of.
+    /// The forward before it was simplified, from which each backward is made.
     base: Trace,
-    /// What it is differentiated by.
+    /// The values by which the forward is differentiated.
     wrt: Vec<ProxyId>,
     slots: Slots,
 }
 
-/// A backward, for cotangents of some outputs.
+/// A backward for the cotangents of some outputs.
 pub(super) struct Backward {
     mask: Vec<bool>,
     pub split: Split,
-    /// Per value that it reads of the forward: which of those kept it is.
+    /// For each value of the forward that the backward reads, its position among the kept ones.
     pub from: Vec<usize>,
     backward_split: OnceCell<BackwardSplit>,
     whole: OnceCell<CompiledPart>,
@@ -75,7 +75,7 @@ impl Programs {
         }
     }
 
-    /// Forgets what was compiled.
+    /// Drops the compiled programs.
     pub fn forget(&mut self) {
         self.forward = OnceCell::new();
         self.backwards = RefCell::default();
@@ -86,12 +86,12 @@ impl Programs {
         self.outputs.iter().map(|s| s.needs_grad).collect()
     }
 
-    /// For how many sets of cotangents the backward was compiled.
+    /// The number of sets of cotangents for which a backward was compiled.
     pub fn masks(&self) -> usize {
         self.backwards.borrow().len()
     }
 
-    /// The forward and its backward as traces, made once.
+    /// The traces of the forward, made once.
     fn forward(&self) -> Result<&Forward, Error> {
         if let Some(forward) = self.forward.get() {
             return Ok(forward);
@@ -123,18 +123,18 @@ impl Programs {
         Ok(self.forward.get_or_init(|| Forward { trace, program: OnceCell::new(), kept, base, wrt, slots }))
     }
 
-    /// F.
+    /// The compiled forward, F.
     pub fn program(&self) -> Result<&parts::ForwardPart, Error> {
         let forward = self.forward()?;
         once(&forward.program, || parts::ForwardPart::new(&forward.trace, self.cells.clone(), &self.executors))
     }
 
-    /// The backward for cotangents of these outputs, made once for each such set. Where it would read what the forward
-    /// did not keep for all of them (what a transform made anew, what a budget chose otherwise), that for all: what is
-    /// not there is zero.
+    /// The backward for cotangents of these outputs, made once for each such set. Such a backward may read values that
+    /// the forward did not keep for the set of all cotangents, because a transform made them or a budget chose other
+    /// ones. Then the backward for all cotangents runs instead, with zeros for the absent ones.
     ///
     /// # Errors
-    /// E756 if that one writes, which it must not where no cotangent arrives; what compiling reports.
+    /// E756 if that backward writes, because it must not write where no cotangent arrives; and errors of compiling.
     pub fn backward(&self, mask: &[bool]) -> Result<Rc<Backward>, Error> {
         let forward = self.forward()?;
         if let Some(known) = self.backwards.borrow().iter().find(|b| b.mask == mask) {
@@ -157,7 +157,7 @@ impl Programs {
     }
 }
 
-/// Per value that a backward reads of the forward: which of those kept it is.
+/// For each value of the forward that a backward reads, its position among the kept ones.
 fn kept(split: &Split, kept: &[ProxyId]) -> Option<Vec<usize>> {
     let reads = split.plan.tensors.iter().chain(&split.plan.numbers);
     reads.map(|p| kept.iter().position(|k| k == p)).collect()
@@ -173,31 +173,31 @@ impl Backward {
         Backward { mask, split, from, backward_split: OnceCell::new(), whole, input, weight }
     }
 
-    /// B and I and W as traces.
+    /// The backward cut into I and W, as traces.
     pub fn backward_split(&self, of: &Programs) -> Result<&BackwardSplit, Error> {
         let slots = &of.forward()?.slots;
         once(&self.backward_split, || backward_split(&self.split, slots, of.policy))
     }
 
-    /// B.
+    /// The compiled whole backward, B.
     pub fn whole(&self, of: &Programs) -> Result<&CompiledPart, Error> {
         once(&self.whole, || CompiledPart::new(&self.split.backward, &of.executors))
     }
 
-    /// I.
+    /// The compiled part for inputs, I.
     pub fn input(&self, of: &Programs) -> Result<&CompiledPart, Error> {
         let backward_split = self.backward_split(of)?;
         once(&self.input, || CompiledPart::new(&backward_split.input, &of.executors))
     }
 
-    /// The units of W.
+    /// The compiled units of W.
     pub fn weight(&self, of: &Programs) -> Result<&[CompiledPart], Error> {
         let backward_split = self.backward_split(of)?;
         let all = || backward_split.weight.iter().map(|u| CompiledPart::new(&u.trace, &of.executors)).collect();
         once(&self.weight, all).map(Vec::as_slice)
     }
 
-    /// Per slot of the stage's inputs, and of its parameters: the result of B that is its gradient.
+    /// For each slot of the stage's inputs and for each of its parameters, the result of B that is its gradient.
     pub fn results(&self, of: &Programs) -> Result<[Vec<Option<usize>>; 2], Error> {
         let slots = &of.forward()?.slots;
         let at = |list: &Vec<Option<usize>>| list.iter().map(|slot| slot.and_then(|i| self.split.grads[i])).collect();

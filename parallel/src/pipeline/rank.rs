@@ -1,4 +1,4 @@
-//! What one rank does with its list of actions.
+//! Runs the list of actions of one rank.
 
 use super::chain::Chain;
 use super::cotangents::Cotangents;
@@ -11,18 +11,18 @@ use fulgurite_runtime::tensor::Tensor;
 use fulgurite_runtime::trace::ProxyTy;
 use std::collections::BTreeMap;
 
-/// What a message between stages is.
+/// The kind of a message between stages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Direction {
-    /// Outputs of a forward.
+    /// The message has outputs of a forward.
     Forward,
-    /// Gradients of inputs.
+    /// The message has gradients of inputs.
     Backward,
-    /// The gradient of a parameter that stages share, by number; its micro-batch is 0.
+    /// The message has the gradient of a shared parameter, given by its number. The micro-batch of such a message is 0.
     Tied(usize),
 }
 
-/// A message from one stage to another. Between any two ranks a message with these facts is sent once in a step.
+/// A message from one stage to another. Between any two ranks, a message with these fields is sent once in a step.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Edge {
     /// The stage that sends.
@@ -31,7 +31,7 @@ pub struct Edge {
     pub to: usize,
     /// The micro-batch.
     pub micro_batch: usize,
-    /// What it is.
+    /// The kind of the message.
     pub direction: Direction,
 }
 
@@ -40,25 +40,25 @@ pub trait Transport {
     /// Sends, without waiting for the other side.
     ///
     /// # Errors
-    /// What the carrier reports.
+    /// Reports errors of the carrier.
     fn send(&mut self, edge: Edge, values: Vec<Tensor>) -> Result<(), Error>;
 
-    /// Waits for the message of this edge; its tensors have these types.
+    /// Waits for the message of this edge, whose tensors have these types.
     ///
     /// # Errors
-    /// What the carrier reports.
+    /// Reports errors of the carrier.
     fn receive(&mut self, edge: Edge, types: &[ProxyTy]) -> Result<Vec<Tensor>, Error>;
 }
 
-/// Gives what a stage is fed for a micro-batch: its inputs behind those that the stage before gives.
+/// Gives the inputs of a stage for a micro-batch that do not come from the stage before.
 pub type Feed<'f> = dyn FnMut(usize, usize) -> Result<Vec<Tensor>, Error> + 'f;
 
-/// One rank in a step.
+/// A rank during one step.
 pub struct Rank<'c> {
     chain: &'c Chain,
     place: Vec<usize>,
     runs: BTreeMap<usize, StageRun<'c>>,
-    /// Messages between stages that are both here.
+    /// Messages between two stages of this rank.
     here: BTreeMap<Edge, Vec<Tensor>>,
     outputs: BTreeMap<usize, Vec<Tensor>>,
     reduced: BTreeMap<usize, Vec<Option<Tensor>>>,
@@ -66,22 +66,23 @@ pub struct Rank<'c> {
     peak: usize,
 }
 
-/// What a rank has at the end of a step.
+/// The results of a rank at the end of a step.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
-    /// Per stage: the gradients of its parameters, the mean over micro-batches; `None`: absent.
+    /// For each stage, the gradients of its parameters as means over micro-batches. `None` means that there is no
+    /// gradient.
     pub grads: BTreeMap<usize, Vec<Option<Tensor>>>,
-    /// Per micro-batch: the outputs of the last stage, if it is here.
+    /// For each micro-batch, the outputs of the last stage, if that stage is on this rank.
     pub outputs: BTreeMap<usize, Vec<Tensor>>,
-    /// Most bytes that were kept for micro-batches under way.
+    /// The most bytes that were kept for micro-batches under way.
     pub peak: usize,
 }
 
 impl<'c> Rank<'c> {
-    /// Rank number `rank` of a schedule; `params` gives the parameters of a stage, in order.
+    /// Makes rank number `rank` of a schedule; `params` gives the parameters of a stage, in order.
     ///
     /// # Errors
-    /// E756 if the schedule is one for other stages; E748, E712 for other parameters.
+    /// E756 if the schedule has other stages, and E748 or E712 for other parameters.
     pub fn new(
         chain: &'c Chain,
         schedule: &Schedule,
@@ -111,21 +112,21 @@ impl<'c> Rank<'c> {
         })
     }
 
-    /// Bytes that are kept for micro-batches under way.
+    /// The bytes that are kept for micro-batches under way.
     pub fn bytes(&self) -> usize {
         self.runs.values().map(StageRun::bytes).sum()
     }
 
-    /// The gradients of a stage, once they are reduced; those of shared parameters are parts of sums still.
+    /// The gradients of a stage once they are reduced; a gradient of a shared parameter is still a part of a sum.
     pub fn reduced(&self, stage: usize) -> Option<&[Option<Tensor>]> {
         self.reduced.get(&stage).map(Vec::as_slice)
     }
 
-    /// Does one action. Sends go out behind the work that made them, and receives happen where work needs them, so the
-    /// actions that only say so do nothing.
+    /// Runs one action. A send happens behind the work that makes its values, and a receive where work needs it, so
+    /// actions that only name a send or a receive do nothing.
     ///
     /// # Errors
-    /// E752 out of order; what running and the transport report.
+    /// E752 for an action out of order, and errors of running and of the transport.
     pub fn act(&mut self, action: Action, feed: &mut Feed, transport: &mut dyn Transport) -> Result<(), Error> {
         match action {
             Action::Do(_) | Action::Overlap(..) => action.works().try_for_each(|work| self.work(work, feed, transport)),
@@ -136,7 +137,7 @@ impl<'c> Rank<'c> {
 
     pub(super) fn work(&mut self, work: Work, feed: &mut Feed, transport: &mut dyn Transport) -> Result<(), Error> {
         let Work { stage, kind, micro_batch } = work;
-        // an action may come from anywhere: nothing is asked of a stage that is not here
+        // an action may come from outside, so the stage may not be on this rank
         self.run(stage)?;
         match kind {
             Kind::F => {
@@ -180,7 +181,7 @@ impl<'c> Rank<'c> {
         Ok(())
     }
 
-    /// What the backward of a stage begins with: what the stage behind sends, or the loss.
+    /// The cotangents that the backward of a stage starts from: those that the next stage sends, or the loss.
     fn cotangents(
         &mut self,
         stage: usize,
@@ -203,13 +204,13 @@ impl<'c> Rank<'c> {
         Ok(Cotangents::Leaves(leaves))
     }
 
-    /// The gradients of a stage are complete; of parameters that other stages have too, they are sent there.
+    /// Completes the gradients of a stage; gradients of shared parameters are sent to the other stages that have them.
     pub(super) fn reduce(&mut self, stage: usize, transport: &mut dyn Transport) -> Result<(), Error> {
         let grads = self.run(stage)?.reduce()?;
         let slots = self.chain.stages()[stage].params();
         for (slot, grad) in slots.iter().zip(&grads) {
             let (Some(tie), Some(grad)) = (slot.tied, grad) else { continue };
-            // those that read the parameter without a gradient have it too, and want the whole gradient
+            // stages that read the parameter without a gradient have it too, and want the whole gradient
             for to in self.chain.tied(tie).filter(|to| *to != stage).collect::<Vec<_>>() {
                 let edge = Edge { from: stage, to, micro_batch: 0, direction: Direction::Tied(tie) };
                 self.send(edge, vec![grad.clone()], transport)?;
@@ -219,11 +220,11 @@ impl<'c> Rank<'c> {
         Ok(())
     }
 
-    /// Reduces what the list did not, adds up the parts of shared parameters in the order of stages, and gives what there
-    /// is.
+    /// Reduces the stages that the list did not reduce, adds up the parts of shared parameters in the order of stages,
+    /// and returns the results.
     ///
     /// # Errors
-    /// E752 while a micro-batch is not done; what the transport reports.
+    /// E752 while a micro-batch is not done, and errors of the transport.
     pub fn finish(mut self, transport: &mut dyn Transport) -> Result<Done, Error> {
         self.reduce_all(transport)?;
         let mut grads = self.reduced.clone();
@@ -243,7 +244,7 @@ impl<'c> Rank<'c> {
         open.into_iter().try_for_each(|stage| self.reduce(stage, transport))
     }
 
-    /// The whole gradient by a shared parameter, for one of the stages that have it.
+    /// The whole gradient by a shared parameter, for one of the stages that have the parameter.
     fn tied(
         &mut self,
         stage: usize,
@@ -300,10 +301,10 @@ fn types<'s>(slots: impl Iterator<Item = &'s super::Slot>) -> Vec<ProxyTy> {
     slots.map(|s| s.ty.clone()).collect()
 }
 
-/// Runs the list of one rank, and gives what it has at the end. Every rank of the schedule does the same somewhere.
+/// Runs the list of one rank and returns its results. Every rank of the schedule must be run this way somewhere.
 ///
 /// # Errors
-/// What an action reports, with the rank and the action at which it was.
+/// Reports errors of an action, with the rank and the action.
 pub fn run_rank(
     chain: &Chain,
     schedule: &Schedule,
@@ -321,7 +322,7 @@ pub fn run_rank(
     this.finish(transport).map_err(|e| e.note(format!("rank {rank}, behind its list")))
 }
 
-/// An error with where in the schedule it came.
+/// Adds to an error the place in the schedule where it occurred.
 pub(super) fn at(e: Error, rank: usize, position: usize, action: Action) -> Error {
     e.note(format!("rank {rank}, at `{action}`, action {position} of its list"))
 }

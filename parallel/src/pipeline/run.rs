@@ -1,4 +1,4 @@
-//! One stage through a step: what each micro-batch has behind it, what is kept for it, and the gradients so far.
+//! Runs one stage for a step: keeps the state of each micro-batch, the values kept for it, and the gradients so far.
 
 use super::cotangents::{self, Cotangents};
 use super::errors::{self, At};
@@ -18,7 +18,7 @@ use rustc_hash::FxHashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a micro-batch has behind it, and what is kept for the rest.
+/// The state of a micro-batch, with the values that are kept for its further work.
 enum State {
     Empty,
     Forwarded {
@@ -27,10 +27,10 @@ enum State {
     },
     InputDone {
         backward: Rc<Backward>,
-        /// The hand-over; a value goes behind its last reader.
+        /// The hand-over; each value is dropped after its last reader.
         held: Vec<Option<Buffer>>,
         versions: Vec<u64>,
-        /// Per unit of W: the step at which it ran.
+        /// For each unit of W, the step at which it ran.
         units: Vec<Option<usize>>,
     },
     Done,
@@ -56,10 +56,10 @@ impl State {
     }
 }
 
-/// A stage in a step: it is made for each step, with the parameters of that step.
+/// A stage during one step. It is made anew for each step, with the parameters of that step.
 ///
-/// Each micro-batch goes from F to B, or to I and W; another order is E752. What a micro-batch keeps is owned here, and
-/// freed as it goes on.
+/// Each micro-batch goes from F to B, or to I and W; another order is E752. The stage run owns the values that are kept
+/// for a micro-batch, and frees them as the micro-batch goes on.
 pub struct StageRun<'s> {
     stage: &'s Stage,
     number: usize,
@@ -67,18 +67,18 @@ pub struct StageRun<'s> {
     states: Vec<(State, usize)>,
     sums: Sums,
     arithmetic: Arithmetic,
-    /// Per input of the forward: how often the stage's own programs wrote it.
+    /// For each input of the forward, how often the stage's own programs wrote it.
     written: Vec<u64>,
     step: usize,
     reduced: Option<usize>,
 }
 
 impl<'s> StageRun<'s> {
-    /// Stage number `number` of a pipeline, for a batch of `micro_batches`; `params` has the form of the parameters that
-    /// it was traced with.
+    /// Makes stage number `number` of a pipeline, for a batch of `micro_batches`. `params` has the structure of the
+    /// parameters that the stage was traced with.
     ///
     /// # Errors
-    /// E748, E712 for parameters of another form or other types.
+    /// E748 or E712 for parameters of another structure or other types.
     #[track_caller]
     pub fn new<P: Tree>(
         stage: &'s Stage,
@@ -108,7 +108,7 @@ impl<'s> StageRun<'s> {
         })
     }
 
-    /// Adds gradients in this order.
+    /// Chooses the order in which gradients are added.
     pub fn accumulating(mut self, order: Accumulate) -> StageRun<'s> {
         self.sums = Sums::new(self.params.len(), order);
         self
@@ -116,10 +116,10 @@ impl<'s> StageRun<'s> {
 
     // ------------------------------------------------------------ actions
 
-    /// F: the outputs for a micro-batch's inputs, as tensors in order.
+    /// F: returns the outputs for a micro-batch's inputs, as tensors in order.
     ///
     /// # Errors
-    /// E752 in another state; E748, E712 for other inputs; what running reports.
+    /// E752 in another state, E748 or E712 for other inputs, and errors of running.
     #[track_caller]
     pub fn forward<X: Tree>(&mut self, micro_batch: usize, inputs: &X) -> Result<Vec<Tensor>, Error> {
         let loc = Loc::caller();
@@ -145,10 +145,10 @@ impl<'s> StageRun<'s> {
         Ok(values.into_iter().zip(&self.stage.of.outputs).map(tensor).collect())
     }
 
-    /// B: the gradients of the inputs, one per slot; `None`: absent.
+    /// B: returns the gradients of the inputs, one per slot. `None` means that there is no gradient.
     ///
     /// # Errors
-    /// E752 in another state; E753, E754 for other cotangents; what running reports.
+    /// E752 in another state, E753 or E754 for other cotangents, and errors of running.
     pub fn backward(
         &mut self,
         micro_batch: usize,
@@ -169,10 +169,10 @@ impl<'s> StageRun<'s> {
         Ok(by_input.iter().map(take).collect())
     }
 
-    /// I: the same gradients; what W reads is kept, and nothing else of the micro-batch.
+    /// I: returns the gradients that B would, and keeps of the micro-batch only the values that W reads.
     ///
     /// # Errors
-    /// As [`StageRun::backward`].
+    /// Reports the errors of [`StageRun::backward`].
     pub fn input_backward(
         &mut self,
         micro_batch: usize,
@@ -207,10 +207,10 @@ impl<'s> StageRun<'s> {
         Ok(grads)
     }
 
-    /// W: every unit that did not run yet. Gives the gradients of the parameters, added up so far.
+    /// W: runs every unit that did not run yet, and returns the gradients of the parameters, added up so far.
     ///
     /// # Errors
-    /// E752 in another state; E755 if what it reads was written since F; what running reports.
+    /// E752 in another state, E755 if a value that it reads was written since F, and errors of running.
     pub fn weight_backward(&mut self, micro_batch: usize) -> Result<Vec<Option<Tensor>>, Error> {
         self.expect("W", micro_batch, |state| matches!(state, State::InputDone { .. }))?;
         let count = match &self.states[micro_batch].0 {
@@ -232,10 +232,10 @@ impl<'s> StageRun<'s> {
         Ok(self.sums.values())
     }
 
-    /// One unit of W, by number. Gives the gradients of the parameters, added up so far.
+    /// Runs one unit of W, by number, and returns the gradients of the parameters, added up so far.
     ///
     /// # Errors
-    /// As [`StageRun::weight_backward`]; E752 too for a unit that ran, or that there is not.
+    /// Reports the errors of [`StageRun::weight_backward`], and E752 for a unit that ran already or does not exist.
     pub fn weight_unit(&mut self, micro_batch: usize, unit: usize) -> Result<Vec<Option<Tensor>>, Error> {
         let action = format!("W[{unit}]");
         self.expect(&action, micro_batch, |state| matches!(state, State::InputDone { .. }))?;
@@ -254,10 +254,11 @@ impl<'s> StageRun<'s> {
         Ok(self.sums.values())
     }
 
-    /// REDUCE: the gradients of the batch, the sums divided by the number of micro-batches; `None`: absent.
+    /// REDUCE: returns the gradients of the batch, which are the sums divided by the number of micro-batches. `None`
+    /// means that there is no gradient.
     ///
     /// # Errors
-    /// E752 while a micro-batch is not done, and when it ran before.
+    /// E752 while a micro-batch is not done, and if this ran before.
     pub fn reduce(&mut self) -> Result<Vec<Option<Tensor>>, Error> {
         let undone: Vec<usize> =
             (0..self.states.len()).filter(|mb| !matches!(self.states[*mb].0, State::Done)).collect();
@@ -279,22 +280,22 @@ impl<'s> StageRun<'s> {
         self.sums.take().into_iter().map(mean).collect()
     }
 
-    // ------------------------------------------------------------ what it holds
+    // ------------------------------------------------------------ state
 
-    /// The stage.
+    /// The stage that runs.
     pub fn stage(&self) -> &'s Stage {
         self.stage
     }
 
-    /// Its number in the pipeline.
+    /// The number of the stage in the pipeline.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Bytes that are kept for micro-batches under way: each buffer once, without those of parameters and of what the
-    /// stage captures, as they are now.
+    /// The bytes that are kept for micro-batches under way. Each buffer counts once; the present buffers of parameters
+    /// and of captured tensors do not count.
     pub fn bytes(&self) -> usize {
-        // a buffer is known by where its data lie
+        // a buffer is identified by the address of its data
         let place = |b: &Buffer| b.as_bytes().as_ptr();
         let parameters = self.params.iter().filter_map(|t| data(t).ok());
         let captured = self.stage.of.cells.iter().map(|c| c.buffer());
@@ -308,7 +309,7 @@ impl<'s> StageRun<'s> {
         buffers.filter(|b| seen.insert(place(b))).map(Buffer::byte_len).sum()
     }
 
-    // ------------------------------------------------------------ the parts
+    // ------------------------------------------------------------ helpers
 
     fn expect(&self, action: &str, micro_batch: usize, fits: impl Fn(&State) -> bool) -> Result<(), Error> {
         let at = At { stage: self.number, micro_batch };
@@ -336,12 +337,12 @@ impl<'s> StageRun<'s> {
         self.step += 1;
     }
 
-    /// The backward for these cotangents, and its inputs by position.
+    /// The backward for these cotangents, with its inputs by position.
     fn start(&self, micro_batch: usize, given: Cotangents) -> Result<(Rc<Backward>, Vec<Option<Buffer>>), Error> {
         let stage = self.stage;
         let types: Vec<ProxyTy> = stage.of.outputs.iter().map(|s| s.ty.clone()).collect();
         let mut leaves = cotangents::leaves(self.number, &stage.form, &types, given)?;
-        // no gradient comes through an output that has none
+        // an output without a gradient has no cotangent
         leaves
             .iter_mut()
             .zip(&stage.of.outputs)
@@ -410,7 +411,7 @@ impl<'s> StageRun<'s> {
         Ok(())
     }
 
-    /// The cell of a parameter or of what is captured, by its number among the forward's inputs.
+    /// The cell of a parameter or of a captured tensor, by its number among the forward's inputs.
     fn cell(&self, input: usize) -> Result<&Arc<Cell>, Error> {
         let arguments = self.params.len() + self.stage.of.inputs.len();
         match (self.params.get(input), input.checked_sub(arguments)) {
@@ -431,7 +432,7 @@ impl<'s> StageRun<'s> {
         Ok(())
     }
 
-    /// How often others than the stage wrote a parameter or what is captured.
+    /// How often code other than the stage's programs wrote a parameter or a captured tensor.
     fn version(&self, input: usize) -> Result<u64, Error> {
         Ok(self.cell(input)?.version().saturating_sub(self.written[input]))
     }
@@ -443,7 +444,7 @@ impl<'s> StageRun<'s> {
     }
 }
 
-/// Buffers that must be there.
+/// The buffers, all of which must be present.
 fn every<'b>(buffers: impl IntoIterator<Item = &'b Option<Buffer>>) -> Result<Vec<Buffer>, Error> {
     let lost = || Error::bug("E709", "a part of a backward lost an input");
     buffers.into_iter().map(|b| b.clone().ok_or_else(lost)).collect()

@@ -1,18 +1,18 @@
-//! What a stage takes and gives.
+//! The inputs, parameters and outputs of a stage.
 
 use fulgurite_runtime::trace::ProxyTy;
 use std::sync::Arc;
 
-/// A tensor that a stage takes or gives.
+/// A tensor that a stage takes or returns.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// Its path in its tree.
+    /// The path of the tensor in its tree.
     pub path: Arc<str>,
-    /// Its type.
+    /// The type of the tensor.
     pub ty: ProxyTy,
-    /// Of parameters and inputs: whether a gradient is wanted. Of outputs: whether a cotangent may come.
+    /// For parameters and inputs, whether a gradient is wanted; for outputs, whether a cotangent may come.
     pub needs_grad: bool,
-    /// Of parameters: a number that those share which are one parameter of the model, in different stages.
+    /// The number of a tied parameter: parameters of different stages with one number are one parameter of the model.
     pub tied: Option<usize>,
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// A part of a model, traced for parameters and inputs of certain types, and compiled when it first runs.
 ///
-/// Its backward is cut when it is compiled, for each set of cotangents that are there.
+/// The backward is cut when it is compiled, once for each set of cotangents.
 pub struct Stage {
     name: String,
     pub(super) form: Form,
@@ -25,10 +25,10 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// The stage `f(parameters, inputs)`, traced for arguments of the types of these.
+    /// The stage `f(parameters, inputs)`, traced for arguments of the types of `params` and `inputs`.
     ///
     /// # Errors
-    /// What tracing reports.
+    /// Reports errors of tracing.
     pub fn of<F, M, P, X>(name: &str, f: F, params: &P, inputs: &X) -> Result<Stage, Error>
     where
         P: Tree,
@@ -40,7 +40,7 @@ impl Stage {
         Ok(Stage::new(name, trace, cells, params, inputs, &results))
     }
 
-    /// A stage of a trace whose inputs are parameters, inputs, and captured cells.
+    /// Makes a stage of a trace whose inputs are parameters, then inputs, then captured cells.
     pub(super) fn new(
         name: &str,
         trace: Trace,
@@ -60,7 +60,7 @@ impl Stage {
         Stage { name: name.to_owned(), form, of }
     }
 
-    // ------------------------------------------------------------ wishes
+    // ------------------------------------------------------------ options
 
     /// Leaves out the gradients of these parameters, by path.
     ///
@@ -80,14 +80,14 @@ impl Stage {
         Ok(self.fresh())
     }
 
-    /// Gives these inputs (by number) no gradients, and these outputs no cotangents.
+    /// Leaves out the gradients of these inputs, by number, and the cotangents of these outputs.
     pub(super) fn within(mut self, constant: impl Fn(usize) -> bool, absent: impl Fn(usize) -> bool) -> Stage {
         self.of.inputs.iter_mut().enumerate().for_each(|(i, slot)| slot.needs_grad &= !constant(i));
         self.of.outputs.iter_mut().enumerate().for_each(|(i, slot)| slot.needs_grad &= !absent(i));
         self.fresh()
     }
 
-    /// Ties parameters to those of other stages: path and number.
+    /// Ties parameters to those of other stages, each by its path and a number.
     ///
     /// # Errors
     /// E756 for a path that no parameter has.
@@ -100,26 +100,26 @@ impl Stage {
         Ok(self)
     }
 
-    /// Compiles it for these executors, in the order in which they are asked for each line.
+    /// Compiles the stage for these executors; each line is offered to them in this order.
     pub fn on(mut self, executors: Vec<Arc<dyn Executor>>) -> Stage {
         self.of.executors = executors;
         self.fresh()
     }
 
-    /// Lets the backward keep as much as `remat` says, and compute the rest again.
+    /// Lets the backward keep as many values as `remat` says, and compute the others again.
     pub fn rematerialise(mut self, remat: Remat) -> Stage {
         self.of.pipeline.remat = remat;
         self.fresh()
     }
 
-    /// Lets I hand over to W what `policy` says.
+    /// Chooses the values that I hands over to W.
     pub fn handing(mut self, policy: Handover) -> Stage {
         self.of.policy = policy;
         self.fresh()
     }
 
-    /// Adds a transform of one's own of each joint trace: as
-    /// [`Jit::transform`](fulgurite_runtime::jit::Jit::transform) at [`At::Joint`].
+    /// Adds a transform of each joint trace, as [`Jit::transform`](fulgurite_runtime::jit::Jit::transform) does at
+    /// [`At::Joint`].
     pub fn transform(
         mut self,
         name: &'static str,
@@ -129,48 +129,48 @@ impl Stage {
         self.fresh()
     }
 
-    /// Forgets what was compiled.
+    /// Drops the compiled programs.
     fn fresh(mut self) -> Stage {
         self.of.forget();
         self
     }
 
-    // ------------------------------------------------------------ what it is
+    // ------------------------------------------------------------ parts
 
-    /// Its name.
+    /// The name of the stage.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its parameters.
+    /// The parameters of the stage.
     pub fn params(&self) -> &[Slot] {
         &self.of.params
     }
 
-    /// Its inputs.
+    /// The inputs of the stage.
     pub fn inputs(&self) -> &[Slot] {
         &self.of.inputs
     }
 
-    /// Its outputs.
+    /// The outputs of the stage.
     pub fn outputs(&self) -> &[Slot] {
         &self.of.outputs
     }
 
-    /// Which inputs have gradients that are sent on, if cotangents are there for every output that may have one. Known
-    /// when the stage is compiled.
+    /// For each input, whether its gradient is sent to the stage before, if there is a cotangent for every output that
+    /// may have one. This is known once the stage is compiled.
     ///
     /// # Errors
-    /// What compiling reports.
+    /// Reports errors of compiling.
     pub fn sends(&self) -> Result<Vec<bool>, Error> {
         let backward_split = self.backward_split(&self.whole_mask())?;
         Ok(backward_split.inputs.iter().map(Option::is_some).collect())
     }
 
-    /// The cut backward for cotangents of these outputs.
+    /// The backward for cotangents of these outputs, cut into I and W.
     ///
     /// # Errors
-    /// What compiling reports.
+    /// Reports errors of compiling.
     pub fn backward_split(&self, mask: &[bool]) -> Result<BackwardSplit, Error> {
         Ok(self.of.backward(mask)?.backward_split(&self.of)?.clone())
     }
@@ -180,7 +180,7 @@ impl Stage {
         self.of.mask()
     }
 
-    /// For how many sets of cotangents the backward was compiled.
+    /// The number of sets of cotangents for which a backward was compiled.
     pub fn masks(&self) -> usize {
         self.of.masks()
     }

@@ -1,23 +1,25 @@
-//! Gradients added up over micro-batches.
+//! Adds up gradients over micro-batches.
 
 use fulgurite_runtime::Error;
 use fulgurite_runtime::jit::{Jit, jit};
 use fulgurite_runtime::tensor::Tensor;
 use std::collections::BTreeMap;
 
-/// In which order the gradients of micro-batches are added.
+/// The order in which the gradients of micro-batches are added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Accumulate {
-    /// As they come: nothing is held back, but schedules that run backwards in another order round otherwise.
+    /// Gradients are added as they arrive. None is held back, but schedules that run backwards in another order round
+    /// differently.
     #[default]
     Arrival,
-    /// Micro-batch 0 first, then 1, …: the same bits under every schedule. What comes early is held back.
+    /// Gradients are added by the number of the micro-batch, so every schedule gives equal bits. A gradient that
+    /// arrives early is held back.
     ByMicroBatch,
 }
 
 type Two = fn(Tensor, Tensor) -> Tensor;
 
-/// Addition and scaling, compiled per type.
+/// Addition and division, compiled once per type.
 pub(super) struct Arithmetic {
     add: Jit<Two>,
     scale: Jit<Two>,
@@ -46,7 +48,7 @@ impl Arithmetic {
 #[derive(Default)]
 pub(super) struct Sums {
     order: Accumulate,
-    /// Per parameter.
+    /// One sum per parameter.
     sums: Vec<Sum>,
 }
 
@@ -55,7 +57,7 @@ struct Sum {
     value: Option<Tensor>,
     /// The micro-batch that is added next.
     next: usize,
-    /// What came before its turn.
+    /// Gradients that arrived before their turn.
     early: BTreeMap<usize, Option<Tensor>>,
 }
 
@@ -64,7 +66,7 @@ impl Sums {
         Sums { order, sums: vec![Sum::default(); params] }
     }
 
-    /// Adds the gradient of a micro-batch by a parameter (`None`: it is zero).
+    /// Adds the gradient of a micro-batch by a parameter; `None` stands for zero.
     pub fn add(
         &mut self,
         with: &Arithmetic,
@@ -90,7 +92,7 @@ impl Sums {
         self.sums.iter().map(|s| s.value.clone()).collect()
     }
 
-    /// The sums, taken out.
+    /// Takes the sums out.
     pub fn take(&mut self) -> Vec<Option<Tensor>> {
         self.sums.iter_mut().map(|s| s.value.take()).collect()
     }

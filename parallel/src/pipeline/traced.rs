@@ -1,4 +1,4 @@
-//! A function of parameters and inputs as a trace.
+//! Records a function of parameters and inputs as a trace.
 
 use super::errors;
 use fulgurite_runtime::Error;
@@ -9,23 +9,23 @@ use fulgurite_runtime::trace::Trace;
 use fulgurite_runtime::tree::{Leaves, Tree, describe};
 use std::sync::Arc;
 
-/// A function `f(parameters, inputs)`, recorded.
+/// A recorded function `f(parameters, inputs)`.
 pub(super) struct Traced {
-    /// Its inputs: the leaves of the parameters, those of the inputs, captured cells.
+    /// The trace. Its inputs are the leaves of the parameters, then the leaves of the inputs, then captured cells.
     pub trace: Trace,
     pub cells: Vec<Arc<Cell>>,
-    /// The paths of the leaves of both.
+    /// The paths of the leaves of parameters and inputs.
     pub paths: Vec<Arc<str>>,
-    /// How many of them are parameters.
+    /// The number of leaves that are parameters.
     pub params: usize,
     /// The paths of the leaves of the result.
     pub results: Vec<Arc<str>>,
 }
 
-/// Records it for arguments of the types of these.
+/// Records `f` for arguments of the types of `params` and `inputs`.
 ///
 /// # Errors
-/// What tracing reports.
+/// Reports errors of tracing.
 pub(super) fn traced<F, M, P, X>(name: &str, f: F, params: &P, inputs: &X) -> Result<Traced, Error>
 where
     P: Tree,
@@ -55,10 +55,10 @@ where
     Ok(Traced { trace, cells, paths, params: count, results })
 }
 
-/// A stage that writes to its arguments must not be given one tensor as two of them.
+/// Refuses one tensor in the place of two arguments, for a stage that writes to its arguments.
 ///
 /// # Errors
-/// E756.
+/// E756 for such a tensor.
 pub(super) fn apart(name: &str, tensors: &[&Tensor], paths: &[&str]) -> Result<(), Error> {
     let same = aliases(tensors.iter().copied()).into_iter().enumerate().find(|(i, first)| i != first);
     let Some((i, first)) = same else { return Ok(()) };

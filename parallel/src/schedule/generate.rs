@@ -1,4 +1,4 @@
-//! The schedules of the literature.
+//! Makes the schedules of the literature.
 //!
 //! | name | source |
 //! |---|---|
@@ -17,28 +17,28 @@ use std::collections::VecDeque;
 /// A schedule to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Generator {
-    /// One of [`KINDS`].
+    /// The name of the schedule, one of [`KINDS`].
     pub kind: &'static str,
-    /// Ranks.
+    /// The number of ranks.
     pub ranks: usize,
-    /// Micro-batches.
+    /// The number of micro-batches.
     pub micro_batches: usize,
-    /// Stages a rank; `zbv` and `dualpipev` have two, `gpipe` and `1f1b` one.
+    /// The number of stages of each rank: two for `zbv` and `dualpipev`, one for `gpipe` and `1f1b`.
     pub chunks: usize,
 }
 
-/// Names of schedules.
+/// The names of the schedules.
 pub const KINDS: [&str; 7] = ["gpipe", "1f1b", "interleaved", "bfs", "zb1p", "zbv", "dualpipev"];
 
 /// The list of one rank while it is made.
 struct List {
     actions: Vec<Action>,
-    /// Per stage of the rank (as it counts them): how many of each kind there are.
+    /// For each stage of the rank (as the rank counts them), the number of works of each kind.
     done: Vec<[usize; 4]>,
     stages: Vec<usize>,
-    /// I without W, in order.
+    /// Each I whose W is not placed yet, in order.
     pending: VecDeque<(usize, usize)>,
-    /// Micro-batches from here on do not exist.
+    /// The number of micro-batches.
     most: usize,
 }
 
@@ -47,9 +47,9 @@ impl List {
         List { actions: Vec::new(), done: vec![[0; 4]; stages.len()], stages, pending: VecDeque::new(), most }
     }
 
-    /// The next work of a kind in a stage of the rank.
+    /// The next work of a kind in one of the rank's stages.
     fn next(&mut self, chunk: usize, kind: Kind) -> Work {
-        // the gradient of the inputs is a backward: both count the same micro-batches
+        // I counts as a backward, so I and B number micro-batches together
         let slot = if kind == Kind::I { Kind::B } else { kind };
         let micro_batch = self.done[chunk][slot as usize];
         self.done[chunk][slot as usize] += 1;
@@ -81,7 +81,7 @@ impl List {
         self.work(Work { stage: self.stages[chunk], kind, micro_batch });
     }
 
-    /// The oldest W that waits (of a stage).
+    /// Places the oldest W that is pending, of one stage if `chunk` names it.
     fn weight(&mut self, chunk: Option<usize>) {
         let at = self.pending.iter().position(|(c, _)| chunk.is_none_or(|chunk| chunk == *c));
         if let Some((chunk, micro_batch)) = at.and_then(|at| self.pending.remove(at)) {
@@ -96,7 +96,7 @@ impl List {
 }
 
 impl Generator {
-    /// The schedule.
+    /// Makes the schedule.
     ///
     /// # Errors
     /// E751 for numbers that the schedule is not defined for.
@@ -179,7 +179,7 @@ fn breadth_first(mut list: List, m: usize) -> Vec<Action> {
     list.actions
 }
 
-/// Interleaved 1F1B; `zero`: with I and W in place of B, a W behind each I from the rank's own number on.
+/// Interleaved 1F1B. With `zero`, B becomes I and W, and from the rank's own number on a W follows each I.
 fn interleaved(mut list: List, g: Generator, rank: usize, zero: bool) -> Vec<Action> {
     let (m, v) = (g.micro_batches, g.chunks);
     let rounds = if v == 1 { 1 } else { (m / g.ranks).max(1) };

@@ -1,11 +1,11 @@
-//! Whether a schedule can run and leaves nothing out: every violation, each with its place.
+//! Checks that a schedule can run and is complete, and reports every violation with its place.
 
 use super::play::{play, split};
 use super::{Action, Kind, Schedule, Work};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 
-/// What a schedule must obey.
+/// A rule that a schedule must obey.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Law {
     /// Each stage is on one rank, and only that rank runs it.
@@ -14,35 +14,36 @@ pub enum Law {
     Once,
     /// On a rank, F stands before B or I, and I before W.
     Order,
-    /// What ranks do in order and what they wait for has no cycle.
+    /// The order on ranks, together with the dependencies between ranks, has no cycle.
     Deadlock,
-    /// The backward_split of an overlap do not depend on each other.
+    /// The two halves of an overlap do not depend on each other.
     Overlap,
-    /// What one rank sends another receives, in the same order; what stays on a rank is not sent.
+    /// A work's result that another rank needs is sent, and received in the order of sending; nothing is sent within a
+    /// rank.
     Exchange,
-    /// Weights are reduced behind the last backward of their stage, those of tied stages always.
+    /// Weights are reduced after the last backward of their stage; tied weights must be reduced.
     Reduce,
-    /// A rank keeps no more micro-batches than it may.
+    /// A rank keeps no more micro-batches than its limit.
     Limit,
 }
 
-/// Something that a schedule does wrong.
+/// A violation of a rule by a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// What it breaks.
+    /// The rule.
     pub law: Law,
-    /// Where: the rank, if it is one rank's.
+    /// The rank, if the violation is on one rank.
     pub rank: Option<usize>,
-    /// The position in its list.
+    /// The position in the rank's list.
     pub position: Option<usize>,
-    /// What was found, and what was expected.
+    /// The fact that was found, and the expectation.
     pub claim: String,
 }
 
-/// Limits that a schedule must keep to beyond being complete and able to run.
+/// Limits on a schedule beyond being complete and able to run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// The most micro-batches (times stages) that a rank keeps at once.
+    /// The largest number of micro-batches, counted per stage, that a rank may keep at once.
     pub live: Option<usize>,
 }
 
@@ -65,7 +66,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All that is wrong with a schedule; nothing if it is legal.
+/// All violations of a schedule; none if it is legal.
 pub fn check(schedule: &Schedule, limits: &Limits) -> Vec<Violation> {
     if let Some(claim) = schedule.misshapen() {
         return vec![Violation { law: Law::Place, rank: None, position: None, claim }];
@@ -75,7 +76,7 @@ pub fn check(schedule: &Schedule, limits: &Limits) -> Vec<Violation> {
     c.once();
     c.order();
     if c.found.is_empty() {
-        // a schedule that leaves something out waits for ever, and says so above
+        // a schedule that leaves out a work waits for ever, and that is reported above
         c.deadlock();
     }
     c.overlaps();
@@ -88,9 +89,9 @@ pub fn check(schedule: &Schedule, limits: &Limits) -> Vec<Violation> {
 
 struct Checker<'s> {
     s: &'s Schedule,
-    /// Where each work stands first.
+    /// The first place of each work.
     at: HashMap<Work, (usize, usize)>,
-    /// What has I and W.
+    /// The stages and micro-batches whose backward is cut into I and W.
     split: HashSet<(usize, usize)>,
     found: Vec<Violation>,
 }
@@ -190,7 +191,7 @@ impl Checker<'_> {
         late.into_iter().for_each(|(place, claim)| self.wrong(Law::Order, Some(place), claim));
     }
 
-    /// Runs the lists as far as they go.
+    /// Runs the lists as far as possible, and reports ranks that don't reach the end.
     fn deadlock(&mut self) {
         let next = play(self.s, |_, _, _, _| {});
         let stuck: Vec<usize> = (0..self.s.ranks()).filter(|r| next[*r] < self.s.lists[*r].len()).collect();
@@ -205,7 +206,7 @@ impl Checker<'_> {
         self.wrong(Law::Deadlock, None, claim);
     }
 
-    /// A shortest cycle of "before" among the actions that were not run, from the first of them that lies on one.
+    /// A shortest cycle of "before" among the actions that did not run, from the first of them that lies on a cycle.
     fn cycle(&self, stuck: &[usize], next: &[usize]) -> Option<Vec<String>> {
         type Place = (usize, usize);
         let mut after: HashMap<Place, Vec<Place>> = HashMap::new();
@@ -271,7 +272,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The rank to which what a work gives goes, if it goes anywhere.
+    /// The rank that needs the result of a work, if there is one.
     fn receiver(&self, work: Work) -> Option<usize> {
         let stage = match work.kind {
             Kind::F => work.stage + 1,
@@ -302,7 +303,7 @@ impl Checker<'_> {
                     }
                     Action::Receive(work) => {
                         any = true;
-                        // what is received is what the work waits for
+                        // the received value is the one that the work needs
                         let needs: Vec<Work> = self.s.needs(work, &self.split).collect();
                         let from = needs.into_iter().find(|n| self.s.place.get(n.stage).is_some_and(|p| *p != rank));
                         match from {

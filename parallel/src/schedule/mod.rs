@@ -1,9 +1,10 @@
-//! Schedules of pipelines, as data: which rank does what to which micro-batch, in which order.
+//! Schedules of pipelines as data: each rank has a list of its work on micro-batches, in order.
 //!
-//! A model is cut into stages, a batch into micro-batches. The work on one micro-batch in one stage is its forward F and
-//! its backward: whole (B), or as the gradient of the inputs (I) and that of the weights (W). A [`Schedule`] has a list of
-//! actions for each rank, and one text form. A [`Generator`] makes those of the literature, [`check`] says whether a list
-//! can run and is complete, [`simulate`] how long it takes and what it keeps.
+//! A model is cut into stages, a batch into micro-batches. The work on one micro-batch in one stage is its forward F
+//! and its backward, which is whole (B) or cut into the gradient of the inputs (I) and that of the weights (W). A
+//! [`Schedule`] has a list of actions for each rank, and one text form. A [`Generator`] makes the schedules of the
+//! literature, [`check`] says whether a schedule can run and is complete, and [`simulate`] says how long it takes and
+//! how much it keeps.
 
 mod generate;
 mod legal;
@@ -18,10 +19,10 @@ pub use simulate::{Costs, Rank, Span, Timeline, simulate};
 
 use std::collections::HashSet;
 
-/// Stages times micro-batches, at most.
+/// At most this many stages times micro-batches, because a schedule may come from an untrusted text.
 pub(crate) const MOST_WORKS: usize = 1 << 22;
 
-/// What is done to a micro-batch.
+/// The kind of work on a micro-batch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// The forward.
@@ -30,7 +31,7 @@ pub enum Kind {
     B,
     /// The part of the backward that gives the gradients of the stage's inputs.
     I,
-    /// The rest of it: the gradients of the weights.
+    /// The part of the backward that gives the gradients of the weights.
     W,
 }
 
@@ -39,7 +40,7 @@ pub enum Kind {
 pub struct Work {
     /// The stage.
     pub stage: usize,
-    /// What is done.
+    /// The kind of the work.
     pub kind: Kind,
     /// The micro-batch.
     pub micro_batch: usize,
@@ -48,20 +49,20 @@ pub struct Work {
 /// One entry of a rank's list.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// Work.
+    /// The rank does a work.
     Do(Work),
-    /// Two works at the same time: `(0F2;3B0)O`.
+    /// The rank does two works at the same time: `(0F2;3B0)O`.
     Overlap(Work, Work),
-    /// What this work gave goes to the rank that waits for it: `0F1>`.
+    /// The rank sends the result of this work to the rank that needs it: `0F1>`.
     Send(Work),
-    /// What this work waits for comes from another rank: `>1F1`.
+    /// The rank receives, from another rank, the value that this work needs: `>1F1`.
     Receive(Work),
-    /// The gradients of the stage's weights are summed over whatever shares them: `R0`.
+    /// The rank sums the gradients of the stage's weights over all holders of the weights: `R0`.
     Reduce(usize),
 }
 
 impl Action {
-    /// The work that it does.
+    /// The works of the action.
     pub fn works(&self) -> impl Iterator<Item = Work> + use<> {
         let (a, b) = match *self {
             Action::Do(work) => (Some(work), None),
@@ -72,28 +73,29 @@ impl Action {
     }
 }
 
-/// What each rank does, in order.
+/// The lists of actions of all ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
-    /// How many stages there are.
+    /// The number of stages.
     pub stages: usize,
-    /// How many micro-batches a batch has.
+    /// The number of micro-batches of a batch.
     pub micro_batches: usize,
-    /// Per stage: its rank.
+    /// For each stage, its rank.
     pub place: Vec<usize>,
-    /// Stages that share weights: each of them must reduce.
+    /// Groups of stages that share weights; each of these stages must reduce.
     pub ties: Vec<Vec<usize>>,
-    /// Per rank: its actions.
+    /// For each rank, its actions.
     pub lists: Vec<Vec<Action>>,
 }
 
 impl Schedule {
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn ranks(&self) -> usize {
         self.lists.len()
     }
 
-    /// Why its numbers are none, if they are none: sizes are bounded, because a text may come from anywhere.
+    /// The reason why the numbers of this schedule are refused, or `None`. Sizes are bounded, because a text may come
+    /// from outside.
     pub(crate) fn misshapen(&self) -> Option<String> {
         if self.place.len() != self.stages {
             return Some(format!("{} stages, but {} places", self.stages, self.place.len()));
@@ -106,9 +108,9 @@ impl Schedule {
         None
     }
 
-    /// The works that must be done before `work`, beside what stands before it on its own rank: the forward of the stage
-    /// before, the backward of the stage behind, the forward of its own. Of the backward of a stage behind it is enough
-    /// that its inputs' gradients are known; `split` has the stages and micro-batches whose I and W are apart.
+    /// The works on other ranks and stages that must be done before `work`: for F the forward of the stage before, for
+    /// a backward the forward of its own stage and the backward of the stage behind. Of that backward only I is needed
+    /// where it is cut; `split` has the stages and micro-batches whose backward is cut into I and W.
     fn needs(&self, work: Work, split: &HashSet<(usize, usize)>) -> impl Iterator<Item = Work> + use<> {
         let of = |stage: usize, kind: Kind| Work { stage, kind, micro_batch: work.micro_batch };
         let back = |stage: usize| {

@@ -1,11 +1,12 @@
-//! Running the lists of a schedule: each rank its own in order, a work when what it needs is done.
+//! Runs the lists of a schedule: each rank runs its own in order, and a work runs once the works that it needs are
+//! done.
 
 use super::{Kind, Schedule, Work};
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// Calls `run` with each work that can be done, with its rank, its position, and which half of an overlap it is. The
-/// backward_split come one after the other, each when its own needs are done. Gives the position at which each rank stopped:
-/// the end of its list, unless it waits for ever.
+/// Calls `run` with each work that can be done, with its rank, its position, and the number of its half in an overlap.
+/// The halves of an overlap come one after the other, each once its own needs are done. Returns the position at which
+/// each rank stopped: the end of its list, unless it waits for ever.
 pub(crate) fn play(s: &Schedule, mut run: impl FnMut(usize, usize, usize, Work)) -> Vec<usize> {
     let split = split(s);
     let mut done: HashSet<Work> = HashSet::new();
@@ -32,7 +33,7 @@ pub(crate) fn play(s: &Schedule, mut run: impl FnMut(usize, usize, usize, Work))
     next
 }
 
-/// The stages and micro-batches whose backward is I and W.
+/// The stages and micro-batches whose backward is cut into I and W.
 pub(super) fn split(s: &Schedule) -> HashSet<(usize, usize)> {
     let works = s.lists.iter().flatten().flat_map(|a| a.works());
     works.filter(|w| w.kind == Kind::I).map(|w| (w.stage, w.micro_batch)).collect()

@@ -1,33 +1,33 @@
-//! How long a schedule takes, who waits, and what is kept.
+//! Computes how long a schedule takes, how long each rank waits, and how much is kept.
 
 use super::play::{play, split};
 use super::{Kind, Schedule, Work};
 use fulgurite_runtime::Error;
 use std::collections::HashMap;
 
-/// What works cost, per stage. Times are integers of any unit.
+/// The cost of each kind of work, per stage. Times are integers of any unit.
 #[derive(Clone, Debug, Default)]
 pub struct Costs {
-    /// F.
+    /// The time of F.
     pub forward: Vec<u64>,
-    /// I.
+    /// The time of I.
     pub input: Vec<u64>,
-    /// W.
+    /// The time of W.
     pub weight: Vec<u64>,
-    /// B; `None`: I and W together.
+    /// The time of B; `None` means the sum of I and W.
     pub backward: Option<Vec<u64>>,
-    /// Two works at the same time take this many percent of their sum.
+    /// Two works at the same time take this percentage of their sum.
     pub overlap: u64,
-    /// From the end of a work until another rank has what it gave.
+    /// The time from the end of a work until another rank has its result.
     pub delay: u64,
-    /// Bytes that a micro-batch keeps behind F.
+    /// Bytes that a micro-batch keeps after F.
     pub kept: Vec<u64>,
-    /// Bytes that it keeps behind I.
+    /// Bytes that a micro-batch keeps after I.
     pub handed: Vec<u64>,
 }
 
 impl Costs {
-    /// Costs that are equal for every stage, in this order: F, I, W; nothing gained by overlapping.
+    /// Equal costs for every stage: `forward` for F, `input` for I, `weight` for W. Overlapping gains nothing.
     pub fn even(stages: usize, forward: u64, input: u64, weight: u64) -> Costs {
         let all = |x: u64| vec![x; stages];
         Costs {
@@ -56,44 +56,44 @@ impl Costs {
 /// An action of a rank, from `start` to `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Its position in the rank's list.
+    /// The position of the action in the rank's list.
     pub position: usize,
-    /// When it starts.
+    /// The time at which the action starts.
     pub start: u64,
-    /// When it ends.
+    /// The time at which the action ends.
     pub end: u64,
 }
 
-/// What a rank does with its time.
+/// The use of a rank's time, and the memory that it needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rank {
-    /// Time that it works.
+    /// The time during which the rank works.
     pub busy: u64,
-    /// Time that it waits, until the last rank is done.
+    /// The time during which the rank waits, until the last rank is done.
     pub idle: u64,
-    /// Of that, between its first and its last action.
+    /// The part of `idle` between the rank's first and last action.
     pub inside: u64,
-    /// Most micro-batches (times stages) that it keeps at once.
+    /// The largest number of micro-batches, counted per stage, that the rank keeps at once.
     pub peak: usize,
-    /// Most bytes that these keep.
+    /// The most bytes that the rank keeps at once.
     pub bytes: u64,
 }
 
 /// A schedule in time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timeline {
-    /// Per rank, its actions that take time.
+    /// For each rank, its actions that take time.
     pub spans: Vec<Vec<Span>>,
-    /// When the last rank is done.
+    /// The time at which the last rank is done.
     pub makespan: u64,
-    /// Per rank.
+    /// For each rank, the use of its time.
     pub ranks: Vec<Rank>,
 }
 
-/// Runs a schedule: each rank its list in order, an action when the rank is free and what it needs is there.
+/// Simulates a schedule: each rank runs its list in order, an action once the rank is free and its inputs have arrived.
 ///
 /// # Errors
-/// E751 if the ranks wait for each other: `check` says more.
+/// E751 if the ranks wait for each other; `check` gives the details.
 pub fn simulate(schedule: &Schedule, costs: &Costs) -> Result<Timeline, Error> {
     let m = schedule.micro_batches;
     if let Some(why) = schedule.misshapen() {
@@ -144,7 +144,7 @@ pub fn simulate(schedule: &Schedule, costs: &Costs) -> Result<Timeline, Error> {
     Ok(Timeline { spans, makespan, ranks })
 }
 
-/// The most micro-batches and bytes that a rank keeps at once.
+/// The most micro-batches and the most bytes that a rank keeps at once.
 fn kept(schedule: &Schedule, costs: &Costs, rank: usize) -> (usize, u64) {
     let (mut most, mut most_bytes) = (0, 0);
     let (mut live, mut bytes) = (0usize, 0u64);

@@ -1,19 +1,19 @@
-//! The text of a schedule.
+//! Reads and prints a schedule as text.
 //!
 //! ```text
 //! stages 2, micro-batches 2, place 0 1
 //! r0: 0F0 0F1 0B0 0B1
 //! r1: 1F0 1B0 1F1 1B1
 //! ```
-//! The first line may be left out: then stages and micro-batches are those that occur, and a stage is where it occurs
-//! first. ` tie 0 3` behind it says that stages share weights.
+//! The first line may be left out. Then the stages and micro-batches are those that occur, and each stage belongs to
+//! the rank on which it occurs first. ` tie 0 3` at the end of the first line says that stages share weights.
 
 use super::{Action, Kind, Schedule, Work};
 use fulgurite_runtime::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// Stages, micro-batches and ranks of a text are bounded: it may come from anywhere.
+/// At most 65,536 stages, micro-batches and ranks in a text, because a text may come from outside.
 const MOST: usize = 1 << 16;
 
 impl fmt::Display for Kind {
@@ -103,7 +103,7 @@ impl FromStr for Schedule {
     type Err = Error;
 
     /// # Errors
-    /// E751 with rank, position and word.
+    /// E751 with the rank, the position and the word.
     fn from_str(text: &str) -> Result<Schedule, Error> {
         let wrong = |claim: String| {
             Error::new("E751", claim).help("an action is `0F1`, `0B1`, `0I1`, `0W1`, `(0F2;3B0)O`, `0F1>`, `>1F1` or `R0`; a rank's line begins with `r0:`")
@@ -146,7 +146,7 @@ impl FromStr for Schedule {
     }
 }
 
-/// A schedule without lists.
+/// Reads the first line as a schedule without lists.
 fn head(line: &str) -> Option<Schedule> {
     let mut parts = line.split(',').map(str::trim);
     let stages = number(parts.next()?.strip_prefix("stages ")?)?;

@@ -1,7 +1,8 @@
-//! Autocast: in a region with a dtype, the float arguments of a call are cast as the class of its row says.
+//! Autocast: in a region with a dtype, the float arguments of a call are cast according to the autocast class of its
+//! row.
 //!
-//! It happens where a call is bound, so that dtypes are what they will be while a function is traced. The transform
-//! [`autocast`](crate::transforms::autocast) binds the lines of a finished trace again by the same function.
+//! Arguments are cast when a call is bound, so dtypes are right while a function is traced. The transform
+//! [`autocast`](crate::transforms::autocast) binds the lines of a finished trace again by this function.
 
 use super::Builder;
 use crate::error::Error;
@@ -12,19 +13,19 @@ use fulgurite_core::lang::ast::{Access, Param};
 use fulgurite_core::{DType, TensorTy, Value};
 
 impl Builder {
-    /// A call's arguments in the dtype in which it computes at the builder's place, if that is another one.
+    /// A call's arguments in the dtype in which it computes at the builder's place, if autocast changes any.
     pub(super) fn autocast(
         &mut self,
         symbol: SymbolRef,
         args: &[Value<ProxyId>],
     ) -> Result<Option<Vec<Value<ProxyId>>>, Error> {
-        // a cast is what a user writes to have another dtype; what is put together, taken apart or given on by a function
-        // with a backward of its own is what it is
+        // a cast is explicit, so it stays; lines that make tensors of subclasses, take them apart or attach a custom
+        // backward have no dtype of their own
         let fixed = symbol.facts().converts || symbol.port().is_some() || symbol.own().is_some();
         if self.casts.is_none() || fixed {
             return Ok(None);
         }
-        // a region around a closure whose gradient is taken reaches inside
+        // a region around a closure whose gradient is taken applies inside too
         let Some(lower) = self.arena().autocast(self.context.region, RegionId(0)) else { return Ok(None) };
         let params = symbol.row().sig.params.len().min(args.len());
         let mut floats = Vec::new();
@@ -38,7 +39,7 @@ impl Builder {
             Class::Promote => widest,
             Class::None => return Ok(None),
         };
-        // a cast is another tensor: what is written stays
+        // a cast makes another tensor, so a written argument is not cast
         let written = |(param, arg): (&Param, &Value<ProxyId>)| {
             let mut other = false;
             arg.for_each(&mut |p| other |= self.arena().tensor_ty(*p).is_some_and(|t| t.dtype != to));
@@ -65,7 +66,7 @@ impl Builder {
         })
     }
 
-    /// The cast of a value: made once where gradients flow alike and within one checkpoint.
+    /// The cast of a value, made once for each gradient mode and checkpoint.
     fn cast_once(&mut self, p: ProxyId, to: DType) -> Result<ProxyId, Error> {
         let arena = self.arena().clone();
         let region = self.context.region;
@@ -84,12 +85,12 @@ impl Builder {
     }
 }
 
-/// Floats that autocast changes: f64 was asked for.
+/// Whether autocast may change this dtype; f64 is a user's explicit choice.
 fn is_narrow(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
 
-/// The narrowest float that holds both.
+/// The narrowest float that represents both.
 fn wider(a: DType, b: DType) -> DType {
     if a == b { a } else { DType::F32 }
 }

@@ -1,4 +1,4 @@
-//! Decompositions: the body of a bound symbol, made on first need and kept with it.
+//! Decompositions: the body of a bound symbol is made when it is first needed, and kept with the symbol.
 
 use super::{Builder, Context, copies, layouts};
 use crate::error::Error;
@@ -14,12 +14,12 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The body of a line: its row's decomposition on its arguments, in its region, at its place. `None` for rows that have
-/// none. Made on first need, then kept in the line.
+/// The body of a line: its row's decomposition on its arguments, in its region, at its place; `None` for rows without
+/// one. It is made when it is first needed, then kept in the line.
 ///
 /// # Errors
-/// What binding the body's lines reports, at the place of the line; E706 where the body does not yield what the
-/// signature says.
+/// Errors of binding the body's lines, at the place of the line, and E706 if the body does not yield the results of the
+/// signature.
 pub fn body_of(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<Rc<Body>>, Error> {
     if let Some(body) = line.body.get() {
         return Ok(body.clone());
@@ -43,7 +43,7 @@ pub(super) fn tags(line: &BoundSymbol) -> TagSet {
     line.own_tags.passing(Event::Decompose, SplitSide::Before, &[Policy::All])
 }
 
-/// Fills the result types that only the body knows, and keeps the body.
+/// Fills in the result types that only the body knows, and keeps the body.
 pub(super) fn type_from_body(arena: &Rc<Arena>, line: &mut BoundSymbol) -> Result<(), Error> {
     let Some((builder, values)) = run(arena, line)? else {
         return Err(fault(line.symbol, "its result types come from a body that it does not have"));
@@ -67,7 +67,7 @@ pub(super) fn type_from_body(arena: &Rc<Arena>, line: &mut BoundSymbol) -> Resul
     Ok(())
 }
 
-/// A decomposition that was run: a builder that holds the lines, and the values that it yields.
+/// A decomposition that was run: a builder with its lines, and the values that it yields.
 pub(super) type Ran = (Builder, Vec<Value<ProxyId>>);
 
 /// Runs the decomposition, if the row has one.
@@ -109,7 +109,7 @@ fn finish(
     for (value, ty) in aux.iter().zip(&line.solved.aux) {
         flatten(&mut builder, line, value, ty, &mut outs)?;
     }
-    // programs were told the types of the line's results
+    // the program relies on the types of the line's results
     for (out, value) in line.outs.iter().chain(&line.aux).zip(&mut outs) {
         *value = layouts::brought(&mut builder, line, *value, *out)?;
     }

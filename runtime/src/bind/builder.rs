@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 /// A trace under construction on an arena.
 ///
-/// Builders on one arena may be nested: the inner one records the lines of a differentiated closure, the outer one
-/// takes them over with [`Builder::splice`].
+/// Builders on one arena may be nested: the inner one records the lines of a differentiated closure, and the outer one
+/// adds them with [`Builder::splice`].
 pub struct Builder {
     arena: Rc<Arena>,
     name: Rc<str>,
@@ -19,20 +19,20 @@ pub struct Builder {
     lines: Vec<Rc<BoundSymbol>>,
     root: RegionId,
     outer: u32,
-    /// How often a written value has been replaced, by its name without `@`.
+    /// The number of versions of each written value, by its name without `@`.
     versions: FxHashMap<Rc<str>, u32>,
-    /// Writes of the rule being run, by parameter.
+    /// The writes of the rule that is being run, by parameter.
     pub(super) writes: Vec<(fulgurite_core::Name, fulgurite_core::Value<ProxyId>)>,
-    /// Casts that autocast made, by value, dtype, and whether gradients flow where they stand.
+    /// The casts that autocast made, by value, dtype, and the regions that decide gradients and checkpoints.
     pub(super) casts: Option<Casts>,
-    /// Where recorded lines stand.
+    /// The surroundings of recorded lines.
     pub context: Context,
 }
 
-/// What autocast made of values: later lines read the same casts, where gradients and checkpoints are the same.
+/// The casts that autocast made: later lines read them again where gradients and checkpoints are equal.
 pub(super) type Casts = FxHashMap<(ProxyId, DType, Option<RegionId>, Option<RegionId>), ProxyId>;
 
-/// Where recorded lines stand: what they get from their surroundings instead of from their call.
+/// The properties that recorded lines get from their surroundings rather than from their call.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The scope.
@@ -41,7 +41,7 @@ pub struct Context {
     pub place: Place,
     /// Tags of lines.
     pub tags: TagSet,
-    /// The line from which a transform makes these.
+    /// The line from which a transform makes these lines.
     pub origin: Option<BoundSymbolId>,
 }
 
@@ -72,7 +72,8 @@ impl Builder {
         }
     }
 
-    /// A builder inside this one: it may read everything defined so far, and gradient mode around it does not reach in.
+    /// A builder inside this one: it may read every value defined so far, and gradient modes around it do not apply
+    /// inside.
     pub fn nested(&self, name: &str) -> Builder {
         let mut inner = Builder::on(&self.arena, name);
         inner.root = self.context.region;
@@ -83,20 +84,21 @@ impl Builder {
         inner
     }
 
-    /// A builder whose root is this region: gradient mode and autocast that are set inside of it reach the lines.
+    /// A builder whose root is this region; gradient modes and autocast that are set inside of the region apply to its
+    /// lines.
     pub(crate) fn rooted(mut self, root: RegionId) -> Builder {
         self.root = root;
         self
     }
 
-    /// The same where calls in autocast regions compute in the region's dtype. Bodies and gradient rules are bound
-    /// without: what they are made for was cast already.
+    /// Lets calls in autocast regions compute in the region's dtype. Bodies and gradient rules are bound without this,
+    /// because the line that they are made for was cast already.
     pub fn autocasting(mut self) -> Builder {
         self.casts = Some(Casts::default());
         self
     }
 
-    /// A builder that goes on from a trace: its inputs, root and name, no lines yet.
+    /// A builder that continues a trace: it has the trace's inputs, root and name, and no lines yet.
     pub fn continuing(trace: &Trace) -> Builder {
         let mut builder = Builder::on(&trace.arena, &trace.name);
         builder.inputs = trace.inputs.clone();
@@ -106,17 +108,17 @@ impl Builder {
         builder
     }
 
-    /// Whether a value was there before this builder: traces around made it.
+    /// Whether a value was made before this builder, by a surrounding trace.
     pub(crate) fn is_from_outside(&self, p: ProxyId) -> bool {
         p.0 < self.outer
     }
 
-    /// The store.
+    /// The store of values.
     pub fn arena(&self) -> &Rc<Arena> {
         &self.arena
     }
 
-    /// What was recorded so far.
+    /// The lines that were recorded so far.
     pub fn lines(&self) -> &[Rc<BoundSymbol>] {
         &self.lines
     }
@@ -131,12 +133,12 @@ impl Builder {
         self.root
     }
 
-    /// Calls the finished trace so.
+    /// Sets the name of the finished trace.
     pub fn set_name(&mut self, name: &str) {
         self.name = Rc::from(name);
     }
 
-    /// A new input, named after its path in the user's arguments.
+    /// Adds an input, named after its path in the user's arguments.
     pub fn input(&mut self, path: &str, ty: ProxyTy) -> ProxyId {
         let proxy = self.arena.proxy(&value_name(path), ty);
         self.add_input(proxy, path);
@@ -161,20 +163,20 @@ impl Builder {
         &mut self.inputs
     }
 
-    /// Opens a region: lines recorded until [`Builder::leave`] stand in it.
+    /// Opens a region, which contains the lines recorded until [`Builder::leave`].
     pub fn enter(&mut self, kind: RegionKind, loc: Loc) -> RegionId {
         self.context.region = self.arena.add_region(self.context.region, kind, loc);
         self.context.region
     }
 
-    /// Closes the innermost region opened since the builder was.
+    /// Closes the innermost region that was opened since the builder was.
     pub fn leave(&mut self) {
         if self.context.region != self.root {
             self.context.region = self.arena.region(self.context.region).parent.unwrap_or(self.root);
         }
     }
 
-    /// Records what `f` binds inside a region.
+    /// Records the lines that `f` binds inside a region.
     pub fn within<T>(&mut self, kind: RegionKind, loc: Loc, f: impl FnOnce(&mut Builder) -> T) -> T {
         let before = self.context.region;
         self.enter(kind, loc);
@@ -183,7 +185,7 @@ impl Builder {
         result
     }
 
-    /// Records what `f` binds in another context.
+    /// Records the lines that `f` binds in another context.
     pub fn in_context<T>(&mut self, context: Context, f: impl FnOnce(&mut Builder) -> T) -> T {
         let before = std::mem::replace(&mut self.context, context);
         let result = f(self);
@@ -191,12 +193,12 @@ impl Builder {
         result
     }
 
-    /// Appends a finished line as it is.
+    /// Appends a finished line unchanged.
     pub fn push(&mut self, line: Rc<BoundSymbol>) {
         self.lines.push(line);
     }
 
-    /// Takes the lines from number `from` on away again.
+    /// Removes the lines from number `from` on and returns them.
     pub(crate) fn take_from(&mut self, from: usize) -> Vec<Rc<BoundSymbol>> {
         self.lines.split_off(from.min(self.lines.len()))
     }
@@ -206,8 +208,8 @@ impl Builder {
         self.lines[at] = line;
     }
 
-    /// The trace: everything recorded, with these results. Inputs that were written get an epilogue, but for those that
-    /// were made inside.
+    /// Finishes the trace of the recorded lines, with these results. Inputs that were written get an epilogue, except
+    /// for those that were made inside.
     pub fn finish(self, outputs: &[ProxyId]) -> Trace {
         let written = self.inputs.iter().enumerate().filter(|(_, cell)| cell.version != cell.proxy && !cell.constant);
         let epilogue =
@@ -230,13 +232,13 @@ impl Builder {
         }
     }
 
-    /// Takes over the lines of a trace that was built inside this one (same arena), with `args` for its inputs, and
-    /// gives its outputs. What the trace writes to its inputs becomes the inputs' new versions.
+    /// Adds the lines of a trace that was built inside this one (on its arena), with `args` for its inputs, and returns
+    /// its outputs. Writes of the trace to its inputs become new versions of these inputs.
     ///
-    /// A trace may be spliced once: its values keep their ids.
+    /// A trace may be spliced only once, because its values keep their ids.
     ///
     /// # Errors
-    /// E709 if the trace lives on another arena or has another number of inputs.
+    /// E709 if the trace is on another arena or has another number of inputs.
     pub fn splice(&mut self, trace: &Trace, args: &[ProxyId]) -> Result<Vec<ProxyId>, Error> {
         if !Rc::ptr_eq(&trace.arena, &self.arena) {
             return Err(Error::bug("E709", format!("`{}` was traced apart and can't be spliced", trace.name)));
@@ -267,7 +269,7 @@ impl Builder {
         *count
     }
 
-    /// Inputs that a line writes have its new versions from now on.
+    /// Makes the new versions in a line's results the present versions of the inputs that the line writes.
     pub(super) fn note_versions(&mut self, line: &BoundSymbol) {
         let results = line.outs.len() - line.effects.writes.len();
         for (&arg, &new) in line.effects.writes.iter().zip(&line.outs[results..]) {
@@ -280,7 +282,7 @@ impl Builder {
     }
 }
 
-/// A path in the user's arguments as a name: names start with a letter.
+/// A path in the user's arguments as a name; names start with a letter.
 pub(crate) fn value_name(path: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '_' | '.' | '@') { c } else { '_' };
     let name: String = path.chars().map(plain).collect();

@@ -7,7 +7,7 @@ use crate::intrinsics::sizes;
 use crate::trace::ProxyId;
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
-/// Calls of intrinsics, at the builder's place. What they don't change they give back unchanged, without a line.
+/// Calls of intrinsics, at the builder's place. A call that would not change its argument returns it, without a line.
 impl Builder {
     fn one(&mut self, op: Intrinsic, args: Vec<Value<ProxyId>>) -> Result<ProxyId, Error> {
         let line = self.call_row(Name::new(op.name()), args, Vec::new())?;
@@ -15,12 +15,12 @@ impl Builder {
         line.outs.first().copied().ok_or_else(nothing)
     }
 
-    /// `a + b`
+    /// Binds `a + b`.
     pub fn add(&mut self, a: ProxyId, b: ProxyId) -> Result<ProxyId, Error> {
         self.one(Add, vec![Value::Tensor(a), Value::Tensor(b)])
     }
 
-    /// `a / b`
+    /// Binds `a / b`.
     pub fn div(&mut self, a: ProxyId, b: ProxyId) -> Result<ProxyId, Error> {
         self.one(Div, vec![Value::Tensor(a), Value::Tensor(b)])
     }
@@ -43,7 +43,7 @@ impl Builder {
         self.one(Full, vec![sizes(&ty.shape), value, Value::DType(ty.dtype)])
     }
 
-    /// `x` seen with a larger shape.
+    /// `x`, expanded to a larger shape.
     pub fn expand(&mut self, x: ProxyId, shape: &[Dim]) -> Result<ProxyId, Error> {
         match self.arena().tensor_ty(x) {
             Some(ty) if ty.rank() == shape.len() && ty.shape.iter().zip(shape).all(|(a, b)| a.same(*b)) => Ok(x),
@@ -64,7 +64,7 @@ impl Builder {
         fulgurite_core::eval::tensor::Machine::unbroadcast(self, value, like)
     }
 
-    /// `c ? a : b`, element by element.
+    /// Binds `c ? a : b`, element by element.
     pub fn select(&mut self, c: Value<ProxyId>, a: Value<ProxyId>, b: Value<ProxyId>) -> Result<ProxyId, Error> {
         self.one(Where, vec![c, a, b])
     }

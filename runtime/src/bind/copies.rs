@@ -1,4 +1,4 @@
-//! Bodies of lines that share what their signature binds: made once, then copied over other values.
+//! Bodies of lines that share their solved signature: a body is made once, then copied over other values.
 
 use super::hint;
 use crate::trace::tag::TagSet;
@@ -9,11 +9,11 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Keeps a body for the lines to come that differ from this one in the values that they read, if they can share it:
-/// draws differ by key, and writes by what was written before.
+/// Keeps a body for later lines that differ from this one only in the values that they read, if they can share it.
+/// Draws differ by key, and writes by the earlier writes, so such bodies are not kept.
 pub(super) fn keep(arena: &Arena, line: &BoundSymbol, body: &Rc<Body>) {
     let plain = |l: &BoundSymbol| !l.symbol.row().takes_key() && l.effects == Effects::default();
-    // a body inside was made for its own line, and would have to be copied with it
+    // a nested body was made for its own line, and would have to be copied too
     let shared = |l: &Rc<BoundSymbol>| plain(l) && l.body.get().is_none();
     if plain(line) && body.lines.iter().all(shared) {
         let known = KnownBody { _solved: line.solved.clone(), args: line.args.clone(), body: body.clone() };
@@ -21,7 +21,7 @@ pub(super) fn keep(arena: &Arena, line: &BoundSymbol, body: &Rc<Body>) {
     }
 }
 
-/// The body of a line, copied from that of an equal one. `tags` are those of its lines.
+/// The body of a line, copied from that of an equal line. `tags` are those of its lines.
 pub(super) fn copy(arena: &Arena, line: &BoundSymbol, tags: TagSet) -> Option<Body> {
     let (body, mut map) = {
         let known = arena.known_bodies();
@@ -64,12 +64,12 @@ pub(super) fn copy(arena: &Arena, line: &BoundSymbol, tags: TagSet) -> Option<Bo
     Some(Body { decomposed: true, lines, outs })
 }
 
-/// Lines with one key differ in their tensors only.
+/// The key of a body; lines with one key differ in their tensors only.
 fn key(line: &BoundSymbol) -> (usize, usize) {
     (std::ptr::from_ref(line.symbol) as usize, Arc::as_ptr(&line.solved) as usize)
 }
 
-/// Which value stands for which: one for one, of the same type.
+/// The map from one list of arguments to another: it is one to one, and types are equal.
 fn arguments(arena: &Arena, from: &[Value<ProxyId>], to: &[Value<ProxyId>]) -> Option<FxHashMap<ProxyId, ProxyId>> {
     let list = |args: &[Value<ProxyId>]| {
         let mut all = Vec::new();
@@ -84,7 +84,7 @@ fn arguments(arena: &Arena, from: &[Value<ProxyId>], to: &[Value<ProxyId>]) -> O
     (from.len() == to.len() && from.iter().zip(&to).all(same)).then_some(map)
 }
 
-/// Arguments over other values.
+/// The arguments over other values.
 fn renamed(args: &[Value<ProxyId>], map: &FxHashMap<ProxyId, ProxyId>) -> Option<Vec<Value<ProxyId>>> {
     let mut known = true;
     let renamed = args.iter().map(|a| {

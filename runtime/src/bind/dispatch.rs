@@ -1,11 +1,11 @@
-//! Tensor subclasses: what an operator is on the fields of its arguments, found while it is bound.
+//! Dispatch on tensor subclasses: finds the body of an operator on the fields of its arguments while it is bound.
 //!
-//! A line with an argument of a subclass keeps its operator; the lines that the class's rule makes of it are its
-//! `dispatch` body, and its results have the types that the body gives. So a program that asks for a dtype or a shape
-//! is told the truth, and gradients are those of the operator.
+//! A line with an argument of a subclass keeps its operator. The lines that the rule of the class makes of it are its
+//! `dispatch` body, and its results have the types that the body yields. So the dtypes and shapes that a program sees
+//! are right, and gradients are those of the operator.
 //!
-//! The rule is that which the row has for the class, or the class for the operator or its kind; else the operator's decomposition, whose parts dispatch again;
-//! else the class's default.
+//! The rule is the row's rule for the class, or the class's rule for the operator or its kind; otherwise the operator's
+//! decomposition, whose calls dispatch again; otherwise the class's default.
 
 use super::{Builder, Context, body, placed};
 use crate::error::{Error, ErrorKind};
@@ -22,7 +22,7 @@ use fulgurite_core::{Name, Value};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What rules may read besides the arguments of a call.
+/// The names that rules may read besides the arguments of a call.
 pub(crate) type Names = Vec<(Name, Value<ProxyId>)>;
 
 /// One value per result.
@@ -30,10 +30,10 @@ pub type Results = Vec<Value<ProxyId>>;
 
 impl Builder {
     /// The body of a line on the fields of its arguments, and the types of its results, if an argument or a result is
-    /// of a subclass. What the signature bound gets the types of the results.
+    /// of a subclass. The line's solved signature gets the types of the results.
     ///
     /// # Errors
-    /// E708 where the class has no rule, E715 where classes meet that have no order; what the rule's calls report.
+    /// E708 if the class has no rule, E715 for arguments of classes without an order, and errors of calls in the rule.
     pub(super) fn dispatch(&mut self, line: &mut BoundSymbol) -> Result<Option<Vec<ProxyTy>>, Error> {
         let arena = self.arena().clone();
         if let Some((class, port @ (Port::Unflatten | Port::Flatten))) = line.symbol.port() {
@@ -61,7 +61,7 @@ impl Builder {
                 let mut outs = Vec::new();
                 values.iter().for_each(|v| v.for_each(&mut |p| outs.push(*p)));
                 let lines = inner.take_from(0);
-                // the line's own results have the plain names
+                // the line's own results get the plain names
                 for made in lines.iter().flat_map(|l| &l.outs) {
                     let name = arena.name(*made);
                     if name.split('.').next() == Some(line.symbol.name()) {
@@ -71,7 +71,7 @@ impl Builder {
                 Rc::new(Body { decomposed, lines, outs })
             }
             None => {
-                // a composite that makes a tensor of a subclass: only its body says so
+                // the row is a composite that makes a tensor of a subclass, which only its body shows
                 let Some(Some(body)) = line.body.get() else { return Ok(None) };
                 if body.outs.iter().all(|p| arena.ty(*p).subclass().is_none()) {
                     return Ok(None);
@@ -140,24 +140,24 @@ impl Builder {
         self.bind(layout.class.port(Port::Flatten), vec![Value::Tensor(p)], place)
     }
 
-    /// A tensor of a subclass with these fields, as many as the layout has; what programs see follows from them.
+    /// A tensor of a subclass with these fields, as many as the layout has; the outer type follows from them.
     ///
     /// # Errors
-    /// What its signature refuses.
+    /// Reports refusals of the class's signature.
     pub fn unflatten(&mut self, like: &SubclassLayout, fields: &[ProxyId]) -> Result<ProxyId, Error> {
         let place = self.context.place.loc;
         Ok(self.bind(like.class.port(Port::Unflatten), with_fields(like, |i| fields[i]), place)?[0])
     }
 
-    /// A cotangent of `primal` as the classes of both say.
+    /// A cotangent of `primal` in the form that the classes of both require.
     ///
     /// # Errors
-    /// E716 where the class wants one of its own; what its rules report.
+    /// E716 if the class requires a cotangent of its own, and errors of its rules.
     pub fn cotangent(&mut self, primal: ProxyId, value: ProxyId) -> Result<ProxyId, Error> {
         let (want, have) = (self.arena().ty(primal), self.arena().ty(value));
         let Some(layout) = want.subclass() else { return self.plain(value) };
         let rules = layout.class.rules();
-        // of one mesh, where it is in pieces that may be in pieces themselves
+        // a cotangent on the same mesh, whose pieces may be in pieces themselves
         let same = have.subclass().is_some_and(|of| of.class == layout.class && of.fields.len() == layout.fields.len());
         match &rules.cotangent {
             Cotangent::Plain => self.plain(value),
@@ -190,10 +190,10 @@ impl Builder {
         }
     }
 
-    /// The cotangent zero of `primal`, in the form that its class says; `None` for what is no tensor.
+    /// The zero cotangent of `primal`, in the form that its class requires; `None` for a value that is not a tensor.
     ///
     /// # Errors
-    /// What binding reports.
+    /// Reports errors of binding.
     pub fn zero_cotangent(&mut self, primal: ProxyId) -> Result<Option<ProxyId>, Error> {
         let ty = self.arena().ty(primal);
         let Some(whole) = self.arena().tensor_ty(primal) else { return Ok(None) };
@@ -208,10 +208,10 @@ impl Builder {
         self.cotangent(primal, zeros).map(Some)
     }
 
-    /// The plain tensor that a tensor of a subclass stands for; a plain one is that itself.
+    /// The plain tensor for which a tensor of a subclass stands; a plain tensor is returned unchanged.
     ///
     /// # Errors
-    /// What the class's rule reports.
+    /// Reports errors of the class's rule.
     pub fn plain(&mut self, p: ProxyId) -> Result<ProxyId, Error> {
         let mut at = p;
         while let Some(layout) = self.arena().ty(at).subclass() {
@@ -222,13 +222,13 @@ impl Builder {
     }
 }
 
-/// Results, then auxiliary results: those that a decomposition gave.
+/// Splits the types of a decomposition's values into results and auxiliary results.
 fn split(mut types: Vec<OutTy>, results: usize) -> (Vec<OutTy>, Vec<OutTy>) {
     let aux = types.split_off(results.min(types.len()));
     (types, aux)
 }
 
-/// The class that sees to a call.
+/// The class that handles a call.
 fn class_of(arena: &Arena, line: &BoundSymbol) -> Result<Option<SubclassRef>, Error> {
     let mut found: Vec<SubclassRef> = Vec::new();
     line.for_each_arg(|p| {
@@ -258,14 +258,14 @@ fn class_of(arena: &Arena, line: &BoundSymbol) -> Result<Option<SubclassRef>, Er
         .at(line.place.loc))
 }
 
-/// Runs the rule: a builder that holds the body's lines, and one value per result. `None` where the class has no rule
-/// for the operator, whose decomposition is on its tensors what it is on plain ones.
+/// Runs the rule: returns a builder with the body's lines, and one value per result. Returns `None` if the class has no
+/// rule for the operator, whose decomposition then serves tensors of the class as it serves plain ones.
 fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<Option<(Builder, Results)>, Error> {
     let row = line.symbol.row();
     let mut b = Builder::on(arena, line.symbol.name());
     b.context = Context { region: line.region, place: line.place, tags: body::tags(line), origin: Some(line.id) };
     let rules = class.rules();
-    // rules call what makes the class's tensors by its name
+    // rules call the constructor of the class by its name
     if symbol::class(class.name()).is_some_and(|named| named != class) {
         let claim = format!("two classes of this program are called `{}`", class.name());
         return Err(Error::new("E708", claim).help("give one of them another name"));
@@ -326,21 +326,21 @@ fn run(arena: &Rc<Arena>, line: &BoundSymbol, class: SubclassRef) -> Result<Opti
     Ok(Some((run.b, values)))
 }
 
-/// A call for a rule that is a function over tensors.
+/// A call for a rule that is a Rust function over tensors.
 pub struct Ruled {
-    /// Where lines are recorded; the rule gives it back.
+    /// The builder that records lines; the rule returns it.
     pub builder: Option<Builder>,
     /// The operator.
     pub symbol: crate::symbol::SymbolRef,
-    /// Its arguments.
+    /// The arguments of the call.
     pub args: Results,
     /// The user's call.
     pub loc: Loc,
-    /// Its results, lists flattened; nothing if the rule has none for the operator.
+    /// The results, with lists flattened; `None` if the rule does not handle the operator.
     pub made: Result<Option<Vec<ProxyId>>, Error>,
 }
 
-/// The results that the class's function gives, if it has one for the operator.
+/// The results of the class's Rust function, if it has one that handles the operator.
 fn native(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Result<Option<Results>, Error> {
     let Some(rule) = class.native() else { return Ok(None) };
     let inner = b.nested(line.symbol.name());
@@ -360,7 +360,7 @@ fn native(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Result<Opt
 /// A rule that is being run.
 struct Run<'a> {
     b: Builder,
-    /// The parts of arguments that were taken apart.
+    /// The fields of arguments that were taken apart.
     apart: Vec<(Name, Names)>,
     line: &'a BoundSymbol,
     class: SubclassRef,
@@ -374,7 +374,7 @@ impl Run<'_> {
             let prefix = format!("{of}.");
             mentioned.iter().any(|n| n.as_str().starts_with(&prefix))
         };
-        // arguments that the block does not look into are not taken apart
+        // arguments whose fields the block does not read are not taken apart
         for (name, p) in self.of_class.iter().filter(|(name, _)| reads(*name)) {
             if self.apart.iter().all(|(known, _)| known != name) {
                 self.apart.push((*name, fields_of(&mut self.b, &[(*name, *p)])?));
@@ -395,7 +395,7 @@ impl Run<'_> {
         tensor::run(b, line.symbol.row(), block, &line.solved, &line.args, &names)
     }
 
-    /// Tensors of the class, one per result of the operator: of the results that each part's expression has.
+    /// Makes tensors of the class, one per result of the operator, from the values of each field's expression.
     fn made(&mut self, stmts: &[Stmt], parts: Vec<(Name, Expr)>) -> Result<Results, Error> {
         let mut given: Vec<(Name, Results)> = Vec::new();
         for (part, value) in parts {
@@ -438,7 +438,7 @@ fn count(values: &[Value<ProxyId>]) -> usize {
     values.iter().map(|v| if let Value::List(items) = v { items.len() } else { 1 }).sum()
 }
 
-/// The value for result number `at`; one value stands for all.
+/// The value for result number `at`; a single value serves all results.
 fn nth(values: &[Value<ProxyId>], at: usize) -> Option<Value<ProxyId>> {
     let flat = || {
         values.iter().flat_map(|v| if let Value::List(items) = v { items.as_slice() } else { std::slice::from_ref(v) })
@@ -446,7 +446,7 @@ fn nth(values: &[Value<ProxyId>], at: usize) -> Option<Value<ProxyId>> {
     flat().nth(at).or_else(|| flat().next()).cloned()
 }
 
-/// The names of the parts of arguments: `x.data`, or `data` for one without a name.
+/// The names of the fields of arguments: `x.data`, or `data` for an argument without a name.
 pub(super) fn fields(b: &mut Builder, of: &[(Option<Name>, Option<&Value<ProxyId>>)]) -> Result<Names, Error> {
     let mut names = Names::new();
     for (name, value) in of {
@@ -469,10 +469,10 @@ pub(super) fn fields(b: &mut Builder, of: &[(Option<Name>, Option<&Value<ProxyId
     Ok(names)
 }
 
-/// The parts of arguments of a class, by the names that rules know them by.
+/// The fields of arguments of a class, by the names that rules use.
 ///
 /// # Errors
-/// What binding reports.
+/// Reports errors of binding.
 pub(crate) fn fields_of(b: &mut Builder, of: &[(Name, ProxyId)]) -> Result<Names, Error> {
     let values: Vec<Value<ProxyId>> = of.iter().map(|(_, p)| Value::Tensor(*p)).collect();
     let named: Vec<_> = of.iter().zip(&values).map(|((n, _), v)| (Some(*n), Some(v))).collect();
@@ -487,7 +487,7 @@ fn out_ty(arena: &Arena, value: &Value<ProxyId>) -> Option<OutTy> {
     }
 }
 
-/// A number for what has no identity of its own.
+/// A number for a name, which has no address of its own.
 fn hash(name: Name) -> u64 {
     use std::hash::{Hash, Hasher};
     let mut h = rustc_hash::FxHasher::default();
@@ -495,7 +495,7 @@ fn hash(name: Name) -> u64 {
     h.finish() | 1 << 63
 }
 
-/// The words that a class has rules for, for messages.
+/// The targets for which a class has rules, for messages.
 fn known(class: SubclassRef) -> String {
     let targets: Vec<&str> = class.text.ops.iter().flat_map(|(t, _)| t.split_whitespace()).collect();
     targets.join(", ")
@@ -512,7 +512,7 @@ fn no_rule(line: &BoundSymbol, class: SubclassRef) -> Error {
     error.help("give the class a rule for it, or convert the tensor first")
 }
 
-/// An error of a rule: at the user's call, naming operator, class and where the rule stands.
+/// Adds to an error of a rule the user's call, the operator, the class, and the place of the rule.
 fn in_rule(e: Error, line: &BoundSymbol, class: SubclassRef) -> Error {
     e.at(line.place.loc).note(format!(
         "in the rule of `{}` for `{}` ({})",

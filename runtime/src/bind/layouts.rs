@@ -1,4 +1,4 @@
-//! Layouts of tensors of subclasses: where pieces are, and values brought from one layout of a tensor to another.
+//! Layouts of tensors of subclasses: the placement of pieces, and conversions between layouts of one tensor.
 
 use super::Builder;
 use crate::error::{Error, ErrorKind};
@@ -8,19 +8,19 @@ use crate::trace::*;
 use fulgurite_core::place::Place;
 use fulgurite_core::{Dim, Name, Scalar, Value};
 
-/// Where a tensor is, as its metadata say.
+/// The placement of a tensor, read from its metadata.
 pub(super) fn place_of(layout: &SubclassLayout) -> Option<Place> {
     let meta = |name: &str| layout.meta.iter().find(|(n, _)| *n == name).map(|(_, v)| v);
-    // a negative axis is none
+    // a negative axis is invalid
     let dim = meta("dim").and_then(Value::as_dim).map_or(0, |d| usize::try_from(d.value()).unwrap_or(usize::MAX));
     meta("place").and_then(|v| if let Value::Word(word) = v { Place::new(*word, dim) } else { None })
 }
 
-/// A value of a line's body as the result `out` that it is: a decomposition on pieces may leave them elsewhere than the
-/// operator does, and what it makes of nothing is plain.
+/// A value of a line's body, converted to the layout of the result `out`: a decomposition on pieces may leave them with
+/// another placement than the operator does, and values that it makes without inputs are plain.
 ///
 /// # Errors
-/// E708 where the class has no places; what moving the pieces reports.
+/// E708 if the class has no placements, and errors of moving the pieces.
 pub(super) fn brought(b: &mut Builder, line: &BoundSymbol, value: ProxyId, out: ProxyId) -> Result<ProxyId, Error> {
     let want = b.arena().ty(out);
     match to(b, value, &want)? {
@@ -35,7 +35,7 @@ pub(super) fn brought(b: &mut Builder, line: &BoundSymbol, value: ProxyId, out: 
     }
 }
 
-/// A value as one of another layout of the same tensor; `None` where its class has no places.
+/// A value in another layout of its tensor; `None` if its class has no placements.
 fn to(b: &mut Builder, value: ProxyId, want: &ProxyTy) -> Result<Option<ProxyId>, Error> {
     let have = b.arena().ty(value);
     if have.subclass() == want.subclass() {
@@ -67,7 +67,7 @@ fn to(b: &mut Builder, value: ProxyId, want: &ProxyTy) -> Result<Option<ProxyId>
     if b.arena().ty(value).subclass() == Some(wanted) {
         return Ok(Some(value));
     }
-    // fields that are in pieces themselves
+    // fields may be in pieces themselves
     let mut fields = b.flatten(value)?;
     for (field, (_, ty)) in fields.iter_mut().zip(&wanted.fields) {
         let Some(other) = to(b, *field, &ProxyTy::Tensor(ty.clone()))? else { return Ok(None) };
@@ -76,7 +76,7 @@ fn to(b: &mut Builder, value: ProxyId, want: &ProxyTy) -> Result<Option<ProxyId>
     b.unflatten(wanted, &fields).map(Some)
 }
 
-/// A tensor in pieces.
+/// Makes a tensor of pieces.
 pub(super) fn unflatten(
     b: &mut Builder,
     class: SubclassRef,

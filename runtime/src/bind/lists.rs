@@ -1,5 +1,5 @@
-//! Long lists. An expression that chooses among n tensors costs n choices for each element, so `cat` and `stack` of many
-//! tensors are bound as a tree: parts of the list are joined, and then what these give.
+//! Long lists. An expression that selects among n tensors costs n selections for each element. So a join or stack of
+//! many tensors is bound as a tree: parts of the list are joined first, then the results.
 
 use super::Builder;
 use crate::error::Error;
@@ -8,9 +8,10 @@ use crate::symbol::SymbolRef;
 use crate::trace::ProxyId;
 use fulgurite_core::Value;
 
-/// A list of at most this many tensors is joined at once: the choices are cheaper than another pass over the elements.
+/// A list of at most this many tensors is joined at once, because the selections are cheaper than another pass over the
+/// elements.
 const MOST: usize = 64;
-/// Tensors of a part.
+/// The number of tensors in a part.
 const PART: usize = 32;
 
 /// Whether a call's first argument is a list that is joined in parts.
@@ -18,10 +19,10 @@ pub(super) fn is_long(args: &[Value<ProxyId>]) -> bool {
     matches!(args.first(), Some(Value::List(items)) if items.len() > MOST)
 }
 
-/// The call that joins the parts of a long list, which are bound here; any other call as it is.
+/// The call that joins the parts of a long list, which are bound here; any other call is returned unchanged.
 ///
 /// # Errors
-/// What binding the parts reports.
+/// Reports errors of binding the parts.
 pub(super) fn in_parts(
     b: &mut Builder,
     symbol: SymbolRef,
@@ -37,13 +38,14 @@ pub(super) fn in_parts(
             parts.push(Value::Tensor(b.bind(joins, call, loc)?[0]));
         }
         args[0] = Value::List(parts);
-        // parts that are stacks have the new axis, along which they are put behind each other
+        // parts that are stacks have the new axis already, along which they are joined
         joins = Intrinsic::Cat.symbol()?;
     }
     Ok((joins, args))
 }
 
-/// The list of a call, if all of it are tensors of one dtype: what others are promoted to follows from the whole list.
+/// The list of a call, if all its items are tensors of one dtype; the promotion of other lists depends on the whole
+/// list.
 fn alike(b: &Builder, args: &[Value<ProxyId>]) -> Option<Vec<Value<ProxyId>>> {
     let Some(Value::List(items)) = args.first() else { return None };
     let dtype = |v: &Value<ProxyId>| match v {

@@ -1,4 +1,4 @@
-//! A builder runs rules of the tensor language: calling a row binds it.
+//! A builder as the machine that runs rules of the tensor language: calling a row binds it.
 
 use super::Builder;
 use crate::error::Error;
@@ -11,7 +11,7 @@ impl Machine for Builder {
     type V = ProxyId;
     type Error = Error;
 
-    /// Auxiliary results are not given: what a gradient reads of them, the gradient transform asks for.
+    /// Auxiliary results are not returned; the gradient transform requests those that a gradient reads.
     fn call(
         &mut self,
         op: Name,

@@ -1,8 +1,8 @@
-//! Lines of functions with a backward of their own.
+//! Lines of functions with a custom backward.
 //!
-//! Such a function's forward is recorded without gradients; then one line takes what it made, and gives it on. That line
-//! has the function's arguments too, so gradients go from the one to the other by the recorded backward, which the
-//! arena keeps.
+//! The forward of such a function is recorded without gradients. Then one line takes the forward's results and passes
+//! them on. That line has the function's arguments too, so gradients flow from the results to the arguments by the
+//! recorded backward, which the arena keeps.
 
 use super::Builder;
 use crate::error::Error;
@@ -15,10 +15,11 @@ use std::rc::Rc;
 use std::sync::{OnceLock, RwLock};
 
 impl Builder {
-    /// Records the line of a function with a backward of its own: `args` in the order of the ports. Gives its results.
+    /// Records the line of a function with a custom backward; `args` are in the order of the ports. Returns its
+    /// results.
     ///
     /// # Errors
-    /// What binding reports.
+    /// Reports errors of binding.
     pub fn own_vjp(&mut self, rule: OwnRule, ports: Ports, args: &[ProxyId], loc: Loc) -> Result<Vec<ProxyId>, Error> {
         let types: Vec<ProxyTy> = args.iter().map(|p| self.arena().ty(*p)).collect();
         let symbol = symbol_for(ports, &types);
@@ -35,8 +36,8 @@ impl Builder {
         Ok(outs)
     }
 
-    /// The types of the results of such a line on tensors of subclasses: it hands on what it is given, and no class is
-    /// asked.
+    /// The types of the results of such a line on tensors of subclasses: the line passes on its arguments, so no class
+    /// is dispatched to.
     pub(super) fn handed_on(&self, line: &mut BoundSymbol, ports: Ports) -> Vec<ProxyTy> {
         let mut outs = Vec::new();
         line.args[..ports.outs].iter().for_each(|arg| arg.for_each(&mut |p| outs.push(*p)));
@@ -46,10 +47,10 @@ impl Builder {
     }
 }
 
-/// The backward of a line's function.
+/// The custom backward of a line.
 ///
 /// # Errors
-/// E711 for a line of a trace that was read from text; why the backward could not be recorded.
+/// E711 for a line of a trace that was read from text, and the error with which the backward could not be recorded.
 pub fn rule_of(arena: &Arena, line: &BoundSymbol) -> Result<Rc<OwnRule>, Error> {
     let number = line.args.last().and_then(|arg| match arg {
         Value::Num(n) => usize::try_from(n.as_i64()).ok(),
@@ -93,7 +94,7 @@ fn symbol_for(ports: Ports, types: &[ProxyTy]) -> SymbolRef {
     })
 }
 
-/// The type of argument `i` as signatures have it.
+/// The type of argument `i` in the syntax of signatures.
 fn written(i: usize, ty: &ProxyTy) -> String {
     match ty {
         ProxyTy::Tensor(t) => format!("{}[..S{i}]", t.ty.dtype),

@@ -1,4 +1,4 @@
-//! Printed traces bound again: names and types are those of the text, everything else follows from the rows.
+//! Binds printed traces again: names and types come from the text, all else follows from the rows.
 
 use super::{Builder, Call};
 use crate::error::Error;
@@ -14,11 +14,11 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 impl Trace {
-    /// Reads a printed trace. Every line is bound again; the written types must be what the rows say.
+    /// Reads a printed trace. Every line is bound again, and the written types must agree with the rows.
     ///
     /// # Errors
-    /// E731 where the text is no trace or names something unknown, E732 where it disagrees with the rows; what binding
-    /// reports.
+    /// E731 if the text is not a trace or has an unknown name, E732 if it disagrees with the rows, and errors of
+    /// binding.
     pub fn parse(text: &str) -> Result<Trace, Error> {
         let text = parse::parse(text)?;
         let builder = Builder::new(&text.name);
@@ -155,7 +155,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What an argument means where an option of this type (or a parameter) takes it.
+    /// The value of an argument for an option of this type, or for a parameter.
     fn value(&self, arg: &Arg, opt: Option<&OptType>) -> Result<Value<ProxyId>, Error> {
         Ok(match arg {
             Arg::Num(number) => Value::Num(*number),
@@ -192,7 +192,7 @@ impl Reader {
     }
 }
 
-/// What an argument means where an option of this type takes it.
+/// Returns the value of an argument for an option of this type.
 type Values<'a> = dyn Fn(&Arg, Option<&OptType>) -> Result<Value<ProxyId>, Error> + 'a;
 
 fn written_ty(ty: &WrittenTy, values: &Values) -> Result<ProxyTy, Error> {

@@ -1,4 +1,4 @@
-//! Whether a line may refuse when it runs: an effect, so that no transform removes the line.
+//! Decides whether a line may refuse at run time, which is an effect, so that no transform removes the line.
 
 use super::body;
 use crate::symbol::Registered;
@@ -13,18 +13,18 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Answers that are remembered; when there are more, all are forgotten.
+/// At most this many answers are cached, to bound memory; when there are more, all are dropped.
 const MOST_KEPT: usize = 4096;
 
-/// By the addresses of symbol and solved signature, which is kept so that no other one gets its address.
+/// Answers by the addresses of symbol and solved signature; the signature is held so that its address is not reused.
 type Known = FxHashMap<(usize, usize), (Arc<Solved>, bool)>;
 
 thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
 }
 
-/// Whether a line may refuse when it runs: an index that elements give may lie outside of its axis, an integer may be
-/// divided by zero, a condition of the row reads elements. `false` is certain.
+/// Whether a line may refuse at run time: an index in a tensor may be out of range, an integer may be divided by zero,
+/// or a condition of the row reads elements. `false` is certain.
 pub fn may_refuse(arena: &Arena, line: &BoundSymbol) -> bool {
     let any = |body: &Body| body.lines.iter().any(|inner| may_refuse(arena, inner));
     if let Some(body) = &line.dispatch {
@@ -40,7 +40,7 @@ pub fn may_refuse(arena: &Arena, line: &BoundSymbol) -> bool {
     if let Some(known) = KNOWN.with_borrow(|known| known.get(&key).map(|(_, may)| *may)) {
         return known;
     }
-    // the question decides nothing: it must not bind sizes
+    // the test must not bind sizes, because it decides nothing
     let may = estimating(|| solved(arena, line));
     KNOWN.with_borrow_mut(|known| {
         if known.len() >= MOST_KEPT {
@@ -51,22 +51,22 @@ pub fn may_refuse(arena: &Arena, line: &BoundSymbol) -> bool {
     may
 }
 
-/// The answer for what the signature of a line bound.
+/// The answer for a line's solved signature.
 fn solved(arena: &Arena, line: &BoundSymbol) -> bool {
     let row = line.symbol.row();
     match &row.meaning {
         Meaning::Decomp(_) => in_body(arena, line),
         Meaning::Host(_) => false,
         Meaning::Expr(block) | Meaning::View(block) => {
-            // what can't be lowered here is refused where it is compiled
+            // a line that can't be lowered here is refused when it is compiled
             conditions::open(row, &line.solved).map_or(true, |open| !open.is_empty())
                 || lower_with(row, block, &line.solved, &Registered).map_or(true, |nest| refusals::of_nest(&nest))
         }
     }
 }
 
-/// A composite may refuse where a line of its body may. The body is made in a store of its own: the question leaves no
-/// names behind.
+/// Whether a composite may refuse, because a line of its body may. The body is made on an arena of its own, so that no
+/// names are used up.
 fn in_body(arena: &Arena, line: &BoundSymbol) -> bool {
     let apart = Arena::new();
     let mut map: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();

@@ -1,5 +1,5 @@
-//! Editing a trace line by line: what is kept keeps its id, names, tags and place; what is emitted gets them from the
-//! line that it stands for.
+//! Edits a trace line by line: a kept line keeps its id, names, tags and place; an emitted line gets them from the line
+//! that it replaces.
 
 use super::{Builder, Call, Context};
 use crate::error::{Error, ErrorKind};
@@ -14,8 +14,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// Makes one trace from another. For each line of the source, [`keep`](Rewriter::keep) carries it over,
-/// [`emit`](Rewriter::emit) records lines in its place, and [`bind`](Rewriter::bind) says which new value stands for
-/// which old one.
+/// [`emit`](Rewriter::emit) records lines in its place, and [`bind`](Rewriter::bind) replaces an old value by a new
+/// one.
 pub struct Rewriter<'t> {
     source: &'t Trace,
     by: &'static str,
@@ -30,7 +30,7 @@ pub struct Rewriter<'t> {
 #[derive(Default)]
 struct Current {
     line: Option<Rc<BoundSymbol>>,
-    /// The first line recorded for it.
+    /// The number of the first line recorded for it.
     start: usize,
     /// New values that take over the identity of old ones.
     taken: FxHashMap<ProxyId, ProxyId>,
@@ -39,12 +39,12 @@ struct Current {
 }
 
 impl<'t> Rewriter<'t> {
-    /// Rewrites every line of `source` with `f`; `by` names the transform. Lines that the transforms of its place in the
-    /// pipeline have seen in a trace inside this one are kept: each line is edited once.
+    /// Rewrites every line of `source` with `f`; `by` names the transform. Lines that transforms at this place of the
+    /// pipeline have seen in a trace inside this one are kept, so each line is edited once.
     ///
     /// # Errors
-    /// What `f` reports; E721 where a value with a tag that must survive is neither kept nor bound; E730 where the
-    /// result is no sound trace (debug builds).
+    /// Errors of `f`; E721 if a value with a tag that must survive is neither kept nor bound; E730 if the result is not
+    /// a valid trace (debug builds).
     pub fn each(
         source: &'t Trace,
         by: &'static str,
@@ -55,10 +55,10 @@ impl<'t> Rewriter<'t> {
         Rewriter::run(source, Builder::continuing(source), by, each)
     }
 
-    /// Keeps every line, its arguments cast as autocast regions say.
+    /// Keeps every line, with its arguments cast according to autocast regions.
     ///
     /// # Errors
-    /// What binding reports; E730 where the result is no sound trace (debug builds).
+    /// Errors of binding, and E730 if the result is not a valid trace (debug builds).
     pub(crate) fn autocasting(source: &'t Trace, by: &'static str) -> Result<Trace, Error> {
         Rewriter::run(source, Builder::continuing(source).autocasting(), by, |rw, _| rw.keep())
     }
@@ -90,20 +90,21 @@ impl<'t> Rewriter<'t> {
         self.source
     }
 
-    /// The builder that records: for calls of intrinsics.
+    /// The builder that records lines, for calls of intrinsics.
     pub fn builder(&mut self) -> &mut Builder {
         &mut self.builder
     }
 
-    /// What stands for an old value now.
+    /// The present replacement of an old value.
     pub fn get(&self, old: ProxyId) -> ProxyId {
         self.redirected.get(&old).copied().unwrap_or(old)
     }
 
-    /// Carries the current line over. If what it reads was replaced, it is solved again and its results may change type.
+    /// Carries the current line over. If its arguments were replaced, it is solved again, and its results may change
+    /// type.
     ///
     /// # Errors
-    /// What solving reports.
+    /// Reports errors of solving.
     pub fn keep(&mut self) -> Result<(), Error> {
         let Some(line) = self.current.line.clone() else { return Ok(()) };
         self.current.kept = true;
@@ -121,7 +122,7 @@ impl<'t> Rewriter<'t> {
         let mut moved = false;
         line.for_each_arg(|p| moved |= arena.ty(self.get(p)).subclass() != self.source.ty(p).subclass());
         if moved {
-            // the lines of its body are those of other fields
+            // the lines of its body belong to other fields
             let context = Context { tags: line.own_tags, origin: line.origin, ..self.builder.context.clone() };
             let outs: Vec<ProxyId> = line.outs.iter().chain(&line.aux).copied().collect();
             let aux = !line.aux.is_empty();
@@ -154,11 +155,11 @@ impl<'t> Rewriter<'t> {
         Ok(())
     }
 
-    /// Records a call at the place of the current line: of old values, which it reads as what stands for them now, or
-    /// of new ones.
+    /// Records a call at the place of the current line. Its arguments are old values, which stand for their
+    /// replacements, or new ones.
     ///
     /// # Errors
-    /// What binding reports; E730 where an argument is no value of the program.
+    /// Errors of binding, and E730 if an argument is not a value of the program.
     pub fn emit(
         &mut self,
         op: Name,
@@ -182,7 +183,7 @@ impl<'t> Rewriter<'t> {
         self.builder.call_row(op, positional, named)
     }
 
-    /// Records a finished line, its arguments redirected.
+    /// Records a finished line with its arguments replaced.
     pub fn insert(&mut self, line: &Rc<BoundSymbol>) {
         let mut moved = false;
         line.for_each_arg(|p| moved |= self.redirected.contains_key(&p));
@@ -190,12 +191,12 @@ impl<'t> Rewriter<'t> {
         self.builder.push(line);
     }
 
-    /// `new` stands for the current line's result `old`. A value made for the current line takes over id, name and tags
-    /// of the old one; otherwise the consumers of the old one read the new one from now on and its name ends. Where the
-    /// line itself was kept, `old` stays what it is, and who reads it behind this line reads the new one.
+    /// Replaces the current line's result `old` by `new`. A value made for the current line takes over the id, name and
+    /// tags of the old one. Otherwise the consumers of the old value read the new one from now on, and the old name
+    /// ends. If the line itself was kept, `old` stays, and its readers after this line read the new value.
     ///
     /// # Errors
-    /// E722 where the tags of the two exclude each other.
+    /// E722 if the tags of the two exclude each other.
     pub fn bind(&mut self, old: ProxyId, new: ProxyId) -> Result<(), Error> {
         let new = self.get(new);
         if old == new {
@@ -230,13 +231,13 @@ impl<'t> Rewriter<'t> {
         Ok(())
     }
 
-    /// Whether the tags of two values that are there allow that one stands for the other.
+    /// Whether the tags of two existing values allow one to replace the other.
     pub fn may_bind(&self, old: ProxyId, new: ProxyId) -> bool {
         let arena = self.builder.arena();
         arena.tags(old).meet(arena.tags(self.get(new)), Event::Merge, self.side()).is_ok()
     }
 
-    /// Several values stand for `old` together; each has those of its tags that go to every part. Consumers of `old`
+    /// Replaces `old` by several values together; each gets those of its tags that go to every part. Consumers of `old`
     /// must be rewritten.
     pub fn replace_by(&mut self, old: ProxyId, parts: &[ProxyId]) {
         let arena = self.builder.arena();
@@ -247,12 +248,12 @@ impl<'t> Rewriter<'t> {
         self.current.dropped = true;
     }
 
-    /// Leaves the current line out: nobody reads its results.
+    /// Leaves the current line out; its results must have no readers.
     pub fn drop_line(&mut self) {
         self.current.dropped = true;
     }
 
-    /// Before or after `split`.
+    /// The side of `split` on which the trace is.
     pub fn side(&self) -> SplitSide {
         if self.source.phase.is_some() { SplitSide::After } else { SplitSide::Before }
     }
@@ -268,7 +269,7 @@ impl<'t> Rewriter<'t> {
         self.current = Current { line: Some(line.clone()), start, ..Current::default() };
     }
 
-    /// New values take over the identity of those that they stand for.
+    /// Lets new values take over the identity of the values that they replace.
     fn close(&mut self) -> Result<(), Error> {
         let current = std::mem::take(&mut self.current);
         let Some(line) = current.line else { return Ok(()) };

@@ -1,9 +1,9 @@
-//! Signatures that were solved before: equal calls share what their signature binds.
+//! A cache of solved signatures, so that equal calls share them.
 //!
-//! A model repeats its blocks, a program its steps. Calls that share what was solved also share what follows from it
-//! alone, such as their meaning as loops.
+//! A model repeats its blocks, a program its steps. Calls that share a solved signature also share everything that
+//! follows from it alone, such as their meaning as loops.
 //!
-//! **Invariant:** only calls without symbolic sizes are shared: solving the others records guards.
+//! **Invariant:** only calls without symbolic sizes are shared, because solving the others records guards.
 
 use crate::symbol::SymbolRef;
 use crate::trace::words::Words;
@@ -14,17 +14,17 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Calls that are remembered; when there are more, all are forgotten.
+/// At most this many calls are cached, to bound memory; when there are more, all are dropped.
 const MOST_KEPT: usize = 4096;
 
 thread_local! {
     static KNOWN: RefCell<FxHashMap<Box<[u64]>, Arc<Solved>>> = RefCell::default();
 }
 
-/// What the signature of `symbol` makes of these arguments.
+/// Solves the signature of `symbol` for these arguments.
 ///
 /// # Errors
-/// What the signature refuses.
+/// Reports refusals of the signature.
 pub(super) fn solve(symbol: SymbolRef, args: &[Value<ProxyId>], arena: &Arena) -> Result<Arc<Solved>, Refusal> {
     let mut key = Words::default();
     key.push(std::ptr::from_ref(symbol) as u64);

@@ -1,7 +1,7 @@
 //! Finished traces over symbolic sizes, kept as data and bound again at the sizes of a call.
 //!
-//! **Invariant:** every line passes `bind` at the new sizes, and what it makes must be what the symbolic trace says
-//! there. So a trace whose guards missed something is noticed before it is planned.
+//! **Invariant:** every line passes `bind` at the new sizes, and its results must have the types of the symbolic trace
+//! at those sizes. So a trace whose guards are incomplete is noticed before it is planned.
 
 mod cut;
 
@@ -16,10 +16,10 @@ use fulgurite_core::{Dim, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// What atoms are in a call.
+/// The values of atoms in a call.
 pub type Sizes<'a> = &'a dyn Fn(&str) -> Option<i64>;
 
-/// A trace as data: it shares nothing with others and may go to other threads.
+/// A trace as data: it shares nothing with other traces and may move to other threads.
 pub struct SymbolicTrace {
     name: String,
     inputs: Vec<Input>,
@@ -34,7 +34,7 @@ struct Input {
     donated: bool,
 }
 
-/// A value: the inputs come first, then those that lines make, in order. Lines name them by position.
+/// A value: inputs come first, then the results of lines, in order. Lines refer to values by position.
 #[derive(Clone)]
 struct Typed {
     name: String,
@@ -51,13 +51,13 @@ struct Line {
     tags: TagSet,
     place: Place,
     merged: Vec<Loc>,
-    /// What the line applies from which a transform made it.
+    /// The operator of the line from which a transform made this one.
     of: Option<&'static str>,
     claimed_by: Option<&'static str>,
 }
 
 impl SymbolicTrace {
-    /// The trace as data. Regions are left behind: they have said all they have to say before a trace is planned.
+    /// The trace as data. Regions are dropped, because they have no effect after a trace is planned.
     pub fn of(trace: &Trace) -> SymbolicTrace {
         let arena = &trace.arena;
         let mut position: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();
@@ -68,7 +68,7 @@ impl SymbolicTrace {
         };
         trace.input_proxies().for_each(&mut define);
         trace.lines.iter().flat_map(|line| line.outs.iter().chain(&line.aux)).for_each(|p| define(*p));
-        // a trace that was verified reads only what it defines
+        // a verified trace reads only values that it defines
         let at = |p: &ProxyId| position.get(p).copied().unwrap_or(ProxyId(u32::MAX));
         let line = |line: &Rc<BoundSymbol>| Line {
             symbol: line.symbol,
@@ -93,8 +93,8 @@ impl SymbolicTrace {
         }
     }
 
-    /// Whether the sizes of values are at `sizes` what they were when they were traced. They are not if one of them came
-    /// from another trace, where a size of the same name was another.
+    /// Whether the values have, at `sizes`, the sizes with which they were traced. They do not if one of them came from
+    /// another trace, in which a size of equal name had another value.
     pub fn was_made_at(&self, sizes: Sizes) -> bool {
         let same = |d: &Dim| d.at(sizes).is_some_and(|now| now.hint() == d.hint());
         let tensors = self.values.iter().filter_map(|v| v.ty.as_tensor());
@@ -106,10 +106,10 @@ impl SymbolicTrace {
             })
     }
 
-    /// The trace at these sizes, every line bound again.
+    /// The trace at these sizes, with every line bound again.
     ///
     /// # Errors
-    /// What binding refuses; E730 where a line makes something else than the symbolic trace says.
+    /// Errors of binding, and E730 if a line's results differ from those of the symbolic trace.
     pub fn at(&self, sizes: Sizes) -> Result<Trace, Error> {
         let mut builder = Builder::new(&self.name);
         let arena = builder.arena().clone();

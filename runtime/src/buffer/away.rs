@@ -1,4 +1,4 @@
-//! Elements that lie in a device's memory, and come to the host's when somebody reads them there.
+//! Data in a device's memory, which are copied to the host's when they are read there.
 
 use super::pool::Block;
 use super::{BufferError, checked_len};
@@ -8,20 +8,20 @@ use std::sync::{Arc, OnceLock};
 
 /// Memory of a device.
 pub trait Resident: Send + Sync + Any {
-    /// Which device, for people.
+    /// The name of the device, for users.
     fn device(&self) -> String;
 
-    /// Copies all of its bytes, after the work that writes them.
+    /// Copies all bytes, after the work that writes them.
     ///
     /// # Errors
-    /// What the device says.
+    /// Reports the message of the device.
     fn fetch(&self, to: &mut [u8]) -> Result<(), String>;
 
-    /// For the device, which knows what it holds.
+    /// The memory as `Any`, for the device, which knows its type.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// A device's memory, and the copy of it in the host's once that was asked for. Neither is written any more.
+/// A device's memory, and its copy in host memory once that was requested. Neither is written any more.
 pub(super) struct Away {
     pub there: Box<dyn Resident>,
     here: OnceLock<Block>,
@@ -32,7 +32,7 @@ impl Away {
         Arc::new(Away { there, here: OnceLock::new() })
     }
 
-    /// The copy in host memory, of so many elements.
+    /// The copy in host memory, with elements of this dtype and shape.
     pub fn here(&self, dtype: DType, shape: &[usize]) -> Result<&Block, BufferError> {
         if let Some(block) = self.here.get() {
             return Ok(block);

@@ -1,10 +1,11 @@
-//! Blocks of memory: counted, 64-byte aligned, recycled through a process-wide free list by size class.
+//! Blocks of memory: reference-counted, 64-byte aligned, recycled through a process-wide free list by size class.
 //!
-//! A running program asks for the same sizes again and again; after its first run every request is met from the free
-//! list. The count stands in a header before the data, so a buffer costs one allocation and none in steady state. When the
-//! list is full, large blocks that nobody has asked for in a while make room: another program has other sizes.
+//! A running program requests equal sizes again and again, so after its first run every request is served from the free
+//! list. The count is in a header before the data, so a buffer costs one allocation, and none in steady state. When the
+//! list is full, large blocks of classes that were not requested for a while make room, because another program has
+//! other sizes.
 //!
-//! **Invariant:** the bytes of a block are always initialised: fresh ones come zeroed, recycled ones hold old data.
+//! **Invariant:** the bytes of a block are always initialised: new ones are zeroed, recycled ones hold old data.
 
 use super::slab::{self, Piece};
 use memmap2::MmapMut;
@@ -13,41 +14,42 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Alignment of the data of every block, and the size of its header: one cache line.
+/// The alignment of the data of every block, and the size of its header: one cache line.
 pub const ALIGN: usize = 64;
 
-/// Blocks from this size on are mappings of their own, in huge pages where the system has them: a page is then zeroed
-/// by the system when it is first used, and not at all if it never is. Smaller ones, down to [`slab::LEAST`], share them.
+/// Blocks from this size on are mappings of their own, in huge pages if the system has them: the system zeroes a page
+/// when it is first used, and never if it is not used. Smaller blocks, down to [`slab::LEAST`], share mappings.
 const MAPPED: usize = 4 << 20;
 
-/// Bytes that the free list may hold: enough for the working set of a training step; more goes back to the system.
+/// The free list may hold this many bytes, enough for the working set of a training step; more is returned to the
+/// system.
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(1 << 30);
 static CACHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Classes: four per power of two, up to 2^47 bytes.
+/// The number of size classes: four per power of two, up to 2^47 bytes.
 const CLASSES: usize = 4 * 48;
 
-/// Requests for mapped blocks, and how many there had been when each class was last asked for.
+/// The number of requests for mapped blocks, and for each class the number at its last request.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 static ASKED: [AtomicU64; CLASSES] = [const { AtomicU64::new(0) }; CLASSES];
 
-/// A class for which none of so many requests was is stale: more than a training step makes.
+/// A class is stale after this many requests for other classes, which is more than a training step makes.
 const STALE: u64 = 512;
 
 #[repr(C, align(64))]
 struct Header {
     refs: AtomicUsize,
     class: usize,
-    /// The next free block of the class; meaningful while this one is free.
+    /// The next free block of the class; it has a meaning only while this block is free.
     next: *mut Header,
     source: Source,
 }
 
-/// Where the memory of a block, its header first, comes from.
+/// The origin of a block's memory, which begins with its header.
 enum Source {
     Allocator,
     Slab(Piece),
-    /// A mapping of its own.
+    /// The block is a mapping of its own.
     Mapping(MmapMut),
 }
 
@@ -56,7 +58,7 @@ const _: () = assert!(size_of::<Header>() == ALIGN);
 /// The first free block of a class.
 struct Head(*mut Header);
 
-// SAFETY: the pointer is only followed while the mutex around the head is held, and free blocks belong to nobody else.
+// SAFETY: the pointer is only followed while the mutex around the head is held, and no other code uses free blocks.
 unsafe impl Send for Head {}
 
 static FREE: [Mutex<Head>; CLASSES] = [const { Mutex::new(Head(std::ptr::null_mut())) }; CLASSES];
@@ -64,16 +66,16 @@ static FREE: [Mutex<Head>; CLASSES] = [const { Mutex::new(Head(std::ptr::null_mu
 /// A share of a block.
 pub struct Block(NonNull<Header>);
 
-// SAFETY: a block is plain memory with an atomic count. Shares give access through raw pointers only; who writes is
-// decided by the owners (`Buffer` hands out mutable access to unique blocks only).
+// SAFETY: a block is plain memory with an atomic count. Shares give access through raw pointers only; the owners decide
+// which of them writes (`Buffer` allows mutable access to unique blocks only).
 unsafe impl Send for Block {}
-// SAFETY: as above.
+// SAFETY: a block is plain memory with an atomic count; see `Send` above.
 unsafe impl Sync for Block {}
 
-/// More memory than the address space (or the system) has.
+/// The error of requesting more memory than the address space (or the system) has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// Bytes that were asked for.
+    /// The number of bytes that were requested.
     pub bytes: usize,
 }
 
@@ -90,7 +92,7 @@ fn class_of(bytes: usize) -> Option<(usize, usize)> {
     if bytes > 1 << 47 {
         return None;
     }
-    // Four steps between a power of two and the next; none smaller than the alignment.
+    // There are four steps between a power of two and the next, none smaller than the alignment.
     let log = (usize::BITS - 1 - (bytes - 1).leading_zeros()) as usize;
     let step = (1usize << log.saturating_sub(2)).max(ALIGN);
     let size = bytes.div_ceil(step) * step;
@@ -99,7 +101,7 @@ fn class_of(bytes: usize) -> Option<(usize, usize)> {
 }
 
 impl Block {
-    /// A block with room for `bytes`, with whatever data it last had.
+    /// A block with room for `bytes`, which holds stale data.
     pub fn new(bytes: usize) -> Result<Block, OutOfMemory> {
         let oom = OutOfMemory { bytes };
         let (class, size) = bytes.checked_add(ALIGN).and_then(class_of).ok_or(oom)?;
@@ -121,7 +123,7 @@ impl Block {
         allocate(class, size).map(Block).ok_or(oom)
     }
 
-    /// Where its data starts, aligned to [`ALIGN`].
+    /// The start of the data, aligned to [`ALIGN`].
     pub fn data(&self) -> *mut u8 {
         // SAFETY: every block is larger than its header, which takes exactly `ALIGN` bytes.
         unsafe { (self.0.as_ptr() as *mut u8).add(ALIGN) }
@@ -129,7 +131,7 @@ impl Block {
 
     /// Whether there is no other share.
     pub fn is_unique(&self) -> bool {
-        // Acquire: what other shares did before they went happened before the owner writes.
+        // Acquire: the last accesses of other shares happened before the owner writes.
         self.header().refs.load(Ordering::Acquire) == 1
     }
 
@@ -165,7 +167,7 @@ impl Drop for Block {
         };
         if reserved {
             let mut head = FREE[class].lock().unwrap_or_else(|e| e.into_inner());
-            // SAFETY: this was the last share, so the block is ours to put into the list, whose lock is held.
+            // SAFETY: this was the last share, so this thread may put the block into the list, whose lock is held.
             unsafe { (*self.0.as_ptr()).next = head.0 };
             head.0 = self.0.as_ptr();
         } else {
@@ -189,14 +191,14 @@ fn is_stale(class: usize) -> bool {
     size_of_class(class) >= MAPPED && REQUESTS.load(Ordering::Relaxed).saturating_sub(asked) > STALE
 }
 
-/// A fresh block of zeros with one share.
+/// A new block of zeros with one share.
 fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
     let piece = if (slab::LEAST..MAPPED).contains(&size) { slab::cut(size) } else { None };
     let (memory, source) = if let Some(piece) = piece {
         (piece.data(), Source::Slab(piece))
     } else if size >= MAPPED {
         let mut map = MmapMut::map_anon(size).ok()?;
-        // Only advice: small pages do as well.
+        // This is only advice, because small pages work too.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         (map.as_mut_ptr(), Source::Mapping(map))
@@ -211,12 +213,13 @@ fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
     Some(header)
 }
 
-/// Gives a block back to the system.
+/// Returns a block to the system.
 ///
 /// # Safety
-/// It came from [`allocate`] with this size, and nobody uses it any more.
+/// The block came from [`allocate`] with this size, and is not used any more.
 unsafe fn free(header: NonNull<Header>, size: usize) {
-    // SAFETY: the caller's. The source is moved out of the header before it, and the header with it, goes.
+    // SAFETY: the caller upholds the contract. The source is moved out of the header before the block, with its header,
+    // is freed.
     unsafe {
         match std::ptr::read(&(*header.as_ptr()).source) {
             Source::Mapping(map) => drop(map),
@@ -226,27 +229,27 @@ unsafe fn free(header: NonNull<Header>, size: usize) {
     }
 }
 
-/// The size that [`class_of`] gave with this class.
+/// The size that [`class_of`] returned with this class.
 fn size_of_class(class: usize) -> usize {
     let (log, quarter) = (class / 4, class % 4);
     let size = (1usize << log) + (quarter + 1) * (1usize << log.saturating_sub(2));
     size.next_multiple_of(ALIGN)
 }
 
-/// Sets how many bytes of freed memory the process keeps for reuse, and gives back what exceeds it.
+/// Sets the number of bytes of freed memory that the process keeps for reuse, and returns the excess to the system.
 pub fn set_cache_limit(bytes: usize) {
     CACHE_LIMIT.store(bytes, Ordering::Relaxed);
     give_back(bytes, |_| true);
 }
 
-/// Gives free blocks of classes `which` back to the system, large ones first, until no more than `keep` bytes are cached.
+/// Returns free blocks of classes `which` to the system, large ones first, until no more than `keep` bytes are cached.
 fn give_back(keep: usize, which: impl Fn(usize) -> bool) {
     for (class, head) in FREE.iter().enumerate().rev().filter(|(class, _)| which(*class)) {
         let size = size_of_class(class);
         while CACHED.load(Ordering::Relaxed) > keep {
             let mut head = head.lock().unwrap_or_else(|e| e.into_inner());
             let Some(header) = NonNull::new(head.0) else { break };
-            // SAFETY: the block is free, so nobody refers to it once it has left the list, whose lock is held.
+            // SAFETY: the block is free, so nothing refers to it once it has left the list, whose lock is held.
             unsafe {
                 head.0 = (*header.as_ptr()).next;
                 free(header, size);
@@ -256,7 +259,7 @@ fn give_back(keep: usize, which: impl Fn(usize) -> bool) {
     }
 }
 
-/// Bytes of freed memory that wait for reuse.
+/// The number of bytes of freed memory that wait for reuse.
 pub fn cached_bytes() -> usize {
     CACHED.load(Ordering::Relaxed)
 }
@@ -289,16 +292,16 @@ mod tests {
         let (class, size) = class_of(size).unwrap();
         let blocks: Vec<Block> = (0..40).map(|_| Block(allocate(class, size).unwrap())).collect();
         for (n, b) in blocks.iter().enumerate() {
-            // SAFETY: the block has that many bytes behind its header, and they are nobody else's.
+            // SAFETY: the block has that many bytes after its header, and they are not shared.
             let bytes = unsafe { std::slice::from_raw_parts_mut(b.data(), size - ALIGN) };
             assert!(bytes.iter().all(|b| *b == 0));
             bytes.fill(n as u8 + 1);
         }
         for (n, b) in blocks.into_iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: the block has that many bytes after its header, and they are not shared.
             let bytes = unsafe { std::slice::from_raw_parts(b.data(), size - ALIGN) };
             assert!(bytes.iter().all(|b| *b == n as u8 + 1));
-            // Every other one goes back to the system at once.
+            // every second block is returned to the system at once
             if n % 2 == 0 {
                 let header = b.0;
                 std::mem::forget(b);

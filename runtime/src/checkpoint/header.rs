@@ -1,49 +1,49 @@
-//! The header of a safetensors file: which tensors it holds and where, checked against each other and the file's length.
+//! The header of a safetensors file: its tensors and their positions, checked against each other and the file's length.
 //!
-//! The format (huggingface/safetensors, README "Format"): 8 bytes little-endian length N, N bytes of JSON from name to
-//! `{"dtype", "shape", "data_offsets": [begin, end]}` with an optional `__metadata__` of texts, then the data, covered by
-//! the tensors without holes.
+//! The format (huggingface/safetensors, README "Format") is 8 bytes of little-endian length N, then N bytes of JSON from
+//! name to `{"dtype", "shape", "data_offsets": [begin, end]}` with an optional `__metadata__` of texts, then the data,
+//! which the tensors cover without holes.
 
 use super::{Metadata, grouped};
 use fulgurite_core::{DType, TensorTy};
 use serde_json::{Map, Value, json};
 
-/// Longest header that is read: room for a hundred thousand tensors.
+/// At most 32 MiB of header are read, which has room for a hundred thousand tensors.
 pub(super) const LONGEST: u64 = 32 << 20;
-/// More axes than this no tensor has.
+/// At most this many axes in a tensor, because a header may come from outside.
 const MOST_AXES: usize = 64;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Header {
     /// The tensors, in the order of their data.
     pub entries: Vec<Entry>,
-    /// Text beside them.
+    /// The metadata.
     pub metadata: Metadata,
 }
 
 /// A tensor of a file.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// dtype and sizes.
+    /// The dtype and sizes.
     pub ty: TensorTy,
-    /// Where its data starts, counted from the end of the header.
+    /// The start of its data, counted from the end of the header.
     pub begin: u64,
-    /// Where it ends.
+    /// The end of its data.
     pub end: u64,
 }
 
-/// Why a header is refused.
+/// The reason why a header is refused.
 pub(super) enum Fault {
-    /// The file ends before the data does: how much data the header promises, and the first tensor that is not whole.
+    /// The file ends before the data: the bytes that the header promises, and the first tensor that is not complete.
     Short { promised: u64, first: Box<Entry> },
-    /// It contradicts itself.
+    /// The header contradicts itself.
     Wrong(String),
 }
 
-/// The names of the format; a file holds two integers of four bits as the byte that they are.
+/// The names of dtypes in the format; a file holds two four-bit integers as their byte.
 const DTYPES: [(&str, DType); 13] = [
     ("BOOL", DType::Bool),
     ("U8", DType::U8),
@@ -61,7 +61,7 @@ const DTYPES: [(&str, DType); 13] = [
 ];
 
 impl Header {
-    /// Reads and checks a header; `data` is how many bytes follow it.
+    /// Reads and checks a header; `data` is the number of bytes that follow it.
     pub(super) fn parse(text: &[u8], data: u64) -> Result<Header, Fault> {
         let wrong = |what: String| Fault::Wrong(what);
         let parsed: Value = serde_json::from_slice(text).map_err(|e| wrong(format!("its header is not JSON: {e}")))?;
@@ -102,7 +102,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The bytes that stand before the data, for these tensors in the order of their data.
+    /// The bytes of a file before the data, for these tensors in the order of their data.
     pub(super) fn write(entries: &[Entry], metadata: &Metadata) -> Vec<u8> {
         let mut map = Map::new();
         map.insert("__metadata__".into(), json!(metadata));
@@ -115,19 +115,19 @@ impl Header {
             );
         }
         let mut text = Value::Object(map).to_string().into_bytes();
-        // the data start at a multiple of 8, as readers that map the file want
+        // the data start at a multiple of 8, as readers require that map the file
         text.resize(text.len().next_multiple_of(8), b' ');
         let mut out = (text.len() as u64).to_le_bytes().to_vec();
         out.append(&mut text);
         out
     }
 
-    /// The tensor called `name`.
+    /// The tensor with this name.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.name == name)
     }
 
-    /// What differs from the tensors that a tree wants.
+    /// The differences from the tensors that a tree needs.
     pub(super) fn differences(&self, wanted: &[(&str, TensorTy)]) -> Vec<String> {
         let have: std::collections::HashMap<&str, &Entry> = self.entries.iter().map(|e| (e.name.as_str(), e)).collect();
         let mut out = Vec::new();
@@ -177,17 +177,17 @@ fn metadata(value: Value) -> Option<Metadata> {
     map.into_iter().map(|(name, v)| Some((name, v.as_str()?.to_owned()))).collect()
 }
 
-/// Texts as one JSON object.
+/// The texts as one JSON object.
 pub(super) fn object(texts: &Metadata) -> String {
     json!(texts).to_string()
 }
 
-/// As [`object`] wrote it.
+/// Reads an object that [`object`] wrote.
 pub(super) fn parse_object(text: &str) -> Option<Metadata> {
     metadata(serde_json::from_str(text).ok()?)
 }
 
-/// A name of a file that nobody vouches for, short enough for a message.
+/// A name from an unchecked file, shortened for a message.
 fn clip(name: &str) -> String {
     match name.char_indices().nth(60) {
         Some((at, _)) => format!("{}…", &name[..at]),

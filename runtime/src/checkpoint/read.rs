@@ -1,4 +1,4 @@
-//! Reading: the header first, in full and checked, then each tensor's data into its place.
+//! Reads files: first the whole header, which is checked, then the data of each tensor.
 
 use super::header::{Entry, Fault, Header, LONGEST};
 use super::{file_error, grouped, unchanged};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct File {
     path: PathBuf,
     file: fs::File,
-    /// Where the data start.
+    /// The position at which the data start.
     data: u64,
     pub header: Header,
 }
@@ -21,7 +21,7 @@ impl File {
     /// Opens a file and checks its header.
     ///
     /// # Errors
-    /// E901, E902, E904.
+    /// E901, E902 or E904.
     pub fn open(path: &Path) -> Result<File, Error> {
         let failed = |e: io::Error| unreadable(path, &e);
         let mut file = fs::File::open(path).map_err(failed)?;
@@ -55,7 +55,7 @@ impl File {
     /// The data of a tensor of the header.
     ///
     /// # Errors
-    /// E904 if the file can't be read (any more), or its tensor does not fit in memory.
+    /// E904 if the file can't be read any more, or the tensor does not fit in memory.
     pub fn tensor(&mut self, name: &str) -> Result<Buffer, Error> {
         let entry = self.header.entry(name).cloned();
         let entry = entry.ok_or_else(|| unreadable(&self.path, &format!("it has no tensor `{name}`")))?;
@@ -87,7 +87,7 @@ fn cut(path: &Path, have: u64, promised: u64, first: &Entry) -> Error {
     with_another(unchanged(file_error("E901", path, what).note(place)), path)
 }
 
-/// The error with the newest whole checkpoint of the same folder, if there is one.
+/// Adds to the error the newest complete checkpoint in the folder, if there is one.
 fn with_another(error: Error, path: &Path) -> Error {
     match newest_whole(path) {
         Some(other) => error.help(format!("the newest whole checkpoint beside it is `{}`", other.display())),
@@ -95,7 +95,7 @@ fn with_another(error: Error, path: &Path) -> Error {
     }
 }
 
-/// Files of the folder that are looked at.
+/// At most this many files of the folder are examined, because a folder may hold very many.
 const LOOKED_AT: usize = 1000;
 
 fn newest_whole(broken: &Path) -> Option<PathBuf> {
@@ -109,7 +109,7 @@ fn newest_whole(broken: &Path) -> Option<PathBuf> {
     files.into_iter().rev().map(|(_, path)| path).find(|path| is_whole(path))
 }
 
-/// Like [`File::open`], without looking for others.
+/// Like [`File::open`], without examining other files.
 fn is_whole(path: &Path) -> bool {
     let Ok(mut file) = fs::File::open(path) else { return false };
     let (Ok(meta), mut head) = (file.metadata(), [0; 8]) else { return false };

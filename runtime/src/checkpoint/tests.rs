@@ -3,7 +3,7 @@ use crate::tensor::Key;
 use std::fs;
 use std::path::PathBuf;
 
-/// A folder of its own for a test, removed at the end.
+/// A folder of its own for each test, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -145,7 +145,7 @@ fn unusable_paths_and_leaves_are_errors() {
     assert!(!folder.file("x").exists());
 }
 
-/// A file made of this header and so many bytes of data.
+/// A file made of this header and `data` bytes of data.
 fn file(header: &str, data: usize) -> Vec<u8> {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend_from_slice(header.as_bytes());
@@ -201,7 +201,7 @@ fn hostile_headers_are_refused() {
 
 const LONGEST_PLUS_ONE: u64 = header::LONGEST + 1;
 
-/// Truncations and changed bytes: never a panic, never half a model.
+/// Truncated files and changed bytes neither panic nor load half a model.
 #[test]
 fn damaged_files_never_half_load() {
     let folder = Folder::new("fuzz");
@@ -223,7 +223,7 @@ fn damaged_files_never_half_load() {
     for n in (0..bytes.len()).step_by(11).chain([7, 8, 9, start - 1, start, start + 1, bytes.len() - 1]) {
         assert!(!attempt(&bytes[..n]), "cut to {n} of {}", bytes.len());
     }
-    // a linear congruential generator is random enough to choose places and bytes
+    // a linear congruential generator is random enough to choose positions and bytes
     let mut state = 1u64;
     let mut next = move |n: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

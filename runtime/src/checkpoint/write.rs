@@ -1,4 +1,4 @@
-//! Writing a file beside the old one, then putting it in its place.
+//! Writes a file next to the old one, then renames it into its place.
 
 use super::header::{Entry, Header};
 use super::{Metadata, file_error};
@@ -25,7 +25,7 @@ pub(super) fn write(path: &Path, mut parts: Vec<(String, Buffer)>, metadata: &Me
         let claim = "can't be written: a leaf is called `__metadata__`, which is the format's name for texts";
         return Err(file_error("E904", path, claim).help("give the leaf another name"));
     }
-    // wide elements first, so that all data are aligned
+    // wide elements come first, so that all data are aligned
     parts.sort_by_key(|(_, buffer)| std::cmp::Reverse(buffer.dtype().size()));
     let mut at = 0;
     let entry = |(name, buffer): &(String, Buffer)| {
@@ -52,11 +52,11 @@ fn fill(file: File, head: &[u8], parts: &[(String, Buffer)]) -> io::Result<()> {
         out.write_all(buffer.as_bytes())?;
     }
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    // before the rename: the name must never stand for data that a power cut could lose
+    // the data are synchronised before the rename, so that the name never refers to data that a power cut could lose
     file.sync_all()
 }
 
-/// A new file in the folder of `path`: a rename is atomic only inside one file system.
+/// A new file in the folder of `path`, because a rename is atomic only within one file system.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no file name"))?;
@@ -68,14 +68,14 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
         let temporary = path.with_file_name(hidden);
         match OpenOptions::new().write(true).create_new(true).open(&temporary) {
             Ok(file) => return Ok((temporary, file)),
-            // left by a process that had our number and was killed
+            // a process with this number left the file when it was killed
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(e) => return Err(e),
         }
     }
 }
 
-/// Makes the rename last.
+/// Makes the rename durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(unix) {
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

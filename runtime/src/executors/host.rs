@@ -1,4 +1,4 @@
-//! Primitives of the runtime that rows name with `host:`: few, and their results are integers.
+//! Primitives of the runtime that rows name with `host:`. They are few, and their results are integers.
 
 use super::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use crate::buffer::Buffer;

@@ -1,4 +1,4 @@
-//! Neighbouring lines that an executor compiles together.
+//! Joins neighbouring lines that one executor compiles together.
 
 use super::partition::{Claimed, Partition, root};
 use super::require::Check;
@@ -8,22 +8,22 @@ use crate::trace::{ProxyId, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Lines to be one kernel.
+/// Lines that become one kernel.
 pub struct Part<'a> {
     pub(crate) trace: &'a Trace,
-    /// In order; conditions stand before the line that asks them.
+    /// The lines in order; conditions precede the line that they belong to.
     pub(crate) lines: &'a [Joined],
-    /// What the kernel reads, in its order.
+    /// The values that the kernel reads, in its order.
     pub(crate) inputs: &'a [ProxyId],
-    /// What it writes, in its order.
+    /// The values that the kernel writes, in its order.
     pub(crate) outs: &'a [ProxyId],
-    /// As what a proxy was defined.
+    /// The proxy as which a proxy was defined.
     pub(crate) root: &'a dyn Fn(ProxyId) -> ProxyId,
 }
 
 /// A line of a part.
 pub(crate) enum Joined {
-    /// As its row says.
+    /// A line, with the meaning in its row.
     Line(Line),
     /// A condition of the next line.
     Check(Line, Check),
@@ -37,7 +37,7 @@ impl Joined {
     }
 }
 
-/// One entry, or a run of lines of one executor.
+/// A single entry, or a run of lines of one executor.
 enum Run {
     Other(Claimed),
     Joined(Arc<dyn Executor>, Vec<Joined>),
@@ -53,7 +53,7 @@ impl Run {
     }
 }
 
-/// Every run of lines that are to be joined becomes one kernel, unless the executor inlines them.
+/// Makes one kernel of every run of lines to be joined, unless the executor inlines them.
 pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, ExecError> {
     if !partition.claimed.iter().any(|c| matches!(c, Claimed::Join(_, _, executor) if !executor.inlines())) {
         return Ok(partition);
@@ -61,7 +61,7 @@ pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, Exe
     let Partition { claimed, same, at: places } = partition;
     let root = |p| root(&same, p);
     let runs = runs(claimed);
-    // the runs that read a value; results of the trace count as one more
+    // the runs that read each value; results of the trace count as one more run
     let mut readers: FxHashMap<ProxyId, FxHashSet<usize>> = FxHashMap::default();
     for (at, run) in runs.iter().enumerate() {
         for p in run.reads() {
@@ -103,7 +103,7 @@ pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, Exe
     Ok(Partition { claimed, same, at: places })
 }
 
-/// Runs of lines to be joined, with the conditions that stand before them.
+/// The runs of lines to be joined, with the conditions that precede them.
 fn runs(claimed: Vec<Claimed>) -> Vec<Run> {
     let mut out: Vec<Run> = Vec::new();
     let mut waiting: Vec<(Line, Check)> = Vec::new();

@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 /// A dense tensor that a kernel reads.
 #[derive(Clone, Copy)]
 pub struct TensorRef<'a> {
-    /// Element type.
+    /// The element type.
     pub dtype: DType,
-    /// Sizes.
+    /// The sizes.
     pub shape: &'a [usize],
     data: *const u8,
     life: PhantomData<&'a [u8]>,
@@ -19,15 +19,15 @@ pub struct TensorRef<'a> {
 
 /// A dense tensor that a kernel writes.
 pub struct TensorMut<'a> {
-    /// Element type.
+    /// The element type.
     pub dtype: DType,
-    /// Sizes.
+    /// The sizes.
     pub shape: &'a [usize],
     data: *mut u8,
     life: PhantomData<&'a mut [u8]>,
 }
 
-/// A tensor to be sent: in the memory of a running program, or a value with memory of its own.
+/// A tensor to be sent to a device: in the memory of a running program, or in a buffer.
 pub enum Operand<'a> {
     /// In host memory.
     Here(TensorRef<'a>),
@@ -53,34 +53,35 @@ pub trait OnDevice: Send + Sync {
     fn launch(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError>;
 }
 
-/// Where the tensors of a kernel lie.
+/// The memory in which a kernel's tensors are.
 pub enum Works<'k> {
-    /// In host memory.
+    /// The tensors are in host memory.
     Here,
-    /// In a device's memory.
+    /// The tensors are in a device's memory.
     There(&'k dyn OnDevice),
-    /// It brings its tensor there.
+    /// The kernel sends its tensor to the device.
     Sends(&'k dyn OnDevice),
-    /// It brings its tensor from there.
+    /// The kernel fetches its tensor from the device.
     Fetches,
 }
 
-/// What an executor runs for the lines that it claimed.
+/// The code that an executor runs for the lines that it claimed.
 pub trait Kernel: Send + Sync {
-    /// Its name in `trace --stages` and in messages.
+    /// The name of the kernel in `trace --stages` and in messages.
     fn name(&self) -> String;
 
-    /// What it does in order, a line each, where it is several things.
+    /// The steps of the kernel in order, a line each, if it has several.
     fn steps(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Estimated nanoseconds on one thread, where they are known: a program of little work stays on the calling thread.
+    /// The estimated nanoseconds on one thread, if they are known. A program with little work stays on the calling
+    /// thread.
     fn nanos(&self) -> Option<f64> {
         None
     }
 
-    /// Where its tensors lie; unless it says otherwise in host memory.
+    /// The memory in which the kernel's tensors are; host memory by default.
     fn works(&self) -> Works<'_> {
         Works::Here
     }
@@ -88,7 +89,7 @@ pub trait Kernel: Send + Sync {
     /// Computes every output from the inputs; outputs hold stale data before.
     ///
     /// # Errors
-    /// What the executor defines, E807 for want of a better code.
+    /// Codes that the executor defines, or E807 if there is no better code.
     fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError>;
 }
 
@@ -103,33 +104,33 @@ impl<'a> TensorRef<'a> {
     /// The elements of a buffer.
     ///
     /// # Errors
-    /// They lie elsewhere, and can't be fetched.
+    /// The elements are on a device and can't be fetched.
     pub(crate) fn of(buffer: &'a Buffer) -> Result<TensorRef<'a>, BufferError> {
         // SAFETY: a buffer's block holds its elements, aligned.
         Ok(unsafe { TensorRef::new(buffer.dtype(), buffer.shape(), buffer.block()?.data()) })
     }
-    /// Number of elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
-    /// Whether it has no elements.
+    /// Whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
     /// The elements, if they are `T`.
     pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
-        // SAFETY: by `new`; `T` has the dtype's representation.
+        // SAFETY: `new` requires it; `T` has the dtype's representation.
         (T::DTYPE == self.dtype).then(|| unsafe { std::slice::from_raw_parts(self.data as *const T, self.len()) })
     }
-    /// All bytes of its elements.
+    /// All bytes of the elements.
     pub fn bytes(&self) -> &'a [u8] {
-        // SAFETY: by `new`.
+        // SAFETY: `new` requires it.
         unsafe { std::slice::from_raw_parts(self.data, self.len() * self.dtype.size()) }
     }
-    /// A copy of its own.
+    /// Copies the tensor into a new buffer.
     pub fn to_buffer(&self) -> Option<Buffer> {
         let buffer = Buffer::stale(self.dtype, self.shape).ok()?;
-        // SAFETY: by `new`; the fresh block has as many bytes.
+        // SAFETY: `new` requires it; the new block has as many bytes.
         unsafe { std::ptr::copy_nonoverlapping(self.data, buffer.block().ok()?.data(), buffer.byte_len()) };
         Some(buffer)
     }
@@ -139,24 +140,24 @@ impl<'a> TensorMut<'a> {
     /// A tensor in memory.
     ///
     /// # Safety
-    /// As for [`TensorRef::new`], and nobody else uses the memory.
+    /// The contract of [`TensorRef::new`] holds, and no other code uses the memory.
     pub(crate) unsafe fn new(dtype: DType, shape: &'a [usize], data: *mut u8) -> TensorMut<'a> {
         TensorMut { dtype, shape, data, life: PhantomData }
     }
-    /// The elements of a buffer that nobody else shares.
+    /// The elements of a buffer that is not shared.
     ///
     /// # Errors
-    /// They lie elsewhere, and can't be fetched.
+    /// The elements are on a device and can't be fetched.
     pub(crate) fn of(buffer: &'a mut Buffer) -> Result<TensorMut<'a>, BufferError> {
         debug_assert!(buffer.is_unique());
-        // SAFETY: a buffer's block holds its elements, aligned; `buffer` is borrowed for as long.
+        // SAFETY: a buffer's block holds its elements, aligned; `buffer` is borrowed for `'a`.
         Ok(unsafe { TensorMut::new(buffer.dtype(), buffer.shape(), buffer.block()?.data()) })
     }
-    /// Number of elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
-    /// Whether it has no elements.
+    /// Whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -166,22 +167,22 @@ impl<'a> TensorMut<'a> {
             return None;
         }
         if T::DTYPE == DType::Bool {
-            // stale memory may come from elements of any type, and a bool is 0 or 1; what was written stays
+            // stale memory may hold elements of any type, and a bool must be 0 or 1; bools that were written stay
             self.bytes_mut().iter_mut().for_each(|b| *b = (*b != 0) as u8);
         }
-        // SAFETY: by `new`; `T` has the dtype's representation, and bools are 0 or 1 now.
+        // SAFETY: `new` requires it; `T` has the dtype's representation, and bools are 0 or 1 now.
         Some(unsafe { std::slice::from_raw_parts_mut(self.data as *mut T, self.len()) })
     }
-    /// All bytes of its elements: what is written must be elements of the dtype.
+    /// All bytes of the elements; the caller must write elements of the dtype.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.len() * self.dtype.size();
-        // SAFETY: by `new`.
+        // SAFETY: `new` requires it.
         unsafe { std::slice::from_raw_parts_mut(self.data, bytes) }
     }
-    /// Writes the elements of a buffer of the same dtype and length.
+    /// Writes the elements of a buffer of equal dtype and length.
     ///
     /// # Errors
-    /// E807 if it is another.
+    /// E807 if its dtype or length differs.
     pub fn copy_from(&mut self, buffer: &Buffer) -> Result<(), ExecError> {
         if buffer.dtype() != self.dtype || buffer.len() != self.len() {
             let (have, want) = (Sizes::from_slice(buffer.shape()), self.shape);
@@ -191,7 +192,7 @@ impl<'a> TensorMut<'a> {
             ));
         }
         let block = buffer.block().map_err(|e| ExecError::new("E807", e.to_string()))?;
-        // SAFETY: by `new`; both have as many bytes.
+        // SAFETY: `new` requires it; both have as many bytes.
         unsafe { std::ptr::copy_nonoverlapping(block.data(), self.data, buffer.byte_len()) };
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A line as executors see it: what it reads and defines, and its meaning.
+//! Lines in the form that executors see: inputs, results and meaning.
 
 use super::{ExecError, meaning};
 use crate::trace::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy, out_types};
@@ -10,17 +10,17 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A bound symbol on offer.
+/// A bound symbol that is offered to executors.
 pub struct Line {
     /// The line itself.
     pub symbol: Rc<BoundSymbol>,
-    /// Its tensors and keys, in the order in which its meaning counts them.
+    /// The tensors and keys, in the order in which the meaning counts them.
     pub tensors: Vec<ProxyId>,
-    /// Its run-time numbers.
+    /// The run-time numbers.
     pub nums: Vec<ProxyId>,
-    /// Its results, then the auxiliary results that were asked for.
+    /// The results, then the auxiliary results that were requested.
     pub outs: Vec<ProxyId>,
-    /// Where the meaning's tensors stand in `tensors`; of some only the type is known, and none is passed.
+    /// For each tensor of the meaning, its position in `tensors`. A tensor of which only the type is known has none.
     places: Vec<usize>,
     nest: OnceCell<Result<Arc<Nest>, ExecError>>,
 }
@@ -59,25 +59,25 @@ impl Line {
         Line { symbol, tensors, nums, outs, places, nest: OnceCell::new() }
     }
 
-    /// Its number.
+    /// The number of the line.
     pub fn id(&self) -> BoundSymbolId {
         self.symbol.id
     }
 
-    /// Its row's name.
+    /// The name of the row.
     pub fn name(&self) -> &'static str {
         self.symbol.symbol.name()
     }
 
-    /// What it reads: tensors and keys, then run-time numbers.
+    /// The inputs: tensors and keys, then run-time numbers.
     pub fn inputs(&self) -> Vec<ProxyId> {
         self.tensors.iter().chain(&self.nums).copied().collect()
     }
 
-    /// Its meaning as loops over scalar expressions, if its row has one.
+    /// The meaning as loops over scalar expressions, if the row has one.
     ///
     /// # Errors
-    /// What lowering refuses.
+    /// Reports refusals of lowering.
     pub fn nest(&self) -> Option<Result<Arc<Nest>, ExecError>> {
         let row = self.symbol.symbol.row();
         let block = row.index_body()?;
@@ -88,17 +88,17 @@ impl Line {
         Some(nest.clone())
     }
 
-    /// A meaning on the line's slots as one on the tensors that are passed.
+    /// A meaning on slots of the signature, renumbered to the tensors that are passed.
     pub(crate) fn renumbered(&self, nest: Nest) -> Nest {
         meaning::renumbered(nest, &self.places)
     }
 
-    /// Where a slot of the signature stands in `tensors`.
+    /// The position in `tensors` of a slot of the signature.
     pub(crate) fn place(&self, slot: usize) -> Option<usize> {
         self.places.get(slot).copied().filter(|p| *p != usize::MAX)
     }
 
-    /// The primitive of the runtime that it is, if it is one.
+    /// The primitive of the runtime that the line calls, if it calls one.
     pub fn host(&self) -> Option<Name> {
         match &self.symbol.symbol.row().meaning {
             Meaning::Host(name) => Some(*name),
@@ -106,19 +106,20 @@ impl Line {
         }
     }
 
-    /// The special kernel that its row names for an executor.
+    /// The special kernel that the row names for an executor.
     pub(crate) fn kernel(&self, executor: &str) -> Option<&'static str> {
         self.symbol.symbol.text.kernels.iter().find(|(of, _)| *of == executor).map(|(_, kernel)| *kernel)
     }
 
-    /// Whether a tensor that it reads or makes has such a dtype.
+    /// Whether `test` holds for the dtype of a tensor that the line reads or makes.
     pub(crate) fn involves(&self, test: impl Fn(DType) -> bool) -> bool {
         let slots = self.symbol.solved.env.slots.iter().flatten().map(|t| t.dtype);
         let outs = self.symbol.solved.outs.iter().flat_map(out_types).map(|t| t.dtype);
         slots.chain(outs).any(test)
     }
 
-    /// Which results of the meaning are wanted: results always, auxiliary ones if the line has them.
+    /// For each result of the meaning, the proxy if it is wanted. Results always are; auxiliary results are if the line
+    /// has them.
     pub fn wanted(&self, results: usize) -> Vec<Option<ProxyId>> {
         (0..results).map(|i| self.outs.get(i).copied()).collect()
     }

@@ -1,4 +1,4 @@
-//! Meanings as loops, lowered once for all lines that share what their signature binds.
+//! Meanings as loops, lowered once for all lines that share their solved signature.
 
 use crate::symbol::{Registered, SymbolRef};
 use fulgurite_core::lang::ast::Block;
@@ -9,26 +9,27 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Meanings that are remembered; when there are more, all are forgotten.
+/// At most this many meanings are cached, to bound memory; when there are more, all are dropped.
 const MOST_KEPT: usize = 4096;
 
-/// A meaning, and what it was made from.
+/// A cached meaning with its key.
 struct Known {
-    /// Kept, so that no other one gets its address.
+    /// The signature is held so that its address is not reused.
     _solved: Arc<Solved>,
     places: Vec<usize>,
     nest: Arc<Nest>,
 }
 
 thread_local! {
-    /// By the addresses of symbol and solved signature.
+    /// The cache, by the addresses of the symbol and the solved signature.
     static KNOWN: RefCell<FxHashMap<(usize, usize), Known>> = RefCell::default();
 }
 
-/// The body `block` of a row for a solved call. The tensors of its slots stand in `places`; `usize::MAX`: nowhere.
+/// The body `block` of a row for a solved call. `places` has the position of each slot's tensor; `usize::MAX` stands
+/// for none.
 ///
 /// # Errors
-/// What lowering refuses.
+/// Reports refusals of lowering.
 pub(super) fn nest(
     symbol: SymbolRef,
     block: &Block,
@@ -50,7 +51,7 @@ pub(super) fn nest(
     Ok(nest)
 }
 
-/// A meaning on slots as one on the tensors that are passed.
+/// A meaning on slots, renumbered to the tensors that are passed.
 pub(super) fn renumbered(nest: Nest, places: &[usize]) -> Nest {
     if places.contains(&usize::MAX) { nest.renumbered(places) } else { nest }
 }

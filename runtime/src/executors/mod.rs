@@ -1,23 +1,24 @@
-//! Executors: who runs the lines of a trace, and how.
+//! Executors, which run the lines of a trace.
 //!
-//! An [`Executor`] is offered lines and claims what it can run. Executors are asked in the user's order; what nobody
-//! claims is decomposed and offered again. The claimed lines become one [`Compiled`] program with one memory plan:
-//! kernels of executors are steps of it, and the lines that `cpu` joins are fused with their neighbours.
+//! An [`Executor`] is offered lines and claims those that it can run. Executors are asked in the user's order; a line
+//! that no executor claims is decomposed, and its body is offered. The claimed lines become one [`Compiled`] program
+//! with one memory plan: kernels of executors are steps of it, and the lines that `cpu` joins are fused with their
+//! neighbours.
 //!
 //! | module | is |
 //! |---|---|
-//! | `partition`, `join` | the claims |
-//! | `fusion` | lines as items: graphs of scalar operations, products, scans |
-//! | `program` | items as steps with one memory plan: what [`compile`] gives |
-//! | [`cpu`] | steps over tiles, products, scans |
-//! | [`cuda`] | items as CUDA C, on a device |
-//! | [`interp`] | the oracle |
-//! | `transfer` | what moves between host memory and a device's |
-//! | `host` | named primitives (argsort, selections) |
+//! | `partition`, `join` | offer lines and collect claims |
+//! | `fusion` | makes items of lines: graphs of scalar operations, products, scans |
+//! | `program` | makes steps of items with one memory plan, which is the result of [`compile`] |
+//! | [`cpu`] | runs steps over tiles, products, scans |
+//! | [`cuda`] | compiles items to CUDA C and runs them on a device |
+//! | [`interp`] | interprets lines, as the oracle |
+//! | `transfer` | adds transfers between host memory and a device's |
+//! | `host` | has named primitives (argsort, selections) |
 //!
-//! **Invariant:** nothing here reads an operator's name: families are recognised from meanings, and a row that wants a
-//! special kernel names it (`host:`, `kernels:`). `fusion` and `program` import no executor, and executors none of each
-//! other: this file alone knows all of them.
+//! **Invariant:** no operator's name is read here: families are recognised from meanings, and a row that wants a
+//! special kernel names it (`host:`, `kernels:`). `fusion` and `program` import no executor, and no executor imports
+//! another; only this file knows all of them.
 
 pub mod cpu;
 pub mod cuda;
@@ -52,47 +53,50 @@ use fulgurite_core::Name;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Who runs lines.
+/// Runs lines of traces.
 pub trait Executor: Send + Sync {
-    /// Its name, by which users order executors.
+    /// The name of the executor, by which users order executors.
     fn name(&self) -> &'static str;
 
-    /// What it runs of `lines`, starting with the first of them; `None`: not the first.
+    /// The claim on a prefix of `lines`, or `None` if the executor does not run the first line.
     ///
-    /// A claim on several lines is a fusion: values that only they use need not be made.
+    /// A claim on several lines is a fusion: values that only these lines use need not be computed.
     fn claim(&self, lines: &[Line]) -> Option<Claim>;
 
-    /// The operators on tensors of subclasses that it runs whole: class, operator.
+    /// The operators on tensors of subclasses that the executor runs whole, as pairs of class and operator.
     fn outer(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// A kernel for a line that it runs whole: it reads the fields of the arguments in their order (of plain tensors,
-    /// those), and writes the fields of the results. `None`: not this one, which is then taken apart.
+    /// A kernel for a line on tensors of subclasses. It reads the fields of the arguments in order (a plain tensor
+    /// stands for itself), and writes the fields of the results. With `None`, the line is unrolled to lines on the
+    /// fields.
     fn claim_outer(&self, _line: &Outer<'_>) -> Option<Arc<dyn Kernel>> {
         None
     }
 
-    /// Whether the lines that it claims with [`Claim::Join`] stay lines of the program, which are fused even across the
-    /// kernels of other executors and share its memory plan; otherwise [`Executor::join`] makes one kernel of neighbours.
+    /// Whether the lines that the executor claims with [`Claim::Join`] stay lines of the program. Such lines are fused
+    /// even across the kernels of other executors and share one memory plan; otherwise [`Executor::join`] makes one
+    /// kernel of neighbours.
     fn inlines(&self) -> bool {
         false
     }
 
-    /// One kernel for neighbouring lines that it claimed with [`Claim::Join`], if it does not inline them.
+    /// Makes one kernel of neighbouring lines that the executor claimed with [`Claim::Join`], if it does not inline
+    /// them.
     ///
     /// # Errors
-    /// E802 where it can't; what the executor defines.
+    /// E802 if it can't, and errors that the executor defines.
     fn join(&self, part: &Part<'_>) -> Result<Arc<dyn Kernel>, ExecError> {
         Err(ExecError::new("E802", format!("executor `{}` does not join {} lines", self.name(), part.lines.len())))
     }
 }
 
-/// A line on tensors of subclasses, on offer.
+/// A line on tensors of subclasses that is offered to executors.
 pub struct Outer<'a> {
-    /// The class of its first argument that has one.
+    /// The class of the first argument that has one.
     pub class: &'static str,
-    /// The operator.
+    /// The name of the operator.
     pub op: &'static str,
     /// The line.
     pub line: &'a BoundSymbol,
@@ -106,7 +110,8 @@ impl Outer<'_> {
     }
 }
 
-/// Asks executors (the usual ones if none is named) for lines on tensors of subclasses; kernels are kept with the lines.
+/// Offers lines on tensors of subclasses to executors (by default the usual ones); their kernels are kept with the
+/// lines.
 pub(crate) fn claims<'a>(
     arena: &'a Arena,
     executors: &[Arc<dyn Executor>],
@@ -126,8 +131,8 @@ pub(crate) fn claims<'a>(
     }
 }
 
-/// From now on gradients of `op` on tensors of `class` are what this executor says, in programs that name it: per argument
-/// a rule in the language of a class's `grad`.
+/// Registers gradients of `op` on tensors of `class`, for programs that name this executor: for each argument a rule in
+/// the language of a class's `grad`.
 ///
 /// # Errors
 /// E810 if the executor does not run the operator itself; E006 for a rule that does not parse.
@@ -145,25 +150,26 @@ pub fn register_gradient(
     outer::add_grad(name, Name::new(class), Name::new(op), rules)
 }
 
-/// What an executor takes.
+/// A claim of an executor.
 pub enum Claim {
-    /// The first line, to be fused with neighbours that are claimed so too: see [`Executor::inlines`].
+    /// The first line, to be fused with neighbours that are claimed this way; see [`Executor::inlines`].
     Join,
-    /// The first `lines` lines, as a kernel.
+    /// The first `lines` lines, as one kernel.
     Kernel {
-        /// How many.
+        /// The number of lines.
         lines: usize,
-        /// What the kernel reads, in its order.
+        /// The values that the kernel reads, in its order.
         inputs: Vec<ProxyId>,
-        /// What it writes, in its order: everything that other lines use.
+        /// The values that the kernel writes, in its order: every value that other lines use.
         outs: Vec<ProxyId>,
-        /// What runs.
+        /// The kernel.
         kernel: Arc<dyn Kernel>,
     },
 }
 
 impl Claim {
-    /// A kernel for one line: it reads the line's tensors, then its run-time numbers, and writes its results.
+    /// A claim on one line by a kernel that reads the line's tensors, then its run-time numbers, and writes its
+    /// results.
     pub fn line(line: &Line, kernel: Arc<dyn Kernel>) -> Claim {
         Claim::Kernel { lines: 1, inputs: line.inputs(), outs: line.outs.clone(), kernel }
     }
@@ -175,14 +181,14 @@ fn registry() -> &'static Mutex<Vec<Arc<dyn Executor>>> {
         .get_or_init(|| Mutex::new(vec![Arc::new(cpu::Cpu), Arc::new(cuda::Cuda::default()), Arc::new(interp::Interp)]))
 }
 
-/// Adds an executor that programs may name; one of the same name is replaced.
+/// Registers an executor that programs may name; it replaces one of the same name.
 pub fn register(executor: Arc<dyn Executor>) {
     let mut registry = registry().lock().unwrap_or_else(|e| e.into_inner());
     registry.retain(|e| e.name() != executor.name());
     registry.push(executor);
 }
 
-/// The executor called `name`.
+/// The executor of this name.
 pub fn find(name: &str) -> Option<Arc<dyn Executor>> {
     registry().lock().unwrap_or_else(|e| e.into_inner()).iter().find(|e| e.name() == name).cloned()
 }
@@ -197,51 +203,51 @@ fn usual() -> &'static Mutex<Vec<Arc<dyn Executor>>> {
     USUAL.get_or_init(|| Mutex::new(vec![Arc::new(cpu::Cpu), Arc::new(interp::Interp)]))
 }
 
-/// The executors of programs that name none, in the order in which they are asked; `cpu` and `interp` unless
-/// [`set_default`] said otherwise.
+/// The executors of programs that name none, in the order in which they are asked: `cpu` and `interp`, unless
+/// [`set_default`] changed them.
 pub fn default() -> Vec<Arc<dyn Executor>> {
     usual().lock().unwrap_or_else(|e| e.into_inner()).clone()
 }
 
-/// From now on, programs that name no executors have these.
+/// Sets the executors of programs that name none.
 pub fn set_default(executors: Vec<Arc<dyn Executor>>) {
     *usual().lock().unwrap_or_else(|e| e.into_inner()) = executors;
 }
 
-/// Gives the decomposition of a line, if it has one.
+/// Returns the decomposition of a line, if it has one.
 pub type Bodies<'a> = &'a dyn Fn(&BoundSymbol) -> Result<Option<Rc<Body>>, ExecError>;
 
-/// How to compile.
+/// Options of [`compile`].
 pub struct CompileOptions<'a> {
-    /// Executors, in the order in which they are asked.
+    /// The executors, in the order in which they are asked.
     pub executors: Vec<Arc<dyn Executor>>,
-    /// Threads that the program uses; 0: as many as [`threads`] says when it runs.
+    /// The number of threads that the program uses; with 0, [`threads`] decides when it runs.
     pub threads: usize,
-    /// The decompositions of lines that nobody claims.
+    /// Returns the decompositions of lines that no executor claims.
     pub bodies: Bodies<'a>,
-    /// Whether the program keeps what [`Compiled::describe`] needs; off, compiling is a little faster.
+    /// Whether the program keeps the data for [`Compiled::describe`]; compiling is a little faster without.
     pub describe: bool,
-    /// Whether it is noted why lines are not fused.
+    /// Whether the reasons why lines are not fused are noted.
     pub explain: bool,
 }
 
 impl<'a> CompileOptions<'a> {
-    /// On the usual executors.
+    /// Options with the default executors.
     pub fn new(bodies: Bodies<'a>) -> CompileOptions<'a> {
         CompileOptions { executors: default(), threads: 0, bodies, describe: true, explain: false }
     }
 }
 
-/// Compiles a trace: [`Compiled::run`] gives the trace's outputs, then the values of its epilogue's writes, in order.
+/// Compiles a trace. [`Compiled::run`] returns the trace's outputs, then the values of its epilogue's writes, in order.
 ///
 /// # Errors
-/// E801 for a line that nobody runs, E802 for a claim that does not fit, and what decomposing reports.
+/// E801 for a line that no executor runs, E802 for a claim that does not fit, and errors of decomposing.
 pub fn compile(trace: &Trace, options: &CompileOptions<'_>) -> Result<Compiled, ExecError> {
     let claimed = transfer::place(trace, join::join(trace, partition::partition(trace, options)?)?);
     program::build(trace, claimed, options, &cpu::Cpu)
 }
 
-/// Whether the CPU has a kernel for a line that is no loops to be fused: executors that join lines leave it alone.
+/// Whether the CPU has a kernel for a line without loops to fuse; executors that join lines do not join such a line.
 fn is_whole(line: &Line) -> bool {
     cpu::whole(line).is_some()
 }

@@ -1,4 +1,4 @@
-//! A line's meaning as a kernel: loops over scalar expressions, element by element, in f64.
+//! A kernel that evaluates a line's meaning: loops over scalar expressions, element by element, in f64.
 
 use super::{ExecError, Kernel, TensorMut, TensorRef};
 use crate::buffer::{Buffer, F8E4M3, F8E5M2, U4x2};
@@ -9,7 +9,7 @@ use fulgurite_core::{DType, Scalar, f8};
 use half::{bf16, f16};
 use std::sync::Arc;
 
-/// A meaning as a kernel: inputs are its tensors, then its run-time numbers.
+/// A meaning as a kernel. Its inputs are the tensors, then the run-time numbers.
 pub struct NestKernel {
     nest: Arc<Nest>,
     tensors: usize,

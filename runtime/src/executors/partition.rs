@@ -1,4 +1,5 @@
-//! Claims: lines offered to executors, in order; what nobody takes is decomposed and offered again.
+//! Offers lines to executors in order and collects their claims; a line that none claims is decomposed, and its body is
+//! offered.
 
 use super::require::{Check, checks};
 use super::{Claim, CompileOptions, ExecError, Executor, Kernel, Line};
@@ -9,41 +10,41 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Lines with who runs them.
+/// A line, or several, with the executor that runs them.
 pub(crate) enum Claimed {
     /// A condition of the next line, which is not fused.
     Check(Line, Check),
-    /// To be joined with its neighbours by an executor, with the conditions that the line asks.
+    /// A line that an executor joins with its neighbours, with the conditions of the line.
     Join(Line, Vec<Check>, Arc<dyn Executor>),
-    /// An executor's kernel.
+    /// A kernel of an executor.
     Kernel {
-        /// The lines that it stands for.
+        /// The lines that the kernel runs.
         lines: Vec<BoundSymbolId>,
-        /// Whose it is.
+        /// The name of the executor.
         executor: &'static str,
-        /// What runs.
+        /// The kernel.
         kernel: Arc<dyn Kernel>,
-        /// What it reads.
+        /// The values that it reads.
         inputs: Vec<ProxyId>,
-        /// What it writes.
+        /// The values that it writes.
         outs: Vec<ProxyId>,
-        /// Whether a line that it stands for may refuse.
+        /// Whether one of its lines may refuse.
         refuses: bool,
     },
 }
 
-/// The claimed lines of a trace, and what results are called that decompositions give.
+/// The claimed lines of a trace, with the renaming of results that decompositions return.
 #[derive(Default)]
 pub(crate) struct Partition {
-    /// In order.
+    /// The claims in order.
     pub claimed: Vec<Claimed>,
-    /// A result of a decomposed line is the result of a line of its body.
+    /// For each result of a decomposed line, the result of a line of its body.
     pub same: FxHashMap<ProxyId, ProxyId>,
-    /// What stands for a result that lies in a device's memory.
+    /// For each result in a device's memory, the proxy that stands for it.
     pub at: FxHashMap<ProxyId, ProxyId>,
 }
 
-/// The value as which a result was defined, by [`Partition::same`].
+/// The proxy as which a result was defined, by [`Partition::same`].
 pub(crate) fn root(same: &FxHashMap<ProxyId, ProxyId>, mut p: ProxyId) -> ProxyId {
     while let Some(&q) = same.get(&p) {
         p = q;
@@ -51,13 +52,13 @@ pub(crate) fn root(same: &FxHashMap<ProxyId, ProxyId>, mut p: ProxyId) -> ProxyI
     p
 }
 
-/// Decompositions nest at most this deep.
+/// Decompositions nest at most this deep, because a row that decomposes into itself would never end.
 const MAX_DEPTH: usize = 64;
 
 pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<Partition, ExecError> {
     let mut out = Partition::default();
     let lines: Vec<Line> = trace.lines.iter().map(|l| Line::new(l.clone())).collect();
-    // What the whole trace uses, for claims on several lines.
+    // The number of uses of each value in the whole trace, for claims on several lines.
     let mut uses: FxHashMap<ProxyId, usize> = FxHashMap::default();
     for line in &lines {
         line.inputs().into_iter().for_each(|p| *uses.entry(p).or_default() += 1);
@@ -72,7 +73,7 @@ pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<P
     Ok(out)
 }
 
-/// Kernels of lines that were claimed before lines on tensors of subclasses were taken apart.
+/// The kernels of lines that were claimed before lines on tensors of subclasses were unrolled.
 type Kept = FxHashMap<BoundSymbolId, Arc<dyn Kernel>>;
 
 fn offer(
@@ -90,7 +91,7 @@ fn offer(
         if let (Some(executor), Some(kernel)) = (rest[0].symbol.claimed_by, kernels.get(&rest[0].id())) {
             let kernel = kernel.clone();
             let (inputs, outs) = (rest[0].inputs(), rest[0].outs.clone());
-            // what it is on fields was left behind, and with it what it may refuse
+            // the line's body on fields is not known here, so it is assumed that it may refuse
             let refuses = true;
             out.claimed.push(Claimed::Kernel { lines: vec![rest[0].id()], executor, kernel, inputs, outs, refuses });
             at += 1;
@@ -153,7 +154,7 @@ fn offer(
     Ok(())
 }
 
-/// A claim reads what exists before its lines, and gives every value that is used behind them.
+/// Checks that a claim reads values from before its lines, and writes every value that is used after them.
 fn check(
     executor: &str,
     lines: &[Line],

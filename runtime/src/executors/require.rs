@@ -1,4 +1,4 @@
-//! Conditions of rows that read elements or run-time numbers: asked when the program runs, before the line.
+//! Conditions of rows that read elements or run-time numbers, which are tested when the program runs, before the line.
 
 use super::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use crate::symbol::Registered;
@@ -9,7 +9,7 @@ use fulgurite_core::lower::lower_with;
 use fulgurite_core::nest::{Nest, SExpr, SOp, SRange};
 use std::sync::Arc;
 
-/// A condition as a nest of truth values, and what to say where one is false.
+/// A condition as a nest of truth values, with a message for false ones.
 pub(crate) struct Check {
     /// The condition.
     pub nest: Arc<Nest>,
@@ -18,12 +18,12 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Where the condition says that each element of a tensor is an index of an axis: which tensor of the line, and the
-    /// size of the axis.
+    /// If the condition says that each element of a tensor is an index of an axis: the number of the tensor in the
+    /// line, and the size of the axis.
     pub fn range(&self) -> Option<(usize, i64)> {
         let (vars, 0, index, size) = self.bounds()? else { return None };
         let SOp::Load { tensor, idx, .. } = index.op() else { return None };
-        // all of its elements: along each axis a variable of its own, which runs over all of it
+        // the condition covers all elements: along each axis, a variable of its own runs over the whole axis
         let whole = |range: &SRange| {
             range.lo.as_int() == Some(0) && range.hi.as_int() == Some(self.nest.vars[range.var].value())
         };
@@ -31,8 +31,8 @@ impl Check {
         (vars.iter().all(whole) && vars.len() == idx.len() && idx.iter().all(each)).then_some((*tensor, size))
     }
 
-    /// The code of its refusal: an index out of range is E804 whether a condition finds it or the loop that reads there,
-    /// since which of them does depends on the executor.
+    /// The code of the refusal. An index out of range is E804 whether a condition finds it or the loop that reads by
+    /// it, because the executor decides which of them does.
     pub fn code(&self) -> &'static str {
         match self.bounds() {
             Some((_, low, _, size)) if low == 0 || low == -size => "E804",
@@ -40,7 +40,7 @@ impl Check {
         }
     }
 
-    /// Where the condition is `low <= index && index < size` with two numbers: the loops over it, and these three.
+    /// If the condition is `low <= index && index < size` with two numbers: the loops over it, and these three.
     fn bounds(&self) -> Option<(&[SRange], i64, &SExpr, i64)> {
         let [out] = self.nest.outs.as_slice() else { return None };
         let (vars, body) = match out.expr.op() {
@@ -56,7 +56,7 @@ impl Check {
     }
 }
 
-/// The conditions of a line that only a run can decide.
+/// The conditions of a line that are decided only at run time.
 pub(crate) fn checks(line: &Line) -> Result<Vec<Check>, ExecError> {
     let fault = |code, message, help| ExecError { code, message, line: Some(line.id()), help };
     let row = line.symbol.symbol.row();
@@ -71,11 +71,11 @@ pub(crate) fn checks(line: &Line) -> Result<Vec<Check>, ExecError> {
     open.into_iter().map(check).collect()
 }
 
-/// Fails with a message if an element of its input is false.
+/// A kernel that fails with a message if an element of its input is false.
 pub(crate) struct Assert {
     /// The message.
     pub message: String,
-    /// The code of the refusal.
+    /// The code of the error.
     pub code: &'static str,
 }
 
@@ -95,7 +95,7 @@ impl Kernel for Assert {
     }
 }
 
-/// The index of an element by its position in row-major order.
+/// The index of an element from its position in row-major order.
 fn index(mut at: usize, shape: &[usize]) -> Vec<usize> {
     let mut index = vec![0; shape.len()];
     for (i, n) in index.iter_mut().zip(shape).rev() {

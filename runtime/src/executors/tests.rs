@@ -1,6 +1,7 @@
-//! Programs on the CPU executor against the oracle, and what only they promise: fusion, memory, threads, errors.
+//! Compares programs on the CPU executor with the oracle, and tests their own properties: fusion, memory, threads,
+//! errors.
 //!
-//! The rows here are a small database of their own; the whole database is swept by `fulgurite-tests`.
+//! The rows here are a small database of their own; `fulgurite-tests` covers the whole database.
 
 pub(crate) mod database;
 
@@ -27,7 +28,7 @@ fn cpu(trace: &Trace, threads: usize) -> Compiled {
     compile_with(trace, vec![Arc::new(cpu::Cpu)], threads).unwrap_or_else(|e| panic!("{trace:?}\n{e}"))
 }
 
-/// Numbers in -2..2, different everywhere; indices 0, 1, 2.
+/// Distinct numbers in -2..2, and indices 0, 1, 2.
 fn inputs(trace: &Trace) -> Vec<Buffer> {
     let mut state = 1u64;
     let mut next = || {
@@ -49,7 +50,7 @@ fn inputs(trace: &Trace) -> Vec<Buffer> {
     trace.input_proxies().map(|p| make(trace.ty(p), &mut next)).collect()
 }
 
-/// Runs a program on both executors and with one and two threads; gives the CPU's program.
+/// Runs a program on both executors, with one and two threads, and returns the CPU's program.
 fn agree(text: &str) -> Compiled {
     let trace = parse(text);
     let inputs = inputs(&trace);
@@ -96,7 +97,7 @@ fn chains_are_one_program() {
     }
 }
 
-/// Two groups that each need a scan of the other's first part: either may be made whole, not both.
+/// Of two groups that each need a scan of the other's first part, either may be made whole, but not both.
 #[test]
 fn groups_that_wait_for_each_other_stay_apart() {
     agree(
@@ -116,7 +117,7 @@ fn groups_that_wait_for_each_other_stay_apart() {
     );
 }
 
-/// Only where a window can meet what it slides over is it walked.
+/// A window is walked only where it can meet the tensor that it slides over.
 #[test]
 fn windows_may_be_far_larger_than_what_they_see() {
     agree("fn f(x: f32[9]) { y: f32[10] = largest(x, kernel = 1000000000, pad = 500000000) return y }");
@@ -155,7 +156,7 @@ fn every_dtype_computes() {
     agree("fn f(x: bool[40], y: f32[40]) { z: f32[40] = where(x, y, 0.5) b: bool[40] = lt(z, 0.25) return z, b }");
 }
 
-/// Half types are rounded at the end of each line, whether or not it is stored.
+/// Half types are rounded at the end of each line, whether or not the line's result is stored.
 #[test]
 fn fusion_equals_lines_run_alone() {
     for t in ["f16", "bf16", "f32"] {
@@ -178,7 +179,7 @@ fn fusion_equals_lines_run_alone() {
 
 #[test]
 fn softmax_is_one_program_that_walks_its_rows() {
-    // Lines of several tiles, of whole ones, and with an end that is no chunk.
+    // lines of several tiles, of whole ones, and with an end that is not a whole chunk
     for (rows, cols) in [(3, 5), (40, 16), (5, 200), (7, 1000), (300, 64), (5, 1024), (3, 1100), (3, 2100), (3, 12_000)]
     {
         let c = agree(&format!(
@@ -214,7 +215,7 @@ fn reductions_over_any_axes() {
 
 #[test]
 fn sums_of_products_agree() {
-    // Widths around lanes and blocks; a factor by row, by column, of one number, equal to the other.
+    // widths around lanes and blocks; the factor varies by row, by column or not at all, or is the other factor
     for (rows, cols) in [(1, 31), (3, 32), (40, 33), (7, 100), (5, 192), (9, 256), (4, 700)] {
         for y in ["[R, C]", "[C]", "[R, 1]", "[]"] {
             let text = format!(
@@ -276,7 +277,7 @@ fn products_of_all_kinds() {
     agree(
         "fn f(x: f32[2, 3, 9, 8], w: f32[4, 3, 3, 2]) { y: f32[2, 4, 9, 7] = conv(x, w, padding = [1, 0]) return y }",
     );
-    // Copied image by image.
+    // this operand is copied image by image
     let c = agree(
         "fn f(x: f32[3, 8, 40, 40], w: f32[4, 8, 3, 3]) { y: f32[3, 4, 40, 40] = conv(x, w, padding = [1, 1]) return y }",
     );
@@ -285,7 +286,7 @@ fn products_of_all_kinds() {
 
 #[test]
 fn windows_of_convolutions() {
-    // (batch, channels, size, kernel, padding, stride, dilation), small and copied part by part.
+    // (batch, channels, size, kernel, padding, stride, dilation), small ones and ones that are copied in parts
     for (b, c, n, k, p, s, d) in [
         (2, 3, 7, 3, 1, 1, 1),
         (2, 3, 7, 2, 0, 2, 1),
@@ -312,7 +313,7 @@ fn windows_of_convolutions() {
             ));
         }
         if n > 10 {
-            // The oracle tries every pair of positions.
+            // the oracle tries every pair of positions, which is slow
             continue;
         }
         let o = (n - 1) * s + k - 2 * p;
@@ -327,7 +328,7 @@ fn windows_of_convolutions() {
 
 #[test]
 fn what_is_left_out_is_not_multiplied() {
-    // A weight that is no number meets only what its window leaves out at that end.
+    // a NaN weight meets only elements that its window skips at that end
     for (dtype, bits) in [("f64", 0x7ff8_u64 << 48), ("f32", 0x7fc0_0000), ("bf16", 0x7fc0), ("f16", 0x7e00)] {
         for place in 0..3 {
             let trace = parse(&format!(
@@ -341,7 +342,7 @@ fn what_is_left_out_is_not_multiplied() {
             bytes[place * size..(place + 1) * size].copy_from_slice(&bits.to_le_bytes()[..size]);
             inputs[1] = Buffer::from_bytes(inputs[1].dtype(), &[2, 2, 3], &bytes).unwrap();
             let got = cpu(&trace, 1).run(&inputs).unwrap()[0].to_f64();
-            // Output channel 0, elements place..place + 6 add that weight.
+            // output channel 0 at elements place..place + 6 adds that weight
             for (at, y) in got.iter().enumerate() {
                 assert_eq!(y.is_nan(), (place..place + 6).contains(&at), "{dtype} {place} {at}: {got:?}");
             }
@@ -373,14 +374,14 @@ fn indices_gather_and_scatter() {
     agree("fn f(x: f32[6, 4], i: i64[6, 3], s: f32[6, 3]) { y: f32[6, 4] = scatter_add(x, i, s, dim = 1) return y }");
     agree("fn f(g: f32[3, 2, 40], i: i64[3, 2]) { y: f32[5, 40] = embedding_grad(g, i, rows = 5) return y }");
     agree("fn f(g: f32[3, 2], i: i64[3]) { y: f32[3, 2] = embedding_grad(g, i, rows = 3) return y }");
-    // Of `w` only the type is passed.
+    // only the type of `w` is passed
     agree(
         "fn f(w: f32[3, 2], g: f32[3, 2], i: i64[3]) {
            y: f32[3, 2] = embedding.vjp.weight(w, i, g)
            return y
          }",
     );
-    // A scatter reads what a sum has finished.
+    // the scatter reads the result of a sum
     agree(
         "fn f(g: f32[3, 2, 40], i: i64[2]) {
            s: f32[2, 40] = sum(g, dims = [0])
@@ -393,8 +394,8 @@ fn indices_gather_and_scatter() {
     agree("fn f(x: f32[4, 9]) { y: i64[4, 9] = argsort(x, dim = 1) return y }");
 }
 
-/// What a scatter starts from is in memory before its walk, whoever makes it: a product starts from ones, and as many
-/// places as elements are loops that could be those of the ones.
+/// The initial content of a scatter is in memory before its walk, even if the program computes it: here a product
+/// starts from ones, and the loops over as many places as elements could be those of the ones.
 #[test]
 fn scatters_start_from_what_is_written() {
     for t in ["f32", "f64", "f16", "i64"] {
@@ -479,7 +480,7 @@ fn donated_memory_is_used_again() {
     assert_eq!(got[0].as_bytes(), want[0].as_bytes());
     assert_eq!(got[0].as_bytes().as_ptr(), at);
     assert!(given[0].is_empty() && given[1].len() == 1000);
-    // What is shared is not overwritten.
+    // a shared input is not overwritten
     let mut given = inputs(&trace);
     let kept = given[0].clone();
     let before = kept.as_bytes().to_vec();
@@ -493,7 +494,7 @@ fn memory_is_planned() {
         let lines: String = (0..n).map(|i| format!("y{}: {t}[64, 64] = matmul(y{i}, w)\n", i + 1)).collect();
         format!("fn f(y0: {t}[64, 64], w: {t}[64, 64]) {{ {lines} return y{n} }}")
     };
-    // f64: sums that cancel round further than the comparison allows.
+    // in f64, sums that cancel round further than the comparison allows
     agree(&chain("f64", 3));
     let d = cpu(&parse(&chain("f32", 20)), 1).describe();
     assert_eq!((d.steps.len(), d.outputs), (20, 64 * 64 * 4));
@@ -527,7 +528,7 @@ fn outputs_may_be_inputs_and_repeat() {
     assert_eq!(outs[3].shape(), &[6]);
 }
 
-/// A user's executor: takes two lines at once.
+/// A user's executor that takes two lines at once.
 struct AddMul;
 
 impl Executor for AddMul {
@@ -571,7 +572,7 @@ fn executors_are_asked_in_order() {
     assert_eq!(d.steps.iter().map(|s| s.executor).collect::<Vec<_>>(), ["addmul", "cpu"]);
     let x = inputs(&trace);
     assert_eq!(c.run(&x).unwrap()[0].as_bytes(), cpu(&trace, 1).run(&x).unwrap()[0].as_bytes());
-    // A claim that hides a value which others use is refused.
+    // a claim that hides a value which other lines use is refused
     let trace = parse(&text.replace("return e", "return e, s"));
     assert_eq!(compile_with(&trace, vec![Arc::new(AddMul), Arc::new(cpu::Cpu)], 1).err().map(|e| e.code), Some("E802"));
 }

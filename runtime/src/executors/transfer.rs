@@ -1,4 +1,4 @@
-//! Transfers between host memory and a device's: lines of a program, like others.
+//! Transfers between host memory and a device's memory, as lines of a program.
 
 use super::partition::{Claimed, Partition, root};
 use super::{ExecError, Kernel, TensorMut, TensorRef, Works};
@@ -12,11 +12,11 @@ pub(super) fn unfetched(e: BufferError) -> ExecError {
     ExecError::new(code, e.to_string())
 }
 
-/// A transfer. On host memory it is a copy.
+/// A transfer; on host memory it is a copy.
 enum Transfer {
-    /// To the device of this kernel.
+    /// A transfer to the device of this kernel.
     To(Arc<dyn Kernel>),
-    /// From this device.
+    /// A transfer from this device.
     From(Device),
 }
 
@@ -25,7 +25,7 @@ impl Kernel for Transfer {
         match (self, self.works()) {
             (_, Works::Sends(to)) => format!("to {}", to.device()),
             (Transfer::From(device), _) => format!("from {device}"),
-            // invariant: the kernel of `To` is one on a device
+            // invariant: the kernel of `To` runs on a device
             _ => "to itself".to_owned(),
         }
     }
@@ -53,18 +53,19 @@ impl Kernel for Transfer {
     }
 }
 
-/// Where values lie while lines are gone through.
+/// The places of values, while the lines are visited.
 struct Placing<'t> {
     trace: &'t Trace,
-    /// What stands for a value on a device.
+    /// For each value and device, the proxy that stands for the value there.
     there: FxHashMap<(ProxyId, Device), ProxyId>,
-    /// What stands for a value that a device made, and where.
+    /// For each value that a device made, the proxy that stands for it, and the device.
     made: FxHashMap<ProxyId, (ProxyId, Device)>,
     fetched: FxHashSet<ProxyId>,
     claimed: Vec<Claimed>,
 }
 
-/// Kernels on devices read and write values of their own; transfers make them, at the first reader, and once.
+/// Adds transfers. Kernels on devices read and write values of their own, which a transfer makes once, before the first
+/// reader.
 pub(super) fn place(trace: &Trace, partition: Partition) -> Partition {
     let on_device =
         |c: &Claimed| matches!(c, Claimed::Kernel { kernel, .. } if matches!(kernel.works(), Works::There(_)));
@@ -83,7 +84,7 @@ pub(super) fn place(trace: &Trace, partition: Partition) -> Partition {
     for entry in claimed {
         placing.entry(entry, &root);
     }
-    // what a device made leaves the program as it is there
+    // a result that a device made leaves the program on that device
     let at = placing.made.iter().map(|(p, (q, _))| (*p, *q)).collect();
     Partition { claimed: placing.claimed, same, at }
 }
@@ -113,7 +114,7 @@ impl Placing<'_> {
         }
     }
 
-    /// A value of the same type on a device.
+    /// A new proxy of the same type on a device.
     fn twin(&self, p: ProxyId, device: Device) -> ProxyId {
         let arena = &self.trace.arena;
         let mut ty = arena.ty(p);

@@ -1,4 +1,4 @@
-//! Acquisition: running a function on stand-ins for its arguments, and keeping what it calls as a trace.
+//! Acquisition: a function runs on stand-ins for its arguments, and the operators that it calls become a trace.
 
 use super::stages::Stages;
 use crate::bind::{Builder, value_name};
@@ -15,41 +15,41 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A function as a trace, with what its inputs and outputs are to the outside.
+/// A function as a trace, with the facts about its inputs and outputs that a call needs.
 pub(crate) struct Acquired<T> {
     pub trace: Trace,
-    /// The captured cells, whose inputs stand after the arguments.
+    /// The captured cells, whose inputs follow the arguments.
     pub cells: Vec<Arc<Cell>>,
-    /// The result, around handles of the ended trace.
+    /// The result, a tree around handles of the ended trace.
     pub template: T,
-    /// Per leaf of the result, what it is.
+    /// The kind of each leaf of the result.
     pub kinds: Vec<Kind>,
-    /// Per argument: the first one that is the same cell (itself, where none is shared).
+    /// For each argument, the position of the first one with its cell, which is its own if no other shares it.
     pub aliases: Vec<usize>,
     /// The names of symbolic sizes, one for each axis of each tensor among the arguments.
     pub atoms: Vec<String>,
 }
 
-/// How a function is acquired.
+/// Options of acquisition.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct How {
-    /// Arguments that share a cell are one value: traces that write need that, for others it would only bind the trace
-    /// to a pattern.
+    /// Whether arguments that share a cell become one value. Traces that write need that; other traces would only be
+    /// bound to a pattern of sharing.
     pub aliased: bool,
-    /// Sizes of arguments are symbolic.
+    /// Whether sizes of arguments are symbolic.
     pub symbolic: bool,
-    /// The trace is differentiated by its arguments, which therefore can't be written but without gradients.
+    /// Whether the trace is differentiated by its arguments; these can then be written only without gradients.
     pub differentiated: bool,
 }
 
 impl<T> Acquired<T> {
-    /// Whether two arguments are one cell.
+    /// Whether two arguments share a cell.
     pub fn shares_cells(&self) -> bool {
         self.aliases.iter().enumerate().any(|(i, first)| i != *first)
     }
 }
 
-/// Traces `f`, which gets one handle per argument leaf.
+/// Traces `f`, which receives one handle per argument leaf.
 pub(crate) fn acquire<T: Tree>(
     name: &str,
     args: &[(Tensor, Arc<str>)],
@@ -77,7 +77,7 @@ pub(crate) fn acquire<T: Tree>(
     }
     let ran = scope::in_ambient(|| f(handles)).and_then(|template| {
         open.check()?;
-        // what a program gives are buffers: of a tensor of a subclass those of its fields
+        // a program returns buffers, so a tensor of a subclass is taken apart to its fields
         let mut failed = Ok(());
         let template = tree::map(&template, |leaf| {
             open.apart(leaf).unwrap_or_else(|e| {
@@ -89,7 +89,7 @@ pub(crate) fn acquire<T: Tree>(
         failed?;
         let leaves = flatten_apart(&template);
         let outputs = leaves.leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>()?;
-        // handles say what values are: of a key that the function made, the value is its two numbers
+        // handles know the types of values; a key that the function made is a value of two numbers
         let kinds: Vec<Kind> = leaves.leaves().iter().map(|t| t.ty().map_or(Kind::Tensor, |ty| kind(&ty))).collect();
         drop(leaves);
         Ok((template, outputs, kinds))
@@ -118,17 +118,17 @@ pub(crate) fn acquire<T: Tree>(
     let trace = pipeline.apply(At::Acquired, trace, stages.own())?;
     let own = frame.token.id();
     let cell = |t: &Tensor| match t.view() {
-        // nothing that is written to it later changes the program
+        // later writes to a tensor that was made inside must not change the program
         View::Cell(cell) if cell.maker() == own => Some(Arc::new(cell.snapshot())),
         View::Cell(cell) => Some(cell.clone()),
-        // nothing is around the first trace
+        // nothing surrounds the first trace
         _ => None,
     };
     let cells = frame.captured.handles.iter().filter_map(cell).collect();
     Ok(Acquired { trace, cells, template, kinds, aliases, atoms })
 }
 
-/// The function as a trace, and whether the trace writes: then arguments that share a cell are one value.
+/// Traces a function, and traces it again with shared arguments as one value if the trace writes.
 pub(crate) fn acquired<T: Tree>(
     name: &str,
     args: &[(Tensor, Arc<str>)],
@@ -152,7 +152,7 @@ pub(crate) fn acquired<T: Tree>(
     Ok((made, writes))
 }
 
-/// A program that writes can't tell a captured tensor from an argument that is the same one.
+/// Refuses a captured tensor that is an argument too, because a program that writes can't tell the two apart.
 fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<str>)]) -> Result<(), Error> {
     for (leaf, path) in arguments {
         if let View::Cell(cell) = leaf.view()
@@ -186,17 +186,17 @@ fn guards(trace: &Trace, aliases: &[usize], aliased: bool) -> Vec<Guard> {
         let groups = (0..aliases.len()).map(|first| (first..aliases.len()).filter(|&i| aliases[i] == first).collect());
         guards.extend(groups.filter(|group: &Vec<usize>| group.len() > 1).map(Guard::Alias));
     }
-    // what later stages ask of sizes stands in the prologue of the program
+    // tests that later stages make on sizes become guards of the program's prologue
     guards.extend(recorded().into_iter().map(Guard::Size));
     guards
 }
 
-/// A tree that is one leaf has no path.
+/// The name of a leaf; a tree that is one leaf has no path.
 fn written(path: &str) -> &str {
     if path.is_empty() { "x" } else { path }
 }
 
-/// Names for symbolic sizes, `x.0` for the first axis of `x`: other names than arguments have.
+/// Names for symbolic sizes, such as `x.0` for the first axis of `x`; they differ from the names of arguments.
 struct Atoms {
     arena: Rc<Arena>,
     taken: FxHashSet<String>,
@@ -222,7 +222,7 @@ impl Atoms {
 /// The type of an argument.
 ///
 /// # Errors
-/// The error of a poisoned one; E740, E741 for a handle of another trace.
+/// The error of a poisoned argument; E740 or E741 for a handle of another trace.
 pub(crate) fn leaf_ty(leaf: &Tensor) -> Result<ProxyTy, Error> {
     match leaf.view() {
         View::Cell(cell) => Ok(cell.proxy_ty()),
@@ -232,7 +232,7 @@ pub(crate) fn leaf_ty(leaf: &Tensor) -> Result<ProxyTy, Error> {
     }
 }
 
-/// Per tensor, the position of the first one that is the same cell.
+/// For each tensor, the position of the first one with its cell.
 pub fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usize> {
     let mut first = FxHashMap::default();
     let position = |(i, t): (usize, &Tensor)| match t.view() {
@@ -242,7 +242,7 @@ pub fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usize> {
     tensors.enumerate().map(position).collect()
 }
 
-/// A tree around values that a program gave.
+/// A tree around values that a program returned.
 pub(crate) fn rebuild<T: Tree>(template: &T, kinds: &[Kind], values: impl Iterator<Item = crate::buffer::Buffer>) -> T {
     let mut leaves = kinds.iter().zip(values).map(|(kind, buffer)| Tensor::from_kind(*kind, buffer));
     rebuild_apart(template, &mut leaves)

@@ -1,8 +1,8 @@
-//! Forward and backward run apart: a compiled function that gives its result and a [`Pullback`].
+//! Pullbacks: a compiled function whose forward and backward run apart returns its result and a [`Pullback`].
 //!
-//! The joint trace is cut when the function is compiled. What the backward reads of the forward are shares of buffers, so
-//! writes in between (by the function's own forward, or by the user) change nothing of it; what a backward of one's own
-//! reads or writes of the program's inputs are cells, read and written when the backward runs.
+//! The joint trace is cut when the function is compiled. The backward reads shares of the forward's buffers, so writes
+//! in between (by the function's own forward, or by the user) do not change them. Inputs of the program that a custom
+//! backward reads or writes are cells, which are read and written when the backward runs.
 
 use super::acquire::{Acquired, How, acquired};
 use super::backend::Backend;
@@ -30,42 +30,42 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What one argument's gradient is.
+/// The gradient of one argument.
 enum Gradient {
-    /// A result of the backward.
+    /// The gradient is this result of the backward.
     Result(usize),
-    /// Zero.
+    /// The gradient is zero.
     Zero(TensorTy),
-    /// The argument: a key.
+    /// The argument is a key, which stands for its own gradient.
     Same,
 }
 
 /// A compiled backward.
 pub(super) struct Backward {
     backend: Backend,
-    /// How many values the forward keeps for it.
+    /// The number of values that the forward keeps for the backward.
     kept: usize,
     inputs: usize,
-    /// Per leaf of the result: the input that is its cotangent.
+    /// For each leaf of the result, the input that is its cotangent.
     cotangents: Vec<Option<usize>>,
-    /// Inputs of the forward that it reads as they are when it runs, with its own inputs.
+    /// Pairs of an input of the forward, which the backward reads when it runs, and the backward's input for it.
     variables: Vec<(usize, usize)>,
-    /// Inputs of the forward that it writes, in the order of its last results.
+    /// The inputs of the forward that the backward writes, in the order of its last results.
     writes: Vec<usize>,
-    /// Per leaf of the arguments.
+    /// The gradient of each leaf of the arguments.
     grads: Vec<Gradient>,
-    /// How many of its results are gradients.
+    /// The number of results that are gradients.
     results: usize,
     plan: MutationPlan,
     names: Vec<Arc<str>>,
-    /// Bytes that it keeps beyond the forward's inputs.
+    /// The bytes that the backward keeps beyond the forward's inputs.
     bytes: usize,
 }
 
 /// A backward as a program whose results have gradients themselves.
 pub(super) struct Graph {
     forward: Backend,
-    /// Inputs: those of the first forward, cotangents per leaf of the result, variables.
+    /// The number of inputs: those of the first forward, cotangents by leaf of the result, variables.
     inputs: usize,
     cotangents: Vec<Option<usize>>,
     variables: Vec<(usize, usize)>,
@@ -75,20 +75,20 @@ pub(super) struct Graph {
     backward: Arc<Backward>,
 }
 
-/// What a function run apart has besides its forward.
+/// The parts of a function with a pullback besides its forward.
 pub(super) struct Pulled {
     backward: Arc<Backward>,
     graph: Option<Arc<Graph>>,
-    /// The types of the result, as transforms of the function left it.
+    /// The types of the result, after the transforms of the function.
     result: Arc<Vec<Option<ProxyTy>>>,
 }
 
-/// The backward of one call: made by [`Jit::pullback`].
+/// The backward of one call, made by [`Jit::pullback`].
 ///
 /// `P` is the tree of the arguments, `R` that of the result.
 pub struct Pullback<P, R> {
     backward: Arc<Backward>,
-    /// The form of the arguments; keys are themselves.
+    /// The structure of the arguments; its keys are the arguments' own.
     arguments: P,
     /// The types of the result.
     result: Arc<Vec<Option<ProxyTy>>>,
@@ -97,25 +97,25 @@ pub struct Pullback<P, R> {
     marker: PhantomData<fn(&R)>,
 }
 
-/// A pullback whose gradients can be differentiated again: made by [`Jit::pullback_with_graph`].
+/// A pullback whose gradients can be differentiated again, made by [`Jit::pullback_with_graph`].
 pub struct PullbackWithGraph<P, R> {
     first: Pullback<P, R>,
     graph: Option<Arc<Graph>>,
-    /// The inputs of the forward as they were at the call.
+    /// The inputs of the forward at the time of the call.
     inputs: Vec<Buffer>,
-    /// The form of the result.
+    /// The structure of the result.
     form: R,
 }
 
 /// A result with its pullback.
 pub type WithPullback<P, R> = Result<(R, Pullback<P, R>), Error>;
-/// A result with a pullback whose gradients have one too.
+/// A result with a pullback whose gradients have a pullback too.
 pub type WithGraph<P, R> = Result<(R, PullbackWithGraph<P, R>), Error>;
 
-/// A function whose backward runs apart takes and gives plain tensors.
+/// Refuses tensors of subclasses: a function with a pullback takes and returns plain tensors.
 ///
 /// # Errors
-/// E708.
+/// E708 for a tensor of a subclass.
 fn plain(leaf: &Tensor, does: &str) -> Result<(), Error> {
     let View::Wrapped(wrapped) = leaf.view() else { return Ok(()) };
     let class = wrapped.layout().class.name();
@@ -124,19 +124,19 @@ fn plain(leaf: &Tensor, does: &str) -> Result<(), Error> {
 }
 
 impl<F> Jit<F> {
-    /// Calls it, and gives the result with its backward: for gradients that are asked for later, or not at all. It is
-    /// differentiated by every float tensor of its arguments; what it captures is constant.
+    /// Calls the function and returns the result with its pullback, for gradients that are needed later or not at all.
+    /// The function is differentiated by every float tensor of its arguments; captured tensors are constant.
     ///
     /// # Errors
-    /// As [`Jit::call`]; E750 inside of a traced function; E711, E712 where there is no gradient.
+    /// The errors of [`Jit::call`]; E750 inside of a traced function; E711 or E712 if there is no gradient.
     pub fn pullback<M, A: Arguments<F, M>>(&self, args: A) -> WithPullback<A, A::Returned> {
         self.pull(args, false).map(|(value, pull)| (value, pull.first))
     }
 
-    /// The same for gradients that are differentiated themselves.
+    /// Like [`Jit::pullback`], for gradients that are differentiated themselves.
     ///
     /// # Errors
-    /// As [`Jit::pullback`].
+    /// Reports the errors of [`Jit::pullback`].
     pub fn pullback_with_graph<M, A: Arguments<F, M>>(&self, args: A) -> WithGraph<A, A::Returned> {
         self.pull(args, true)
     }
@@ -215,7 +215,8 @@ impl<F> Jit<F> {
         Ok(entry)
     }
 
-    /// The backward of a cut trace whose arguments have these types; `floats` are those that it is differentiated by.
+    /// The backward of a cut trace whose arguments have these types; `floats` are the arguments by which it is
+    /// differentiated.
     fn backward(
         &self,
         split: &Split,
@@ -244,7 +245,7 @@ impl<F> Jit<F> {
     }
 
     /// The backward of a joint trace as a function of the forward's inputs and cotangents, with a backward of its own.
-    /// `None` where it writes to what it is differentiated by.
+    /// Returns `None` if it writes to an input by which it is differentiated.
     fn graph(
         &self,
         joint: &Joint,
@@ -271,7 +272,7 @@ impl<F> Jit<F> {
         wrt.extend(sown.iter().flatten());
         let second = transforms::joint(&function, &wrt, &vec![Seed::Input; grads.len()])?;
         let (second, split) = stages::cut(second, &self.pipeline, &self.executors, stages)?;
-        // the leaves of (arguments, result), and which of them are float tensors
+        // the leaves of (arguments, result), and those of them that are float tensors
         let mut all = types.to_vec();
         let mut active = floats.to_vec();
         for (i, out) in trace.outputs()[..joint.forward_outputs].iter().enumerate() {
@@ -282,7 +283,7 @@ impl<F> Jit<F> {
         }
         let plan = MutationPlan::from_joint(&second, &split, &[], &[]);
         let mut backward = self.backward(&split, plan, &active, &all, names.to_vec(), stages)?;
-        // its results are the leaves of the arguments, of which those that are no gradient have no cotangent
+        // the results are the leaves of the arguments; a leaf without a gradient has no cotangent
         let first = gradients(&shifted(joint), floats, types);
         let sown = |g: &Gradient| match g {
             Gradient::Result(i) => split.cotangents[*i],
@@ -303,12 +304,12 @@ impl<F> Jit<F> {
     }
 }
 
-/// Where the gradients of a joint trace stand among its gradients.
+/// The positions of a joint trace's gradients among its gradients alone.
 fn shifted(joint: &Joint) -> Vec<Option<usize>> {
     joint.grads.iter().map(|at| at.map(|at| at - joint.forward_outputs)).collect()
 }
 
-/// Per leaf of the arguments, its gradient; `found` has one entry for each of `floats`.
+/// The gradient of each leaf of the arguments; `found` has one entry for each of `floats`.
 fn gradients(found: &[Option<usize>], floats: &[usize], types: &[ProxyTy]) -> Vec<Gradient> {
     let one = |(i, ty): (usize, &ProxyTy)| match floats.iter().position(|f| *f == i).and_then(|at| found[at]) {
         Some(at) => Gradient::Result(at),
@@ -341,7 +342,7 @@ fn cell_of(cells: &[(usize, Arc<Cell>)], input: usize) -> Result<&Arc<Cell>, Err
     found.ok_or_else(|| Error::bug("E709", "a backward lost one of its variables"))
 }
 
-/// Runs a backward that writes to cells, all of them or none.
+/// Runs a backward that writes to cells; it writes all of them or none.
 fn writing<T>(
     cells: &[(usize, Arc<Cell>)],
     writes: &[usize],
@@ -352,7 +353,7 @@ fn writing<T>(
     shared::write(&written, &others.collect::<Vec<_>>(), &retake, run)
 }
 
-/// A tree of gradients of the form of `like`.
+/// A tree of gradients with the structure of `like`.
 fn tree_of<P: Tree>(like: &P, grads: &[Gradient], values: &[Buffer]) -> Result<P, Error> {
     let form = flatten(like);
     let one = |(gradient, leaf): (&Gradient, &&Tensor)| match gradient {
@@ -367,21 +368,22 @@ fn tree_of<P: Tree>(like: &P, grads: &[Gradient], values: &[Buffer]) -> Result<P
 }
 
 impl<P: Tree, R: Tree> Pullback<P, R> {
-    /// The gradients of the arguments for these cotangents of the result (those of what is no float tensor are ignored).
-    /// Where the backward writes, it writes now.
+    /// Runs the backward: returns the gradients of the arguments for these cotangents of the result. Cotangents of
+    /// leaves that are not float tensors are ignored. A backward that writes does so now.
     ///
     /// # Errors
-    /// E748, E712 for cotangents of another form or other types; what an executor reports: nothing is written then.
+    /// E748 or E712 for cotangents of another structure or other types, and errors of executors; nothing is written
+    /// then.
     #[track_caller]
     pub fn run(self, cotangents: &R) -> Result<P, Error> {
         let Pullback { backward, arguments, result, kept, cells, .. } = self;
         run(&backward, &arguments, &result, kept, &cells, cotangents, true, Loc::caller())
     }
 
-    /// The same, for a pullback that is run again.
+    /// Like [`Pullback::run`], for a pullback that runs again.
     ///
     /// # Errors
-    /// As [`Pullback::run`]; E720 if the backward writes.
+    /// The errors of [`Pullback::run`]; E720 if the backward writes.
     #[track_caller]
     pub fn run_keep(&self, cotangents: &R) -> Result<P, Error> {
         let loc = Loc::caller();
@@ -394,12 +396,12 @@ impl<P: Tree, R: Tree> Pullback<P, R> {
         run(backward, arguments, result, kept.clone(), cells, cotangents, false, loc)
     }
 
-    /// What forward and backward write.
+    /// The writes of forward and backward.
     pub fn plan(&self) -> &MutationPlan {
         &self.backward.plan
     }
 
-    /// Bytes that the backward keeps beyond the forward's inputs.
+    /// The bytes that the backward keeps beyond the forward's inputs.
     pub fn bytes(&self) -> usize {
         self.backward.bytes
     }
@@ -430,7 +432,7 @@ fn run<P: Tree, R: Tree>(
     tree_of(arguments, &backward.grads, &values)
 }
 
-/// Adds cotangents and variables to a program's inputs, at their places.
+/// Adds cotangents and variables to a program's inputs, at their positions.
 fn fill(
     inputs: &mut Vec<Buffer>,
     count: usize,
@@ -453,16 +455,17 @@ fn fill(
 }
 
 impl<P: Tree, R: Tree> PullbackWithGraph<P, R> {
-    /// The gradients, with a pullback of their own: the gradients by arguments and cotangents of what these gradients
-    /// become. Where the backward writes, it writes now, and once.
+    /// Returns the gradients with a pullback of their own, which gives the gradients by arguments and cotangents. A
+    /// backward that writes does so now, and once.
     ///
     /// # Errors
-    /// As [`Pullback::run`]; E719 if the backward writes to what it is differentiated by: nothing ran then.
+    /// The errors of [`Pullback::run`]; E719 if the backward writes to an input by which it is differentiated, in which
+    /// case nothing ran.
     #[track_caller]
     pub fn run(self, cotangents: &R) -> WithPullback<(P, R), P> {
         let loc = Loc::caller();
         let PullbackWithGraph { first, graph, mut inputs, form } = self;
-        // known when the function was compiled: nothing is looked for here
+        // the plan was made when the function was compiled
         let needing = first.backward.plan.bw_writes_needing_grad();
         if !needing.is_empty() {
             let inputs = mutation::named(needing.iter().copied(), &first.backward.names);
@@ -492,7 +495,7 @@ impl<P: Tree, R: Tree> PullbackWithGraph<P, R> {
         Ok((grads, second))
     }
 
-    /// What forward and backward write.
+    /// The writes of forward and backward.
     pub fn plan(&self) -> &MutationPlan {
         self.first.plan()
     }

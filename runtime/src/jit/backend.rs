@@ -1,4 +1,4 @@
-//! The executors' programs, with the user's places for their errors.
+//! Programs of executors, with the user's places for their errors.
 
 use crate::bind;
 use crate::buffer::Buffer;
@@ -17,18 +17,19 @@ pub(crate) struct Backend {
     places: FxHashMap<BoundSymbolId, Place>,
 }
 
-/// What an error of a line says about it.
+/// The facts about a line that an error reports.
 #[derive(Clone, Copy)]
 struct Place {
     op: &'static str,
     loc: Loc,
     role: Role,
-    /// The row of the line from which a transform made it.
+    /// The row of the line from which a transform made this one.
     of: Option<&'static str>,
 }
 
 impl Backend {
-    /// Compiles a trace for these executors, in the order in which they are asked; for the usual ones if none is named.
+    /// Compiles a trace for these executors, or the usual ones if none is named; each line is offered to them in this
+    /// order.
     pub fn compile(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<Backend, Error> {
         let mut places: FxHashMap<BoundSymbolId, Place> = FxHashMap::default();
         for line in &trace.lines {
@@ -60,11 +61,11 @@ impl Backend {
         Ok(Backend { compiled, places })
     }
 
-    /// Runs it: the trace's outputs, then the values of its writes. Of the inputs marked `donated`, those that nobody
-    /// else shares may be overwritten.
+    /// Runs the program. Returns the trace's outputs, then the values of its writes. Inputs marked `donated` may be
+    /// overwritten if they are not shared.
     ///
     /// # Errors
-    /// What an executor reports, at the place of the line.
+    /// Reports errors of executors, at the place of the line.
     pub fn run(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, Error> {
         let values = match donated.contains(&true) {
             true => self.compiled.run_donating(inputs, donated),
@@ -73,7 +74,7 @@ impl Backend {
         values.map_err(|e| in_place(e, &self.places))
     }
 
-    /// The program's steps, as text.
+    /// The steps of the program as text.
     pub fn describe(&self) -> String {
         self.compiled.describe().to_string()
     }
@@ -83,7 +84,7 @@ fn place(line: &BoundSymbol, of: Option<&'static str>) -> Place {
     Place { op: line.symbol.name(), loc: line.place.loc, role: line.place.role, of }
 }
 
-/// An executor's error as the user's: at his call, naming the operator.
+/// Converts an executor's error to a user's error, at the user's call and with the operator.
 fn in_place(e: ExecError, places: &FxHashMap<BoundSymbolId, Place>) -> Error {
     let mut error = Error::new(e.code, e.message);
     if let Some(help) = e.help {

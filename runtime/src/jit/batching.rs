@@ -1,4 +1,4 @@
-//! Batching: a closure of one example, called on all of them at once.
+//! Batching: a closure for one example is called on all examples at once.
 
 use super::derivatives::{Closure, Recorded};
 use super::{Outcome, once};
@@ -13,13 +13,13 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{Dim, Name, Value};
 use std::time::Instant;
 
-/// `f` of every slice of `p` along the first axis of its tensors, as one program; the results stand side by side along a
-/// new first axis. What `f` captures is the same for all slices. A key in `p` gives every slice draws of its own; a key
-/// that `f` captures gives all slices the same.
+/// Runs `f` on every slice of `p` along the first axis of its tensors, as one program, and stacks the results along a
+/// new first axis. Tensors that `f` captures are shared by all slices. A key in `p` gives every slice draws of its own;
+/// a captured key gives all slices equal draws.
 ///
 /// # Errors
-/// E727 if the tensors of `p` have no first axis of one size; E726, E728; the closure's own; the first error that a
-/// result stands for.
+/// E727 if the tensors of `p` have no first axis of one size; E726 or E728; the closure's own error; the first error
+/// that a result carries.
 #[track_caller]
 pub fn vmap<P: Tree, O: Outcome>(p: &P, f: impl FnOnce(&P) -> O) -> Result<O::Tree, Error> {
     let loc = Loc::caller();
@@ -27,11 +27,11 @@ pub fn vmap<P: Tree, O: Outcome>(p: &P, f: impl FnOnce(&P) -> O) -> Result<O::Tr
     batch(p, &axes, loc, f)
 }
 
-/// As [`vmap`], along these axes: one entry per leaf of `p`, in order; negative ones count from the end, and `None` is a
-/// leaf that is the same for all slices.
+/// Like [`vmap`], along these axes: one entry per leaf of `p`, in order. Negative axes count from the end, and `None`
+/// marks a leaf that all slices share.
 ///
 /// # Errors
-/// As [`vmap`]; E727 if there are more or fewer axes than leaves.
+/// The errors of [`vmap`]; E727 if there are more or fewer axes than leaves.
 #[track_caller]
 pub fn vmap_with<P: Tree, O: Outcome>(p: &P, axes: &[Option<i64>], f: impl FnOnce(&P) -> O) -> Result<O::Tree, Error> {
     batch(p, axes, Loc::caller(), f)
@@ -70,7 +70,7 @@ fn batch<P: Tree, O: Outcome>(
     Ok(closure.template.rebuild(&mut Leaves::new(&mut values.iter().cloned())))
 }
 
-/// How many slices there are, and per leaf along which axis; `None`: the same for all.
+/// The number of slices, and for each leaf the axis along which it is sliced; `None` if all slices share it.
 struct Slices {
     size: Dim,
     axes: Vec<Option<usize>>,
@@ -97,7 +97,7 @@ fn slices<P: Tree>(p: &P, axes: &[Option<i64>]) -> Result<Slices, Error> {
         };
         let shape = match ty {
             ProxyTy::Tensor(TensorType { ty, .. }) => ty.shape,
-            // a key of each slice's own
+            // each slice has a key of its own
             ProxyTy::Key => {
                 found.push(Some(0));
                 continue;
@@ -134,7 +134,7 @@ fn refuse(claim: String) -> Error {
     Error::new("E727", claim).kind_is(ErrorKind::Refused { op: Name::new("vmap"), arg: None })
 }
 
-/// The tree with the batch axis of each leaf in front.
+/// The tree with the batch axis of each leaf moved to the front.
 fn fronted<P: Tree>(p: &P, axes: &[Option<usize>], loc: Loc) -> Result<P, Error> {
     let mut leaves = Vec::new();
     for (leaf, axis) in flatten(p).leaves().iter().zip(axes) {

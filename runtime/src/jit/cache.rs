@@ -1,4 +1,4 @@
-//! What a compiled function has been compiled for, and why it had to be compiled again.
+//! The cache of a compiled function: the calls that its programs serve, and the reasons for compiling again.
 
 use super::acquire::aliases;
 use super::family::{Family, Sizes, sizes};
@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
-/// Programs that one function keeps; the one unused for longest goes.
+/// At most this many programs per function, to bound memory; the one unused for longest is dropped.
 const MOST: usize = 128;
 
 /// The type of an argument.
@@ -29,15 +29,15 @@ pub(super) struct LeafKey {
     tags: TagSet,
 }
 
-/// What arguments must be for a program: compared field by field at each call, printed as its prologue.
+/// The conditions on arguments for a program: compared field by field at each call, printed as its prologue.
 #[derive(Clone)]
 pub(super) struct Key {
-    /// Whether other sizes of the same number of axes fit: guards say which.
+    /// Whether other sizes of equal rank may fit; guards decide.
     symbolic: bool,
     mark: Fingerprint,
     leaves: Vec<LeafKey>,
     detail: Detail,
-    /// The dtype of the region of autocast around the call.
+    /// The autocast dtype of the region around the call.
     autocast: Option<DType>,
 }
 
@@ -45,36 +45,36 @@ pub(super) struct Key {
 pub(super) struct Entry {
     pub key: Key,
     pub program: Program,
-    /// Which arguments share a cell; `None`: any may, because nothing is written.
+    /// The pattern of arguments that share a cell, or `None` if any pattern fits, because nothing is written.
     pub aliases: Option<Vec<usize>>,
-    /// Per leaf of the result, what it is.
+    /// The kind of each leaf of the result.
     pub kinds: Vec<Kind>,
     /// The result, a tree around handles of the ended trace.
     pub template: Box<dyn Any + Send + Sync>,
-    /// What `update` knows of the state.
+    /// The facts that `update` needs about the state.
     pub state: StateFacts,
-    /// For symbolic sizes: guards and plans.
+    /// The guards and plans, if sizes are symbolic.
     pub family: Option<Family>,
     pub stages: Stages,
-    /// The backward, where it runs apart: whoever made the entry knows its type.
+    /// The backward, if it runs apart; its type is known to the code that made the entry.
     pub pulled: Option<Box<dyn Any + Send + Sync>>,
     used: AtomicU64,
 }
 
-/// A program that fits a call, and the plan for its sizes if the program has one for each.
+/// A program that fits a call, with the plan for its sizes if the program has one for each.
 pub(super) struct Ready {
     pub entry: Arc<Entry>,
     pub plan: Option<Arc<Plan>>,
 }
 
-/// What `update` knows of the state that a function returns.
+/// The facts that `update` needs about the state that a function returns.
 #[derive(Default)]
 pub(super) struct StateFacts {
-    /// How many leaves it has.
+    /// The number of its leaves.
     pub leaves: usize,
-    /// Whether it has the form and types of the state that was passed.
+    /// Whether it has the structure and types of the state that was passed.
     pub in_place: bool,
-    /// Its leaves that are keys of the state that was passed.
+    /// The leaves that are keys of the state that was passed.
     pub advance: Vec<usize>,
 }
 
@@ -83,7 +83,7 @@ impl StateFacts {
     pub fn of<S: Tree>(state: &S, next: &S, trace: &Trace) -> StateFacts {
         let (before, after) = (flatten_apart(state), flatten_apart(next));
         let leaves = after.leaves().len();
-        // the state comes first among inputs and outputs; sizes are those of the trace, which may be symbolic
+        // the state comes first among inputs and outputs; the sizes are those of the trace, which may be symbolic
         let same = |(a, b): (ProxyId, &ProxyId)| trace.ty(a) == trace.ty(*b);
         let in_place = before.fingerprint() == after.fingerprint()
             && before.leaves().len() == leaves
@@ -109,7 +109,7 @@ impl LeafKey {
                 }
                 && self.tags == cell.tags()),
             View::Poison(e) => Err(e.clone()),
-            // programs take its fields
+            // programs take the fields of such a tensor
             View::Wrapped(_) => Ok(false),
             View::Traced(traced) => Err(scope::stray(traced.token().is_open(), &traced.ty().to_string())),
         }
@@ -117,7 +117,7 @@ impl LeafKey {
 }
 
 impl LeafKey {
-    /// Whether nothing else differs.
+    /// Whether the two differ in sizes alone, or not at all.
     fn differs_in_sizes(&self, other: &LeafKey) -> bool {
         self.sizes.len() == other.sizes.len() && *self == LeafKey { sizes: self.sizes.clone(), ..other.clone() }
     }
@@ -130,7 +130,7 @@ impl fmt::Display for LeafKey {
 }
 
 impl LeafKey {
-    /// Prints it, its sizes by their names if they are symbolic.
+    /// Prints the type, with names for symbolic sizes.
     fn show(&self, atoms: Option<&mut dyn Iterator<Item = &str>>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind, atoms) {
             (Kind::Tensor, Some(atoms)) => {
@@ -155,7 +155,7 @@ impl Key {
                 sizes: cell.sizes().iter().copied().collect(),
                 tags: cell.tags(),
             },
-            // acquisition has refused these
+            // acquisition has refused such leaves
             _ => LeafKey { kind: Kind::Tensor, dtype: leaf.dtype(), sizes: SmallVec::new(), tags: TagSet::EMPTY },
         };
         Key { symbolic, mark, leaves: leaves.iter().map(key).collect(), detail, autocast: scope::ambient() }
@@ -178,7 +178,7 @@ impl Key {
         Ok(true)
     }
 
-    /// Whether the region of autocast around is the one that it was compiled in.
+    /// Whether the present autocast region is the one in which the program was compiled.
     pub fn is_here(&self) -> bool {
         self.autocast == scope::ambient()
     }
@@ -188,7 +188,7 @@ impl Key {
         self.symbolic
     }
 
-    /// The same for these sizes only.
+    /// This key, for exactly these sizes.
     pub fn constant(self) -> Key {
         Key { symbolic: false, ..self }
     }
@@ -198,7 +198,7 @@ impl Key {
         self.leaves.iter().filter(|l| l.kind == Kind::Tensor).flat_map(|l| l.sizes.iter().copied()).collect()
     }
 
-    /// What differs from that of a program: one line each.
+    /// The differences from the key of a program, one line each.
     fn differences(&self, entry: &Entry) -> Vec<String> {
         let old = &entry.key;
         let mut out = Vec::new();
@@ -264,10 +264,10 @@ impl Entry {
         Entry { key, program, aliases, kinds, template, state, family, stages, pulled, used }
     }
 
-    /// The result that it was traced with.
+    /// The result with which the program was traced.
     ///
     /// # Errors
-    /// E709 if it is of another type: one function has one type of result.
+    /// E709 if it has another type; one function has one type of result.
     pub fn template<T: 'static>(&self) -> Result<&T, Error> {
         self.template.downcast_ref().ok_or_else(|| Error::bug("E709", "a program was kept for another function"))
     }
@@ -291,7 +291,7 @@ impl Entry {
 #[derive(Default)]
 pub(super) struct Cache {
     entries: RwLock<Vec<Arc<Entry>>>,
-    /// The entry of the last hit, tried first.
+    /// The entry of the last hit, which is tried first.
     last: AtomicUsize,
     clock: AtomicU64,
 }
@@ -300,7 +300,7 @@ impl Cache {
     /// The program for these arguments, if there is one.
     ///
     /// # Errors
-    /// The error of a poisoned argument; E740, E741 for a handle of a trace.
+    /// The error of a poisoned argument; E740 or E741 for a handle of a trace.
     pub fn find(&self, mark: Fingerprint, leaves: &[&Tensor]) -> Result<Option<Arc<Entry>>, Error> {
         let entries = self.entries.read().unwrap_or_else(|e| e.into_inner());
         let last = self.last.load(Ordering::Relaxed);
@@ -323,7 +323,7 @@ impl Cache {
         entry.clone()
     }
 
-    /// Keeps a program.
+    /// Adds a program.
     pub fn insert(&self, entry: Entry) -> Arc<Entry> {
         let entry = Arc::new(entry);
         entry.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -339,7 +339,7 @@ impl Cache {
         entry
     }
 
-    /// Why arguments with this key meet no program: what differs from the one that they resemble most.
+    /// The reasons why arguments with this key match no program: the differences from the most similar one.
     pub fn reason(&self, key: &Key) -> Vec<String> {
         let entries = self.entries.read().unwrap_or_else(|e| e.into_inner());
         let nearest = entries.iter().map(|e| key.differences(e)).min_by_key(Vec::len);
@@ -351,12 +351,12 @@ impl Cache {
         self.entries.read().unwrap_or_else(|e| e.into_inner()).last().cloned()
     }
 
-    /// How many programs are kept.
+    /// The number of programs.
     pub fn len(&self) -> usize {
         self.entries.read().unwrap_or_else(|e| e.into_inner()).len()
     }
 
-    /// Forgets all programs.
+    /// Drops all programs.
     pub fn clear(&self) {
         self.entries.write().unwrap_or_else(|e| e.into_inner()).clear();
     }

@@ -1,19 +1,19 @@
-//! What a compiled function is kept for.
+//! The choice of calls for which a compiled program serves again.
 
-/// When a program that was compiled is used again. Memory is safe in every mode: a program checks the dtypes and sizes
-/// of what it is run on.
+/// The calls for which a compiled program serves again. Memory is safe in every mode, because a program checks the
+/// dtypes and sizes of its inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Caching {
-    /// For arguments of the same dtypes, sizes, tags and fixed parts. Sizes are constants of the program.
+    /// A program serves arguments of equal dtypes, sizes, tags and fixed parts. Sizes are constants of the program.
     #[default]
     Constant,
-    /// Also for other sizes, where everything that tracing asked of sizes has the same answer: the guards of the
-    /// prologue. For each combination of sizes the program is only planned.
+    /// A program also serves other sizes for which every test that tracing made on sizes has an equal outcome; these
+    /// tests are the guards of the prologue. For each combination of sizes, the program is only planned anew.
     Symbolic,
-    /// For every call: the arguments are promised to be like those of the first one, in dtypes, sizes, tags and fixed
-    /// parts. Dtypes and sizes that differ are refused when the program runs (E803); other tags or fixed parts give
-    /// results for those of the first call.
+    /// A program serves every call: the user promises that dtypes, sizes, tags and fixed parts of all arguments are
+    /// those of the first call. Other dtypes and sizes are refused at run time (E803); with other tags or fixed parts,
+    /// the results are those for the tags and fixed parts of the first call.
     SameInput,
-    /// For none: each call compiles.
+    /// A program serves one call; each call compiles.
     Off,
 }

@@ -1,4 +1,4 @@
-//! Running a program on trees: buffers out of leaves, results into leaves.
+//! Runs a program on trees: takes buffers from leaves, and puts results into leaves.
 
 use super::acquire::rebuild;
 use super::cache::{Entry, Ready};
@@ -11,16 +11,16 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 thread_local! {
-    /// Lists of buffers whose memory is used again by the next call (nested calls take others).
+    /// Lists of buffers that the next call reuses; a nested call takes another list.
     static SCRATCH: RefCell<Vec<Vec<Buffer>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The buffers of a call's arguments.
 pub(super) struct Inputs {
     buffers: Vec<Buffer>,
-    /// Cells of arguments that the program writes and that others hold too.
+    /// The cells of arguments that the program writes and that other handles share.
     cells: SmallVec<[(usize, Arc<Cell>); 2]>,
-    /// Of a program that writes: arguments that have views, or are views.
+    /// For a program that writes, the arguments that are views or have views.
     shared: Vec<Arc<Cell>>,
 }
 
@@ -58,7 +58,8 @@ impl Inputs {
         }));
     }
 
-    /// Notes the cells among arguments `from..` that the program writes, and those that other cells share elements with.
+    /// Notes the cells among arguments `from..` that the program writes, and those with elements that other cells
+    /// share.
     fn keep_written(&mut self, entry: &Entry, from: usize, leaves: &[&Tensor]) {
         if entry.program.written().next().is_some() {
             self.note_shared(leaves);
@@ -91,16 +92,16 @@ impl Inputs {
     }
 }
 
-/// The leaves of a state whose data were taken out, to be replaced or put back.
+/// The leaves of a state whose data were taken out, to be replaced or returned.
 struct Loan<'s> {
     leaves: SmallVec<[LeafMut<'s>; 24]>,
     inputs: Inputs,
-    /// Bit `i % 64` of word `i / 64`: leaf `i` has lent its data.
+    /// Whether leaf `i` has lent its data: bit `i % 64` of word `i / 64`.
     lent: SmallVec<[u64; 4]>,
 }
 
 impl<'s> Loan<'s> {
-    /// Takes the data of leaves that nothing else reaches, and shares of the rest.
+    /// Takes the data of leaves that are not shared, and shares of the others.
     fn take<S: Tree>(entry: &Entry, state: &'s mut S) -> Loan<'s> {
         let mut v = VisitorMut::default();
         state.visit_mut(&mut v);
@@ -149,7 +150,7 @@ impl<'s> Loan<'s> {
     }
 }
 
-/// What was lent goes back, also where the program failed or panicked.
+/// Lent data are returned, also if the program failed or panicked.
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
         for i in 0..self.leaves.len() {
@@ -164,7 +165,7 @@ impl Drop for Loan<'_> {
     }
 }
 
-/// Runs a program `(state, batch) → (state, result)`, and puts the new state in the old one's place.
+/// Runs a program `(state, batch) → (state, result)` and replaces the old state by the new one.
 pub(super) fn update<S, B, R>(ready: &Ready, state: &mut S, batch: B) -> Result<R, Error>
 where
     S: Tree + 'static,

@@ -1,4 +1,4 @@
-//! Functions with a backward of their own.
+//! Functions with a custom backward.
 
 use super::derivatives::{cotangent_types, is_float, types};
 use crate::error::Error;
@@ -14,21 +14,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What `forward(p)` gives beside what it keeps, with a backward of its own: where a gradient is taken, `backward` gets
-/// what `forward` kept and the cotangents of its result (zeros where none arrives), and gives those of `p`: a tree of its
-/// form. A cotangent made by `zeros_like` is a symbolic zero, for which nothing is computed; those of what is no float
-/// tensor are ignored.
+/// Returns the result of `forward(p)`, with a custom backward. If a gradient is taken, `backward` receives the values
+/// that `forward` kept and the cotangents of its result (zeros where none arrives), and returns the cotangents of `p`
+/// as a tree of its structure. A cotangent made by `zeros_like` is a symbolic zero, for which nothing is computed;
+/// cotangents of leaves that are not float tensors are ignored.
 ///
-/// `backward` may write to tensors that it captures, if they are inputs of the program: its arguments, or tensors in
-/// memory. They are written when it runs, and read as they are then; `kept` is as it was at the call. It runs at most once
-/// for each time that it is differentiated, and not at all where no cotangent arrives.
+/// `backward` may write to captured tensors that are inputs of the program: its arguments, or tensors in memory. They
+/// are written, and read, when the backward runs; `kept` has the values at the time of the call. The backward runs at
+/// most once per differentiation, and not at all if no cotangent arrives.
 ///
-/// Where a second derivative is taken, what is kept must be arguments or results: other values of `forward` are constants.
+/// If a second derivative is taken, the kept values must be arguments or results; other values of `forward` are
+/// constants.
 ///
-/// Its results are tensors of their own, also where `forward` gives an argument or a view.
+/// The results are tensors of their own, even if `forward` returns an argument or a view.
 ///
-/// An error of `backward` is that of a gradient, if one is taken: E712 where it gives another type than that of an
-/// argument, E717 and E718 where it writes to what it must not.
+/// An error of `backward` becomes an error of the gradient, if one is taken: E712 if it returns another type than that
+/// of an argument, E717 and E718 for writes that are not allowed.
 #[track_caller]
 pub fn custom_vjp<P: Tree, O: Tree, K: Tree>(
     p: &P,
@@ -37,7 +38,7 @@ pub fn custom_vjp<P: Tree, O: Tree, K: Tree>(
 ) -> O {
     let loc = Loc::caller();
     if !scope::is_tracing() {
-        // what is kept shares nothing any more
+        // the kept values share no memory any more
         let out = forward(p).0;
         return tree::map(&out, own);
     }
@@ -52,8 +53,8 @@ pub fn custom_vjp<P: Tree, O: Tree, K: Tree>(
     }
 }
 
-/// A result outside of traces as a tensor of its own, as one of a line is: a write to it is none to an argument that it
-/// shows or is.
+/// A result outside of traces as a tensor of its own, as a line's result is: a write to it does not write an argument
+/// of which it is a view or a clone.
 fn own(out: &Tensor) -> Tensor {
     match out.view() {
         View::Cell(cell) if cell.kind() == Kind::Tensor => {
@@ -71,7 +72,7 @@ fn own(out: &Tensor) -> Tensor {
     }
 }
 
-/// Records the backward, and the line that has it; that line's results.
+/// Records the backward and the line that has it; returns that line's results.
 fn record<P: Tree, O: Tree, K: Tree>(
     p: &P,
     out: &O,
@@ -81,7 +82,7 @@ fn record<P: Tree, O: Tree, K: Tree>(
 ) -> Result<Vec<Tensor>, Error> {
     let (ins, outs, keeps) = (flatten(p), flatten(out), flatten(kept));
     let is_tensor = |t: &&Tensor| matches!(t.ty(), Some(ProxyTy::Tensor(_)));
-    // keys and numbers have no cotangent: they pass by
+    // keys and numbers have no cotangent, so they are not results of the line
     let positions: Vec<usize> = (0..outs.leaves().len()).filter(|i| is_tensor(&outs.leaves()[*i])).collect();
     let given = scope::resolve_all(outs.leaves())?;
     let mut args: Vec<ProxyId> = positions.iter().map(|i| given[*i]).collect();
@@ -136,7 +137,7 @@ fn record<P: Tree, O: Tree, K: Tree>(
                 OwnRule { inputs, lines: trace.lines().to_vec(), grads, writes, root: trace.root, loc, failed: None };
             (rule, ports)
         }
-        // nothing runs the backward before a gradient is taken
+        // the backward runs only if a gradient is taken, and then reports this error
         Err(e) => {
             let (inputs, lines, grads, writes) = (Vec::new(), Vec::new(), vec![None; tensors.len()], Vec::new());
             let rule = OwnRule { inputs, lines, grads, writes, root: RegionId(0), loc, failed: Some(e.at(loc)) };
@@ -149,7 +150,7 @@ fn record<P: Tree, O: Tree, K: Tree>(
     Ok(results)
 }
 
-/// Whether a value is a tensor of zeros, made as such.
+/// Whether a value is a tensor of zeros, made by a row that makes constants.
 fn is_zero(lines: &[Rc<BoundSymbol>], value: ProxyId) -> bool {
     let maker = lines.iter().find(|l| l.outs.contains(&value));
     let zero = |arg: &Value<ProxyId>| matches!(arg, Value::Num(n) if n.as_f64() == 0.0);
@@ -157,7 +158,7 @@ fn is_zero(lines: &[Rc<BoundSymbol>], value: ProxyId) -> bool {
     maker.is_some_and(filled)
 }
 
-/// The backward as a trace, the cotangents of the arguments in it, and what it captured.
+/// The backward as a trace, the cotangents of the arguments in it, and the values that it captured.
 type Recorded = (Trace, Vec<Option<ProxyId>>, Vec<Source>);
 
 fn trace_backward<P: Tree, O: Tree, K: Tree>(

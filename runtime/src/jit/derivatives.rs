@@ -1,6 +1,6 @@
-//! Gradients: closures recorded inside the open trace, differentiated, and their lines taken over.
+//! Gradients: a closure is recorded inside the open trace and differentiated, and its lines are added to the trace.
 //!
-//! Outside of any trace the same happens in a trace opened for the call, which is compiled and run at once.
+//! Outside of any trace, this happens in a trace opened for the call, which is compiled and run at once.
 
 use super::once;
 use super::traceable::ours;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a differentiated closure may return: a loss, or a loss with results that are only passed on.
+/// The result of a differentiated closure: a loss, or a loss with results that are only passed on.
 pub trait Loss: Tree {
     /// The loss.
     fn loss(&self) -> &Tensor;
@@ -32,8 +32,8 @@ impl<A: Tree> Loss for (Tensor, A) {
     }
 }
 
-/// `f(p)` and its gradient by every float tensor of `p`: a tree of the form of `p`. Other tensors have the gradient 0,
-/// keys stay as they are. An error poisons both.
+/// Returns `f(p)` and its gradient by every float tensor of `p`, as a tree of the structure of `p`. Other tensors have
+/// the gradient 0, and keys stay unchanged. An error poisons both.
 #[track_caller]
 pub fn value_and_grad<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> (Tensor, P) {
     let loc = Loc::caller();
@@ -43,17 +43,17 @@ pub fn value_and_grad<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> (Tensor, 
     }
 }
 
-/// The gradient of `f(p)` by every float tensor of `p`, as [`value_and_grad`].
+/// The gradient of `f(p)` by every float tensor of `p`, as [`value_and_grad`] computes it.
 #[track_caller]
 pub fn grad<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> P {
     let loc = Loc::caller();
     differentiate(p, loc, |p| Ok(f(p))).map_or_else(|e| poisoned(p, &e), |(_, grad)| grad)
 }
 
-/// As [`value_and_grad`], for closures that use `?` or return more than the loss: `(loss, rest)`.
+/// Like [`value_and_grad`], for closures that use `?` or return more than the loss: `(loss, rest)`.
 ///
 /// # Errors
-/// The closure's; E711, E712 where something has no gradient; the first error that a result stands for.
+/// The closure's own error; E711 or E712 where there is no gradient; the first error that a result carries.
 #[track_caller]
 pub fn try_value_and_grad<P: Tree, L: Loss, E>(p: &P, f: impl FnOnce(&P) -> Result<L, E>) -> Result<(L, P), Error>
 where
@@ -63,11 +63,12 @@ where
     differentiate(p, loc, |p| f(p).map_err(|e| ours(e.into())))
 }
 
-/// `f(p)`, and what each part of `p` does to the sum of `cotangent * f(p)`. Parts that are no float tensors have the
-/// gradient 0.
+/// Returns `f(p)`, and the gradient of the sum of `cotangent * f(p)` by each part of `p`. Parts that are not float
+/// tensors have the gradient 0.
 ///
 /// # Errors
-/// As [`try_value_and_grad`]; E748 if `cotangent` and the result differ in form, E712 if they differ in types.
+/// The errors of [`try_value_and_grad`]; E748 if `cotangent` and the result differ in structure, E712 if they differ in
+/// types.
 #[track_caller]
 pub fn vjp<P: Tree, O: Tree>(p: &P, cotangent: &O, f: impl FnOnce(&P) -> O) -> Result<(O, P), Error> {
     let loc = Loc::caller();
@@ -77,11 +78,11 @@ pub fn vjp<P: Tree, O: Tree>(p: &P, cotangent: &O, f: impl FnOnce(&P) -> O) -> R
     pull(p, cotangent, loc, f)
 }
 
-/// `f(p)`, and how it changes where the float tensors of `p` move along those of `tangent`. Parts of the result that are
-/// no float tensors change by 0.
+/// Returns `f(p)`, and its directional derivative along `tangent`, whose parts are the tangents of the float tensors of
+/// `p`. Parts of the result that are not float tensors have the tangent 0.
 ///
 /// # Errors
-/// As [`vjp`], for `tangent` and `p`.
+/// The errors of [`vjp`], for `tangent` and `p`.
 #[track_caller]
 pub fn jvp<P: Tree, O: Tree>(p: &P, tangent: &P, f: impl FnOnce(&P) -> O) -> Result<(O, O), Error> {
     let loc = Loc::caller();
@@ -91,11 +92,11 @@ pub fn jvp<P: Tree, O: Tree>(p: &P, tangent: &P, f: impl FnOnce(&P) -> O) -> Res
     push(p, tangent, loc, f)
 }
 
-/// The gradient of `f(p)`, and the product of its second derivative with `v`: forward over reverse, so that the matrix is
-/// never made.
+/// Returns the gradient of `f(p)` and the product of its second derivative with `v`, computed forward over reverse, so
+/// that the matrix is never made.
 ///
 /// # Errors
-/// As [`jvp`].
+/// Reports the errors of [`jvp`].
 #[track_caller]
 pub fn hvp<P: Tree>(p: &P, v: &P, f: impl FnOnce(&P) -> Tensor) -> Result<(P, P), Error> {
     jvp(p, v, |p| grad(p, f))
@@ -137,12 +138,12 @@ fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> 
     let seeds: Vec<Seed> = {
         let wanted = flatten(&closure.template);
         let plain = |t: &Tensor| t.ty().is_some_and(|ty| ty.subclass().is_none());
-        // a class says what it makes of a plain cotangent
+        // a class decides how it uses a plain cotangent
         let want = |(i, want): (usize, Option<ProxyTy>)| {
             let given = given.leaves().get(i);
             want.map(|ty| if given.is_none_or(|t| plain(t)) { ty.plain() } else { ty.cotangent() })
         };
-        // as transforms of the closure left them
+        // the types after the transforms of the closure
         let made = closure.trace.outputs.iter().map(|p| Some(closure.trace.ty(*p)));
         let expected: Vec<_> = made.enumerate().map(want).collect();
         same_types(&expected, given.leaves(), "the cotangent", loc)?;
@@ -186,15 +187,16 @@ pub(super) fn types(leaves: &[&Tensor]) -> Vec<Option<ProxyTy>> {
     leaves.iter().map(|t| t.ty()).collect()
 }
 
-/// Whether tensors have these types.
+/// Checks that tensors have these types.
 ///
 /// # Errors
-/// E748 for another number of them; the error of a poisoned one; E712.
+/// E748 for another number of tensors, the error of a poisoned one, or E712.
 pub fn same_types(wanted: &[Option<ProxyTy>], given: &[&Tensor], what: &str, loc: Loc) -> Result<(), Error> {
     types_are(wanted, given, what, loc, |want, have| want == have)
 }
 
-/// As [`same_types`], but for the metadata of subclasses: a cotangent may be in pieces elsewhere than its primal.
+/// Like [`same_types`] without the metadata of subclasses, because a cotangent may be divided otherwise than its
+/// primal.
 pub(super) fn cotangent_types(
     wanted: &[Option<ProxyTy>],
     given: &[&Tensor],
@@ -231,7 +233,7 @@ fn types_are(
     Ok(())
 }
 
-/// The cotangent zero of a tensor of the open trace (or of a number); a key stands for itself.
+/// A zero cotangent of a tensor of the open trace, or of a number; a key stands for itself.
 fn zero(like: &Tensor) -> Result<Tensor, Error> {
     match like.ty() {
         Some(ProxyTy::Tensor(_)) => scope::zero(like),
@@ -240,7 +242,7 @@ fn zero(like: &Tensor) -> Result<Tensor, Error> {
     }
 }
 
-/// A joint trace as the pipeline wishes it.
+/// Applies the pipeline's transforms to a joint trace.
 pub(super) fn prepare(joint: Joint) -> Result<Joint, Error> {
     let pipeline = scope::pipeline();
     let started = Instant::now();
@@ -252,30 +254,30 @@ pub(super) fn prepare(joint: Joint) -> Result<Joint, Error> {
     joint.edit(|trace| pipeline.apply(At::Joint, trace.clone(), own))
 }
 
-/// What a closure is recorded for.
+/// The purpose for which a closure is recorded.
 pub(super) enum Recorded<'a> {
-    /// It is differentiated by the leaves of its argument.
+    /// The closure is differentiated by the leaves of its argument.
     Differentiated,
-    /// It is one slice of a batch; this gives the types of the stand-ins of each leaf.
+    /// The closure is one slice of a batch; the function returns the types of the stand-ins of each leaf.
     Slice(&'a dyn Fn(usize, ProxyTy) -> ProxyTy),
-    /// It is a compiled function that is called, with a pipeline of its own.
+    /// The closure is a compiled function that is called, with a pipeline of its own.
     Called(Arc<Pipeline>),
 }
 
-/// A closure as a trace inside the open one.
+/// A closure, recorded as a trace inside the open one.
 pub(super) struct Closure<T> {
     pub(super) trace: Trace,
     /// The inputs by which it is differentiated: the float tensors of its argument.
     pub(super) wrt: Vec<ProxyId>,
-    /// Per leaf of its argument: the position in `wrt`.
+    /// For each leaf of the argument, its position in `wrt`.
     pub(super) position: Vec<Option<usize>>,
-    /// What it captured and needs as inputs, which stand after the argument's.
+    /// The captured values that the trace needs as inputs, which follow those of the argument.
     pub(super) captured: Vec<Tensor>,
-    /// Inputs that a backward inside wrote.
+    /// The inputs that a backward inside the closure wrote.
     late: FxHashSet<usize>,
-    /// Its result, around handles of its trace.
+    /// The result, around handles of the closure's trace.
     pub(super) template: T,
-    /// The user's call.
+    /// The place of the user's call.
     loc: Loc,
 }
 
@@ -342,7 +344,7 @@ impl<T: Tree> Closure<T> {
         Ok(Closure { trace, wrt, position, captured, late, template, loc })
     }
 
-    /// Takes over the joint trace: the result, and the gradients as a tree like `p`.
+    /// Adds the joint trace to the open one; returns the result, and the gradients as a tree like `p`.
     fn reverse<P: Tree>(self, p: &P, seeds: &[Seed], cotangents: &[&Tensor]) -> Result<(T, P), Error> {
         let started = Instant::now();
         let joint = transforms::joint(&self.trace, &self.wrt, seeds)?.edit(|trace| Ok(self.placed(trace.clone())))?;
@@ -360,7 +362,8 @@ impl<T: Tree> Closure<T> {
         Ok((value, p.rebuild(&mut Leaves::new(&mut grads.into_iter()))))
     }
 
-    /// Binds the lines of `made` (from this trace; further inputs get `more`) into the trace around; its outputs.
+    /// Binds the lines of `made`, a trace made from this one, into the surrounding trace; its further inputs get
+    /// `more`. Returns its outputs.
     pub(super) fn splice<'t, P: Tree>(
         &self,
         p: &P,
@@ -369,10 +372,10 @@ impl<T: Tree> Closure<T> {
     ) -> Result<Vec<Tensor>, Error> {
         let leaves = flatten(p);
         let mut args = scope::resolve_all(leaves.leaves())?;
-        // these are what they are in the trace around
+        // captured values are values of the surrounding trace
         args.extend(made.input_proxies().skip(args.len()).take(self.captured.len()));
         args.extend(scope::resolve_all(&more.collect::<Vec<_>>())?);
-        // what was made of lines that transforms saw is not theirs to see again
+        // the transforms have seen the lines from which these were made, so they do not see these again
         let mut made = self.placed(made.clone());
         scope::pipeline().mark(At::Acquired, &mut made);
         let values = scope::splice(&made, &args, self.loc)?;
@@ -380,7 +383,7 @@ impl<T: Tree> Closure<T> {
         Ok(values)
     }
 
-    /// A trace made of this one, where what was made for no line of the user's stands at the call.
+    /// The trace `made` from this one, in which lines without a place of the user's get the place of the call.
     pub(super) fn placed(&self, mut made: Trace) -> Trace {
         for line in made.lines.iter_mut().filter(|line| line.place.loc == Loc::NOWHERE) {
             let place = Place { loc: self.loc, ..line.place };
@@ -389,7 +392,7 @@ impl<T: Tree> Closure<T> {
         made
     }
 
-    /// What the closure wrote to its inputs, it wrote to the tensors that they stand for.
+    /// Writes of the closure to its inputs become writes to the tensors for which these stand.
     fn write(&self, leaves: &[&Tensor], made: &Trace, args: &[ProxyId]) -> Result<(), Error> {
         let writes = made.epilogue();
         let target = |w: &crate::trace::EpilogueWrite| match w.input.checked_sub(leaves.len()) {
@@ -398,7 +401,7 @@ impl<T: Tree> Closure<T> {
         };
         let late = |w: &&crate::trace::EpilogueWrite| w.phase == Phase::Backward || self.late.contains(&w.input);
         for (i, write) in writes.iter().enumerate() {
-            // of an input that is written twice the last value counts
+            // if an input is written twice, the last value counts
             let again = writes[i + 1..].iter().any(|w| w.input == write.input);
             if let Some(tensor) = target(write).filter(|_| !again) {
                 let from = made.input_proxies().position(|p| p == write.value);

@@ -1,4 +1,4 @@
-//! Programs over symbolic sizes: one trace, its guards, and a plan for each combination of sizes that was met.
+//! Programs over symbolic sizes: one trace, its guards, and a plan for each combination of sizes that occurred.
 
 use super::backend::Backend;
 use super::tail::{Parts, Plan};
@@ -12,33 +12,33 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-/// Plans that one program keeps; the one unused for longest goes.
+/// At most this many plans per program, to bound memory; the one unused for longest is dropped.
 const MOST_PLANS: usize = 64;
 
-/// The sizes of all axes of all tensors of a call, in order: one for each atom.
+/// The sizes of all axes of all tensors of a call, in order, one for each atom.
 pub(super) type Sizes = SmallVec<[usize; 32]>;
 
 /// A program over symbolic sizes.
 pub(super) struct Family {
     /// The names of the sizes, in order.
     names: Vec<String>,
-    /// Where among the sizes an atom stands.
+    /// For each atom, its position among the sizes.
     atoms: FxHashMap<String, usize>,
     guards: Vec<DimGuard>,
-    /// The sizes for which it was traced.
+    /// The sizes for which the program was traced.
     made_at: Sizes,
     trace: SymbolicTrace,
     executors: Vec<Arc<dyn Executor>>,
-    /// The trace in two parts, if it has such; set with the first plan.
+    /// The two parts of the trace, if it has two; set with the first plan.
     parts: OnceLock<Option<Parts>>,
     plans: Mutex<Plans>,
 }
 
 #[derive(Default)]
 struct Plans {
-    /// The one used last comes first.
+    /// The plans, most recently used first.
     kept: Vec<(Sizes, Arc<Plan>)>,
-    /// Sizes at which the trace could not be bound, and why.
+    /// Sizes at which the trace could not be bound, with the reasons.
     refused: Vec<(Sizes, String)>,
 }
 
@@ -81,7 +81,7 @@ impl Family {
         self.names.iter().map(String::as_str)
     }
 
-    /// What must hold of sizes.
+    /// The conditions on sizes.
     pub fn guards(&self) -> &[DimGuard] {
         &self.guards
     }
@@ -94,7 +94,7 @@ impl Family {
         |name| i64::try_from(*sizes.get(*self.atoms.get(name)?)?).ok()
     }
 
-    /// Whether it is the program for these sizes.
+    /// Whether the program serves these sizes.
     pub fn admits(&self, sizes: &Sizes) -> bool {
         let plans = self.plans();
         if plans.kept.first().is_some_and(|(s, _)| s == sizes) {
@@ -105,7 +105,7 @@ impl Family {
         !refused && sizes.len() == self.made_at.len() && self.guards.iter().all(|g| g.holds(&self.at(sizes)))
     }
 
-    /// Why it is not: one line for each reason.
+    /// The reasons why the program does not serve these sizes, one line each.
     pub fn reasons(&self, sizes: &Sizes) -> Vec<String> {
         let mut out = Vec::new();
         for guard in self.guards.iter().filter(|g| !g.holds(&self.at(sizes))) {
@@ -125,10 +125,10 @@ impl Family {
         Some(plans.kept[0].1.clone())
     }
 
-    /// The plan for the sizes for which it was traced.
+    /// The plan for the sizes for which the program was traced.
     ///
     /// # Errors
-    /// As [`Family::plan`]; E709 if they break a guard, or give a value another size than it had.
+    /// The errors of [`Family::plan`]; E709 if these sizes break a guard, or give a value another size than it had.
     pub fn first(&self) -> Result<Arc<Plan>, Error> {
         if !self.trace.was_made_at(&self.at(&self.made_at)) {
             return Err(Error::bug("E709", "a size of another trace is used"));
@@ -143,10 +143,11 @@ impl Family {
         }
     }
 
-    /// Makes the plan for sizes that it admits.
+    /// Makes the plan for sizes that the program serves.
     ///
     /// # Errors
-    /// Where the trace can't be bound at these sizes, which are not admitted from then on; what an executor reports.
+    /// An error if the trace can't be bound at these sizes, which the program does not serve from then on; and errors
+    /// of executors.
     pub fn plan(&self, sizes: &Sizes) -> Result<Arc<Plan>, Error> {
         let (at, made_at) = (self.at(sizes), self.at(&self.made_at));
         let parts = self.parts.get().and_then(Option::as_ref).filter(|parts| parts.serves(&at, &made_at));

@@ -1,4 +1,4 @@
-//! Operators outside of any trace: programs of one line on the same executors, kept by symbol, types and options.
+//! Immediate mode: an operator outside of any trace runs as a program of one line, cached by symbol, types and options.
 
 use super::backend::Backend;
 use super::shared;
@@ -21,7 +21,8 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Programs in one generation. Two are kept: what the older one had and nobody asked for since goes.
+/// The programs in one generation of the cache. Two generations are kept; programs of the older one that were not used
+/// since are dropped.
 const GENERATION: usize = 512;
 
 thread_local! {
@@ -58,16 +59,16 @@ struct Line {
     /// One `true` per tensor argument.
     donated: SmallVec<[bool; 4]>,
     results: usize,
-    /// Tensor arguments (by number) that are written; their values stand behind the results.
+    /// The numbers of the tensor arguments that are written; their values follow the results.
     writes: SmallVec<[usize; 2]>,
-    /// Per result, what it is made of, if one is of a subclass.
+    /// The layout of each result, if any result is of a subclass.
     layouts: Option<Vec<Option<Arc<SubclassLayout>>>>,
 }
 
 /// Runs a call at once.
 ///
 /// # Errors
-/// What binding, compiling or running reports, at `loc`; E740, E741 for an argument of a trace.
+/// Errors of binding, compiling or running, at `loc`; E740 or E741 for an argument of a trace.
 pub(crate) fn run(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Vec<Tensor>, Error> {
     call(symbol, args).map_err(|e| e.at(loc))
 }
@@ -85,7 +86,7 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
     }
     let Ready { line, mut buffers, written, read } = prepare(symbol, &args)?;
     let base = if symbol.is_view() { first_cell(&args).map(|base| (base, args.clone())) } else { None };
-    // arguments that were moved in and that nobody else holds may be overwritten
+    // arguments that were moved in and are not shared may be overwritten
     drop(args);
     let values = match written.is_empty() {
         true => line.backend.run(&mut buffers, &line.donated)?,
@@ -113,19 +114,19 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
     Ok(results)
 }
 
-/// A view of another base.
+/// Takes a view again, of another base.
 ///
 /// # Errors
-/// What running it reports.
+/// Reports errors of running it.
 pub(crate) fn retake(alias: &Alias, base: Buffer) -> Result<Buffer, Error> {
     let base = Tensor::from_buffer(base);
-    // a view has one tensor
+    // a view has one tensor argument
     let args = alias.args.iter().map(|arg| arg.map(&mut |_| base.clone())).collect();
     let lost = || Error::bug("E709", "a view gave too little");
     call(alias.symbol, args).map_err(|e| e.at(alias.loc))?.get(alias.at).ok_or_else(lost)?.data()
 }
 
-/// The tensor that a view is of.
+/// The tensor of which a view is taken.
 fn first_cell(args: &[Value<Tensor>]) -> Option<Arc<Cell>> {
     let base = args.iter().find_map(|arg| match arg {
         Value::Tensor(t) => Some(t),
@@ -137,7 +138,7 @@ fn first_cell(args: &[Value<Tensor>]) -> Option<Arc<Cell>> {
     }
 }
 
-/// A program, the data of its arguments, the cells that it writes, and the others.
+/// A program, the data of its arguments, the cells that it writes, and the other cells.
 struct Ready {
     line: Rc<Line>,
     buffers: Vec<Buffer>,
@@ -167,7 +168,7 @@ fn prepare(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Ready, Error> {
     Ok(Ready { line, buffers: cells.iter().map(|cell| cell.buffer()).collect(), written, read })
 }
 
-/// What of an argument a program depends on; and its tensors.
+/// Adds to the fingerprint all properties of an argument on which a program depends, and collects its tensors.
 fn note<'a>(
     arg: &'a Value<Tensor>,
     mark: &mut Fingerprint,
@@ -181,7 +182,7 @@ fn note<'a>(
             mark.add(bits);
         }
         Value::Size(d) => {
-            // a symbolic size never meets immediate execution: its value is all there is
+            // immediate mode never meets a symbolic size, so its value says all
             mark.add(17);
             mark.add(d.value() as u64);
         }
@@ -208,7 +209,7 @@ fn note<'a>(
     Ok(())
 }
 
-/// The same for a tensor.
+/// Adds to the fingerprint all properties of a tensor on which a program depends, and collects its cells.
 fn note_tensor<'a>(
     t: &'a Tensor,
     mark: &mut Fingerprint,
@@ -247,7 +248,7 @@ fn note_tensor<'a>(
     Ok(())
 }
 
-/// The program of a call. Its line has no place: each call has its own.
+/// Compiles the program of a call. Its line has no place, because each call has its own.
 fn compile(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Line, Error> {
     let mut builder = Builder::new(symbol.name());
     if let Some(dtype) = scope::ambient() {
@@ -286,7 +287,7 @@ fn compile(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Line, Error> {
         results = apart.len();
         outs.splice(..0, apart);
     }
-    // written values are results behind the results: the cells that get them are known here, not to the trace
+    // written values become further results: the caller knows the cells that receive them, the trace does not
     let mut trace = builder.finish(&outs);
     trace.epilogue.clear();
     let trace = transforms::unroll(&trace, &executors::claims(&trace.arena, &[]))?;
@@ -294,7 +295,7 @@ fn compile(symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<Line, Error> {
     Ok(Line { backend: Backend::compile(&trace, &[])?, donated, results, writes, layouts })
 }
 
-/// An argument as inputs of the program, one per tensor in memory; a tensor of a subclass is made of them.
+/// Makes inputs of an argument, one per tensor in memory, and a tensor of a subclass of these.
 fn input(b: &mut Builder, name: &str, t: &Tensor, inputs: &mut Vec<ProxyId>) -> Result<ProxyId, Error> {
     let ty = match t.view() {
         View::Cell(cell) => cell.proxy_ty(),
@@ -304,14 +305,14 @@ fn input(b: &mut Builder, name: &str, t: &Tensor, inputs: &mut Vec<ProxyId>) -> 
             let fields = fields.collect::<Result<Vec<_>, _>>()?;
             return b.unflatten(wrapped.layout(), &fields);
         }
-        // `note` has refused these
+        // `note` has refused such arguments
         _ => ProxyTy::Number(DType::F32),
     };
     inputs.push(b.input(name, ty));
     Ok(inputs[inputs.len() - 1])
 }
 
-/// The tensors that a result is in memory.
+/// Collects the tensors in memory of which a result is made.
 fn fields(b: &mut Builder, p: ProxyId, into: &mut Vec<ProxyId>) -> Result<(), Error> {
     if b.arena().ty(p).subclass().is_none() {
         into.push(p);
@@ -320,7 +321,7 @@ fn fields(b: &mut Builder, p: ProxyId, into: &mut Vec<ProxyId>) -> Result<(), Er
     b.flatten(p)?.into_iter().try_for_each(|field| fields(b, field, into))
 }
 
-/// A result of the tensors that it is in memory.
+/// Makes a result of its tensors in memory.
 fn together(layout: Option<&SubclassLayout>, values: &mut dyn Iterator<Item = Tensor>) -> Tensor {
     let Some(layout) = layout else {
         return values.next().unwrap_or_else(|| Tensor::poisoned(Error::bug("E709", "a program gave too little")));

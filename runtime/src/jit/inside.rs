@@ -1,4 +1,4 @@
-//! A compiled function that is called while another one is traced: its lines become those of the function around it.
+//! A compiled function that is called while another one is traced: its lines become lines of the surrounding function.
 
 use super::Jit;
 use super::derivatives::{Closure, Recorded};
@@ -12,10 +12,11 @@ use fulgurite_core::loc::Loc;
 use std::sync::Arc;
 
 impl<F> Jit<F> {
-    /// The pipeline of what it records inside of another trace; `None` if it has no wishes of its own.
+    /// The pipeline for recording the function inside of another trace; `None` if the function has no options of its
+    /// own.
     ///
     /// # Errors
-    /// E757 where the program around it could not be as this function wishes.
+    /// E757 if the surrounding program can't honour the options of this function.
     pub(super) fn wishes_inside(&self) -> Result<Option<Arc<Pipeline>>, Error> {
         let (own, around) = (&self.pipeline, scope::pipeline());
         let budget = own.remat != Remat::Marked && own.remat != around.remat;
@@ -38,7 +39,8 @@ impl<F> Jit<F> {
             .help("give that to the function around it, or call this one where nothing is traced"))
     }
 
-    /// Records it as a trace of its own, on which its transforms run, and takes over what they made.
+    /// Records the function as a trace of its own, runs its transforms on that, and adds the result to the surrounding
+    /// trace.
     pub(super) fn inside<P: Tree, R: Tree>(
         &self,
         wishes: Arc<Pipeline>,
@@ -60,19 +62,20 @@ impl<F> Jit<F> {
     }
 }
 
-/// The results of a call inside of a trace as they are outside of one: tensors of their own, or the first error.
+/// Makes the results of a call inside of a trace what they are outside of one: tensors of their own, or the first
+/// error.
 ///
 /// # Errors
-/// That of a poisoned result.
+/// The error of a poisoned result.
 pub(super) fn apart<R: Tree>(result: &R) -> Result<R, Error> {
     let own = flatten(result).leaves().iter().map(|t| scope::apart(t)).collect::<Result<Vec<_>, _>>()?;
     Ok(result.rebuild(&mut Leaves::new(&mut own.into_iter())))
 }
 
-/// The state that a function gives back, with the keys of the state `before` moved on, as outside of a trace.
+/// The state that a function returns, in which the keys of the state `before` are advanced, as outside of a trace.
 ///
 /// # Errors
-/// That of a poisoned leaf.
+/// The error of a poisoned leaf.
 pub(super) fn moved_on<S: Tree>(before: &[Tensor], next: &S) -> Result<S, Error> {
     let is_key = |t: &Tensor| t.ty() == Some(ProxyTy::Key);
     let keys: Vec<&Tensor> = before.iter().filter(|t| is_key(t)).collect();

@@ -1,4 +1,4 @@
-//! All derivatives of a closure at once: its pullback (or its tangents) batched over a basis.
+//! Whole derivatives of a closure: its pullback, or its tangents, batched over a basis.
 
 use super::batching::{call, permuted};
 use super::derivatives::{Closure, grad, is_float, prepare};
@@ -14,52 +14,53 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{Dim, TensorTy, Value};
 use std::time::Instant;
 
-/// Which way derivatives are found.
+/// The direction of differentiation.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
-    /// By tangents: one run per element of the argument.
+    /// Forward, with one run per element of the argument.
     Forward,
-    /// By cotangents: one run per element of the result.
+    /// Reverse, with one run per element of the result.
     Reverse,
-    /// By fewer runs.
+    /// The direction with fewer runs.
     Fewer,
 }
 
-/// The derivative of every element of `f(p)` by every element of `p`: a tree like `p`, in which each tensor has the axes
-/// of the result, then its own. Parts of `p` that are no float tensors have the derivative 0, keys stay as they are.
+/// The derivative of every element of `f(p)` by every element of `p`, as a tree like `p`: each tensor has the axes of
+/// the result, then its own. Parts of `p` that are not float tensors have the derivative 0, and keys stay unchanged.
 ///
-/// It runs backward over the elements of the result, or forward over those of `p`, whatever are fewer.
+/// The closure is differentiated in reverse over the elements of the result, or forward over those of `p`, whichever
+/// are fewer.
 ///
 /// # Errors
-/// E712 if `p` or the result has no float tensor; as [`vjp`](super::vjp).
+/// E712 if `p` or the result has no float tensor, and the errors of [`vjp`](super::vjp).
 #[track_caller]
 pub fn jacobian<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<P, Error> {
     one(p, Mode::Fewer, Loc::caller(), f)
 }
 
-/// As [`jacobian`], always forward: for results that are larger than `p`.
+/// Like [`jacobian`], always forward, for results that are larger than `p`.
 ///
 /// # Errors
-/// As [`jacobian`].
+/// Reports the errors of [`jacobian`].
 #[track_caller]
 pub fn jacobian_forward<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<P, Error> {
     one(p, Mode::Forward, Loc::caller(), f)
 }
 
-/// As [`jacobian`], always backward: for results that are smaller than `p`.
+/// Like [`jacobian`], always in reverse, for results that are smaller than `p`.
 ///
 /// # Errors
-/// As [`jacobian`].
+/// Reports the errors of [`jacobian`].
 #[track_caller]
 pub fn jacobian_reverse<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<P, Error> {
     one(p, Mode::Reverse, Loc::caller(), f)
 }
 
-/// The second derivatives of `f(p)`, a number: for each float tensor of `p`, in order, a tree like `p`. Entry `i` has the
-/// derivatives of the gradient by tensor `i`: for each tensor of `p` the axes of tensor `i`, then its own.
+/// The second derivatives of `f(p)`, a number: for each float tensor of `p`, in order, a tree like `p`. Entry `i` has
+/// the derivatives of the gradient by tensor `i`: for each tensor of `p`, the axes of tensor `i`, then its own.
 ///
 /// # Errors
-/// As [`jacobian`].
+/// Reports the errors of [`jacobian`].
 #[track_caller]
 pub fn hessian<P: Tree>(p: &P, f: impl FnOnce(&P) -> Tensor) -> Result<Vec<P>, Error> {
     rows(p, Mode::Forward, Loc::caller(), |p| grad(p, f))
@@ -70,7 +71,7 @@ fn one<P: Tree>(p: &P, mode: Mode, loc: Loc, f: impl FnOnce(&P) -> Tensor) -> Re
     Ok(rows.swap_remove(0))
 }
 
-/// For each float tensor of the result a tree like `p`.
+/// The derivatives of each float tensor of the result, as trees like `p`.
 fn rows<P: Tree, O: Tree>(p: &P, mode: Mode, loc: Loc, f: impl FnOnce(&P) -> O) -> Result<Vec<P>, Error> {
     if !scope::is_tracing() {
         return once("jacobian", || rows(p, mode, loc, f));
@@ -116,21 +117,21 @@ fn product(shape: &[Dim]) -> Dim {
     shape.iter().fold(Dim::from(1), |all, d| all * *d)
 }
 
-/// One derivative: of a result by an argument; `None`: it is 0.
+/// The derivative of a result by an argument; `None` if it is 0.
 type Block = Option<Tensor>;
 
 struct Jacobian<'p, P, O> {
     p: &'p P,
     loc: Loc,
-    /// The float results.
+    /// The types of the float results.
     outs: Vec<TensorTy>,
-    /// The float arguments.
+    /// The types of the float arguments.
     args: Vec<TensorTy>,
     closure: Closure<O>,
 }
 
 impl<P: Tree, O: Tree> Jacobian<'_, P, O> {
-    /// Per result and argument the derivative, by the pullback of every element of the results.
+    /// The derivative of each result by each argument, by the pullback of every element of the results.
     fn reverse(&self) -> Result<Vec<Vec<Block>>, Error> {
         let closure = &self.closure;
         let template = flatten(&closure.template);
@@ -152,7 +153,7 @@ impl<P: Tree, O: Tree> Jacobian<'_, P, O> {
         Ok(blocks)
     }
 
-    /// The same by the tangents of every element of the arguments.
+    /// The derivative of each result by each argument, by the tangents of every element of the arguments.
     fn forward(&self) -> Result<Vec<Vec<Block>>, Error> {
         let jvp = transforms::jvp(&self.closure.trace, &self.closure.wrt)?;
         let values = self.over_basis(&jvp.trace, &self.args)?;
@@ -166,7 +167,7 @@ impl<P: Tree, O: Tree> Jacobian<'_, P, O> {
                 row.push(match tangent {
                     Some(tangent) => {
                         let columns = self.part(&values[tangent], at, end)?;
-                        // the axis of the basis goes behind those of the result
+                        // the axis of the basis moves behind those of the result
                         let rank = out.shape.len();
                         let columns = permuted(&columns, &(1..=rank).chain([0]).collect::<Vec<_>>(), self.loc)?;
                         Some(self.shaped(&columns, out.shape.iter().chain(&arg.shape))?)
@@ -180,7 +181,7 @@ impl<P: Tree, O: Tree> Jacobian<'_, P, O> {
         Ok(blocks)
     }
 
-    /// The outputs of a trace, batched over the elements of its last inputs, which have these types.
+    /// The outputs of a trace, batched over a basis of its last inputs, which have these types.
     fn over_basis(&self, trace: &Trace, types: &[TensorTy]) -> Result<Vec<Tensor>, Error> {
         let started = Instant::now();
         let count = types.iter().fold(Dim::from(0), |all, ty| all + product(&ty.shape));
@@ -213,7 +214,7 @@ impl<P: Tree, O: Tree> Jacobian<'_, P, O> {
         call(Intrinsic::Reshape, vec![Value::Tensor(x.clone()), shape], self.loc)
     }
 
-    /// Blocks as trees like the argument; what has no derivative has zeros.
+    /// Blocks as trees like the argument; absent derivatives become zeros.
     fn trees(&self, blocks: Vec<Vec<Block>>) -> Result<Vec<P>, Error> {
         let leaves = flatten(self.p);
         let tree = |(out, row): (&TensorTy, Vec<Block>)| {

@@ -1,10 +1,11 @@
-//! Compiled functions: traced at the first call with arguments of certain types, run from then on.
+//! Compiled functions: a function is traced at its first call with arguments of certain types, and the program serves
+//! later calls.
 //!
 //! A call flattens its arguments, compares their types and fixed parts with those of the program used last, and runs
-//! that. Otherwise the function is traced on stand-ins ([`acquire`]), the trace goes through the pipeline ([`stages`]),
-//! and the program is kept with the result that it was traced with, around whose leaves later results are put.
+//! that program. Otherwise the function is traced on stand-ins ([`acquire`]), the trace goes through the pipeline
+//! ([`stages`]), and the program is cached with its result, a tree into which later results are put.
 //!
-//! **Invariant:** a call that finds its program formats nothing, and allocates only what it returns.
+//! **Invariant:** a call that finds its program formats nothing, and allocates only its results.
 
 pub(crate) mod acquire;
 mod apart;
@@ -56,7 +57,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A function that is compiled for the types of its arguments when it is called; made by [`jit`].
+/// A function that is compiled for the types of its arguments when it is called, made by [`jit`].
 pub struct Jit<F> {
     f: F,
     name: String,
@@ -65,14 +66,14 @@ pub struct Jit<F> {
     pipeline: Arc<Pipeline>,
     caching: Caching,
     cache: Cache,
-    /// Programs whose backward runs apart, and those whose backward has a gradient.
+    /// The programs with a pullback; `graphs` has those whose pullback has a gradient.
     pulled: Cache,
     graphs: Cache,
     hits: AtomicU64,
     misses: Mutex<Vec<Miss>>,
     /// The program that was compiled last.
     latest: Mutex<Option<Arc<Entry>>>,
-    /// How many plans were made for other sizes, and in what time.
+    /// The number of plans that were made for other sizes, and the time that they took.
     plans: Mutex<(u64, Duration)>,
     /// The stages of the last compilation, if it failed.
     failed: Mutex<Option<Stages>>,
@@ -80,8 +81,9 @@ pub struct Jit<F> {
 
 /// A compiled version of `f`, a function of owned trees.
 ///
-/// Arguments are taken by value: `|model: Model, x: Tensor| …`. It may be called from several threads. What `f` does besides calling operators happens when it is traced, not at
-/// each call; tensors in memory that it captures are read at each call.
+/// Arguments are taken by value: `|model: Model, x: Tensor| …`. Several threads may call the function. Side effects of
+/// `f` other than calls of operators happen when it is traced, not at each call; captured tensors in memory are read at
+/// each call.
 pub fn jit<F>(f: F) -> Jit<F> {
     let path = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
     let name = path.rsplit("::").next().filter(|name| name.starts_with(char::is_alphabetic)).unwrap_or("f");
@@ -105,37 +107,37 @@ pub fn jit<F>(f: F) -> Jit<F> {
 }
 
 impl<F> Jit<F> {
-    /// The same under another name, which traces show.
+    /// Sets the name of the function, which traces show.
     pub fn named(self, name: &str) -> Self {
         Jit { name: name.to_owned(), ..self }
     }
 
-    /// The same, keeping the text of every stage of programs compiled from now on.
+    /// Keeps the text of every stage of programs compiled from now on.
     pub fn keep_traces(self) -> Self {
         Jit { keep: true, ..self }
     }
 
-    /// The same on these executors, in the order in which they are asked for each line.
+    /// Compiles for these executors; each line is offered to them in this order.
     pub fn on(mut self, executors: Vec<Arc<dyn Executor>>) -> Self {
         Arc::make_mut(&mut self.pipeline).executors = executors.iter().map(|e| e.name()).collect();
         Jit { executors, ..self }
     }
 
-    /// The same where programs are used again as `caching` says.
+    /// Chooses the calls for which a program serves again.
     pub fn caching(self, caching: Caching) -> Self {
         Jit { caching, ..self }
     }
 
-    /// The same where gradients keep as much for their backward as `remat` says, and compute the rest again. What was
-    /// decided is the remark of the stage `rematerialised`.
+    /// Lets gradients keep as many values for their backward as `remat` says, and compute the others again. The remark
+    /// of the stage `rematerialised` has the decision.
     pub fn rematerialise(mut self, remat: Remat) -> Self {
         Arc::make_mut(&mut self.pipeline).remat = remat;
         self
     }
 
-    /// The same with a transform of one's own in the pipeline: trace to trace, mostly by
-    /// [`Rewriter::each`](crate::bind::Rewriter::each). Its inputs stay what they are, and so does the number of its
-    /// results; what it makes is verified in every build, and `name` is blamed.
+    /// Adds a transform to the pipeline: a function from trace to trace, which mostly uses
+    /// [`Rewriter::each`](crate::bind::Rewriter::each). It keeps the inputs and the number of results. Its trace is
+    /// verified in every build, and an error names `name`.
     pub fn transform(
         mut self,
         at: At,
@@ -146,10 +148,10 @@ impl<F> Jit<F> {
         self
     }
 
-    /// Calls it. Arguments are moved in: memory that nobody else holds is reused.
+    /// Calls the function. Arguments are moved in, and memory that is not shared is reused.
     ///
     /// # Errors
-    /// The first error of an argument; what tracing, compiling or running reports; the function's own error.
+    /// The first error of an argument; errors of tracing, compiling or running; the function's own error.
     pub fn call<M, A: Arguments<F, M>>(&self, args: A) -> Result<A::Returned, Error> {
         if scope::is_tracing() {
             let result = match self.wishes_inside()? {
@@ -171,20 +173,20 @@ impl<F> Jit<F> {
             let inputs = call::Inputs::shares(&ready.entry, v.leaves());
             (ready, inputs)
         };
-        // from here on the buffers are ours alone, unless somebody else holds their tensors
+        // from here on the buffers are unique, unless other handles share their tensors
         drop(args);
         let values = inputs.run(&ready).map_err(|e| self.promised(e))?;
         let template = ready.entry.template::<A::Returned>()?;
         Ok(acquire::rebuild(template, &ready.entry.kinds, values.into_iter()))
     }
 
-    /// Calls a function `Fn(S, B) -> (S, R)` on a state that it replaces by the one returned.
+    /// Calls a function `Fn(S, B) -> (S, R)` on a state, and replaces the state by the returned one.
     ///
-    /// The state's memory is reused where nobody else holds its tensors. Keys of the state that the function gives back
-    /// as they came move on to the keys that follow them, so that the next call draws other numbers.
+    /// The state's memory is reused where its tensors are not shared. Keys of the state that the function returns
+    /// unchanged advance to the keys that follow them, so that the next call draws other numbers.
     ///
     /// # Errors
-    /// As [`Jit::call`]; the state is then as it was.
+    /// The errors of [`Jit::call`]; the state is then unchanged.
     pub fn update<S, B>(&self, state: &mut S, batch: B) -> Result<B::Returned, Error>
     where
         S: Tree + Send + Sync + 'static,
@@ -248,7 +250,7 @@ impl<F> Jit<F> {
         Ok(Some(Ready { entry, plan }))
     }
 
-    /// The plan for these sizes; `None` where the program turns out not to be one for them.
+    /// The plan for these sizes, or `None` if the program turns out not to serve them.
     fn plan(&self, family: &Family, sizes: &family::Sizes) -> Result<Option<Arc<tail::Plan>>, Error> {
         if let Some(plan) = family.known(sizes) {
             return Ok(Some(plan));
@@ -265,7 +267,7 @@ impl<F> Jit<F> {
         }
     }
 
-    /// An error of a run, with what the user had promised.
+    /// Adds the user's promise to an error of a run.
     fn promised(&self, e: Error) -> Error {
         match (self.caching, e.code()) {
             (Caching::SameInput, "E803") => e
@@ -287,7 +289,7 @@ impl<F> Jit<F> {
         self.compiled(&self.cache, symbolic, arguments, make).map(|entry| Ready { entry, plan: None })
     }
 
-    /// Makes a program and keeps it; a failure is remembered with its stages.
+    /// Makes a program and caches it; a failure is remembered with its stages.
     fn compiled(
         &self,
         cache: &Cache,
@@ -306,7 +308,7 @@ impl<F> Jit<F> {
         };
         let mut made = make(&key, &leaves, &mut stages);
         if let (Err(e), true) = (&made, symbolic) {
-            // a program for these sizes alone; or the error, which then speaks of numbers
+            // a program for exactly these sizes, or its error, which then speaks of numbers
             stages = Stages::new(self.keep);
             let why = format!("symbolic sizes can't be: {}", e.claim());
             made = make(&key.constant(), &leaves, &mut stages);
@@ -365,9 +367,9 @@ impl<F> Jit<F> {
         Ok(entry)
     }
 
-    // ------------------------------------------------------------ what happened
+    // ------------------------------------------------------------ statistics
 
-    /// How often it was called and compiled, and why.
+    /// The numbers of calls and compilations, with the reasons.
     pub fn stats(&self) -> Stats {
         let misses = self.misses.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let (plans, plan_time) = *self.plans.lock().unwrap_or_else(|e| e.into_inner());
@@ -375,7 +377,7 @@ impl<F> Jit<F> {
         Stats { hits: self.hits.load(Ordering::Relaxed), programs, misses, plans, plan_time }
     }
 
-    /// The stages of the program that was compiled last; where that failed, those until then.
+    /// The stages of the program that was compiled last; if that failed, the stages until the failure.
     pub fn stages(&self) -> Vec<CompileStage> {
         if let Some(stages) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
             return stages.list().to_vec();
@@ -383,13 +385,15 @@ impl<F> Jit<F> {
         self.newest().map_or_else(Vec::new, |entry| entry.stages.list().to_vec())
     }
 
-    /// The trace that a stage of the last compilation made (the last one of that name), if traces are kept: `acquired`,
-    /// `joint` for each gradient taken, `simplified`; `compiled` is the list of steps, `partial` a trace that failed.
+    /// The trace of a stage of the last compilation (the last stage of that name), if traces are kept: `acquired`,
+    /// `joint` for each gradient taken, `simplified`. The stage `compiled` has the list of steps, `partial` a trace
+    /// that failed.
     pub fn trace(&self, stage: &str) -> Option<String> {
         self.stages().into_iter().rev().find(|s| s.name == stage)?.text
     }
 
-    /// What arguments must be for the program that was compiled last: one line each, then the guards on symbolic sizes.
+    /// The conditions on arguments for the program that was compiled last: one line each, then the guards on symbolic
+    /// sizes.
     pub fn prologue(&self) -> Option<String> {
         self.newest().map(|entry| entry.to_string())
     }
@@ -398,7 +402,7 @@ impl<F> Jit<F> {
         self.latest.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// Forgets all programs.
+    /// Drops all programs.
     pub fn clear(&self) {
         [&self.cache, &self.pulled, &self.graphs].iter().for_each(|cache| cache.clear());
         *self.latest.lock().unwrap_or_else(|e| e.into_inner()) = None;
@@ -417,7 +421,7 @@ fn describe_all<'a>(show: impl FnOnce(&mut Visitor<'a>)) -> Visitor<'a> {
     v
 }
 
-/// Traces and runs a function of no arguments.
+/// Traces and runs a function without arguments.
 fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let mut stages = Stages::new(false);
     let made = acquire(name, &[], How::default(), &Arc::default(), &mut stages, |_| f())?;

@@ -1,4 +1,4 @@
-//! A compiled trace with what it needs besides its arguments: captured tensors, and cells that it writes.
+//! Compiled traces with their environment: captured tensors, and cells that they write.
 
 use super::backend::Backend;
 use super::immediate::retake;
@@ -18,11 +18,11 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Programs of functions that are traced at each call.
+/// At most this many programs of functions that are traced at each call, to bound memory.
 const MOST_KEPT: usize = 64;
 
 thread_local! {
-    /// The newest first.
+    /// The programs, newest first.
     static KEPT: RefCell<Vec<(Fingerprint, Arc<Plan>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -30,9 +30,9 @@ thread_local! {
 pub(crate) struct Program {
     plan: Arc<Plan>,
     cells: Vec<Arc<Cell>>,
-    /// Per input: whether its memory may be taken; that of captured tensors may not.
+    /// For each input, whether its memory may be taken; that of captured tensors may not.
     donated: Vec<bool>,
-    /// Inputs that are written after a run, with the positions of their values behind the results.
+    /// The inputs that are written after a run; their values follow the results.
     writes: Vec<usize>,
     results: usize,
     arguments: usize,
@@ -42,7 +42,7 @@ impl Program {
     /// Runs the pipeline on an acquired trace, and compiles it.
     ///
     /// # Errors
-    /// What a stage or an executor reports.
+    /// Reports errors of stages and executors.
     pub fn compile(
         trace: Trace,
         cells: Vec<Arc<Cell>>,
@@ -55,10 +55,10 @@ impl Program {
         Program::planned(&trace, cells, stages, plan)
     }
 
-    /// The program of a trace that went through the pipeline, which `plan` makes.
+    /// The program of a trace that went through the pipeline; `plan` makes its plan.
     ///
     /// # Errors
-    /// Those of `plan`.
+    /// Reports the errors of `plan`.
     pub fn planned(
         trace: &Trace,
         cells: Vec<Arc<Cell>>,
@@ -71,10 +71,11 @@ impl Program {
         Ok(Program::new(trace, cells, plan))
     }
 
-    /// The same for a function that is traced at each call: what was compiled for an equal trace serves again.
+    /// Like [`Program::compile`], for a function that is traced at each call: the program of an equal trace serves
+    /// again.
     ///
     /// # Errors
-    /// As [`Program::compile`].
+    /// Reports the errors of [`Program::compile`].
     pub fn compile_once(trace: Trace, cells: Vec<Arc<Cell>>) -> Result<Program, Error> {
         let trace = stages::run(trace, &Pipeline::default(), &[], &mut Stages::default())?;
         let mut mark = Fingerprint::default();
@@ -103,37 +104,37 @@ impl Program {
         Program { plan, cells, donated, writes, results: trace.outputs.len(), arguments }
     }
 
-    /// The arguments (by position) that it writes.
+    /// The positions of the arguments that the program writes.
     pub fn written_arguments(&self) -> impl Iterator<Item = usize> + '_ {
         self.writes.iter().copied().filter(|&i| i < self.arguments)
     }
 
-    /// The inputs that it writes.
+    /// The inputs that the program writes.
     pub fn written(&self) -> impl Iterator<Item = usize> + '_ {
         self.writes.iter().copied()
     }
 
-    /// The captured cell that an input is.
+    /// The captured cell of an input, if the input is one.
     pub fn captured_cell(&self, input: usize) -> Option<&Arc<Cell>> {
         self.cells.get(input.checked_sub(self.arguments)?)
     }
 
-    /// The data of captured tensors, as they are now.
+    /// The present data of captured tensors.
     pub fn captured_buffers(&self) -> impl Iterator<Item = Buffer> + '_ {
         self.cells.iter().map(|cell| cell.buffer())
     }
 
-    /// Whether it captured this cell.
+    /// Whether the program captured this cell.
     pub fn captured(&self, cell: &Arc<Cell>) -> bool {
         self.cells.iter().any(|c| Arc::ptr_eq(c, cell))
     }
 
-    /// Runs it, by this plan instead of its own if one is given. `inputs` holds the arguments' buffers; those that nobody
-    /// else shares may be overwritten. `cell` gives the cell of an argument that is written, `shared` are arguments that
-    /// have views, or are views.
+    /// Runs the program, by this plan if one is given. `inputs` holds the arguments' buffers; those that are not shared
+    /// may be overwritten. `cell` returns the cell of an argument that is written. `shared` are arguments that are
+    /// views or have views.
     ///
     /// # Errors
-    /// As [`shared::write`], and what an executor reports; nothing was written then, and the arguments are still there.
+    /// The errors of [`shared::write`] and of executors; nothing was written then, and the arguments still exist.
     pub fn run(
         &self,
         plan: Option<&Plan>,
@@ -146,7 +147,7 @@ impl Program {
             inputs.extend(self.captured_buffers());
             return plan.run(inputs, &self.donated);
         }
-        // what the caller alone holds is replaced by the caller
+        // the caller replaces arguments that it does not share
         let of = |input: usize| match input.checked_sub(self.arguments) {
             Some(captured) => Some(self.cells[captured].clone()),
             None => cell(input),

@@ -1,4 +1,4 @@
-//! Replacing the data of a tensor in memory.
+//! Replaces the data of a tensor in memory.
 
 use super::immediate::retake;
 use super::shared;
@@ -7,18 +7,18 @@ use crate::tensor::{Tensor, View};
 use fulgurite_core::loc::Loc;
 
 impl Tensor {
-    /// Replaces its data by that of `value`; every clone of the handle and every view of the same elements sees it, and so
-    /// does every compiled function that captured the tensor.
+    /// Replaces the tensor's data by that of `value`. Every clone of the handle, every view of these elements and every
+    /// compiled function that captured the tensor sees the new data.
     ///
     /// # Errors
-    /// The error of a poisoned tensor; E742 where one of them is traced; E714 if the types differ, or where this is a view
-    /// that shows an element several times.
+    /// The error of a poisoned tensor; E742 if one of the tensors is traced; E714 if the types differ, or if this
+    /// tensor is a view that shows an element several times.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<(), Error> {
         self.set_at(value, Loc::caller())
     }
 
-    /// The same, called at `loc`.
+    /// Like [`Tensor::set`], called at `loc`.
     pub(crate) fn set_at(&self, value: &Tensor, loc: Loc) -> Result<(), Error> {
         if let (View::Wrapped(to), View::Wrapped(from)) = (self.view(), value.view())
             && to.layout().class == from.layout().class

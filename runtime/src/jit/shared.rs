@@ -1,23 +1,23 @@
-//! Writes to tensors in memory, which every view of the same elements sees.
+//! Writes to tensors in memory, which every view of the written elements sees.
 //!
-//! A view that is taken outside of traces has a buffer of its own. A write to it goes to the tensor that it is a view of in
-//! the end, and every other view of that one is taken again. Which elements a view shows is found by taking the same view
-//! of the positions 0, 1, 2, …, as a trace does.
+//! A view that is taken outside of traces has a buffer of its own. A write to it goes to the tensor at the root of the
+//! view, and every other view of that tensor is taken again. The elements of a view are found by taking the view of the
+//! positions 0, 1, 2, …, as a trace does.
 
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::tensor::{Alias, Cell, shows_twice};
 use std::sync::Arc;
 
-/// Takes a view of another base.
+/// Takes a view again, of another base.
 pub(crate) type Retake<'a> = &'a dyn Fn(&Alias, Buffer) -> Result<Buffer, Error>;
 
-/// Runs what writes to these cells while no other thread writes them, and stores what it gives: a result, and a value for
-/// each cell. `read` are other cells that the program has as inputs.
+/// Runs code that writes to these cells while no other thread writes them, and stores its results: a value to return,
+/// and a value for each cell. `read` are other cells that the program has as inputs.
 ///
 /// # Errors
-/// E749 where two of the cells, or one of them and one that is read, show the same elements; E714 where a view shows an
-/// element twice; what `run` reports: nothing is written then.
+/// E749 if two of the cells, or one of them and one that is read, show the same elements; E714 if a view shows an
+/// element twice; errors of `run`. Nothing is written then.
 pub(crate) fn write<T>(
     cells: &[Arc<Cell>],
     read: &[Arc<Cell>],
@@ -26,7 +26,7 @@ pub(crate) fn write<T>(
 ) -> Result<T, Error> {
     apart(cells, read)?;
     let mut roots: Vec<&Arc<Cell>> = cells.iter().map(Cell::root).collect();
-    // in one order on all threads
+    // all threads lock in one order
     roots.sort_by_key(|root| Arc::as_ptr(root));
     roots.dedup_by(|a, b| Arc::ptr_eq(a, b));
     exclusively(&roots, || {
@@ -47,7 +47,8 @@ fn exclusively<T>(roots: &[&Arc<Cell>], f: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Refuses a program that writes a cell and has another one of the same elements: to it they are two tensors.
+/// Refuses a program that writes a cell and has another one of the written elements as input, because they are two
+/// tensors to the program.
 fn apart(cells: &[Arc<Cell>], read: &[Arc<Cell>]) -> Result<(), Error> {
     for (i, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.is_shared()) {
         let others = cells[i + 1..].iter().chain(read);
@@ -62,7 +63,7 @@ fn apart(cells: &[Arc<Cell>], read: &[Arc<Cell>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a write to a cell makes of every cell that shows the same elements.
+/// Collects the new values of every cell that shows elements of a written cell.
 fn family(
     cell: &Arc<Cell>,
     value: Buffer,
@@ -82,7 +83,7 @@ fn family(
     Ok(())
 }
 
-/// The views of a base that has this value now, but for those that are known from `start` on.
+/// Collects the views of a base that has this value now, except for those that are known from `start` on.
 fn views(
     base: &Arc<Cell>,
     value: &Buffer,
@@ -109,7 +110,7 @@ fn views(
     Ok(())
 }
 
-/// `whole` with what a view of it shows replaced by `part`.
+/// The tensor `whole`, in which the elements that a view shows are replaced by `part`.
 fn replaced(alias: &Alias, whole: Buffer, part: &Buffer, retake: Retake<'_>) -> Result<Buffer, Error> {
     let failed = |e: &dyn std::fmt::Display| Error::new("E743", e.to_string());
     let count: Vec<i64> = (0..whole.len() as i64).collect();

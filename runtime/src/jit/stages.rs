@@ -1,7 +1,7 @@
-//! The pipeline from an acquired trace to a program, and the record of what each stage made.
+//! The pipeline from an acquired trace to a program, and the record of its stages.
 //!
-//! Differentiation stands not here but inside the function: `value_and_grad` binds the gradient's lines into the trace
-//! that is being recorded. Its joint traces are recorded as stages all the same.
+//! Differentiation is not a stage here: `value_and_grad` binds the gradient's lines into the trace that is being
+//! recorded. Its joint traces are recorded as stages all the same.
 
 use crate::bind;
 use crate::error::{Error, ErrorKind};
@@ -17,19 +17,19 @@ use std::time::{Duration, Instant};
 /// A stage of the compilation of a function.
 #[derive(Clone, Debug)]
 pub struct CompileStage {
-    /// `acquired`, `joint`, `simplified`, …
+    /// The name: `acquired`, `joint`, `simplified`, ….
     pub name: &'static str,
-    /// How many lines the trace has.
+    /// The number of lines of the trace.
     pub lines: usize,
-    /// How long making it took.
+    /// The time that the stage took.
     pub time: Duration,
-    /// The trace (of the last stage: the program's steps) as text, if texts are kept.
+    /// The trace as text, if texts are kept; for the last stage, the steps of the program.
     pub text: Option<String>,
-    /// What the stage has to say.
+    /// A remark of the stage.
     pub remark: Option<String>,
 }
 
-/// What the stages of one compilation made.
+/// The stages of one compilation.
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
     keep: bool,
@@ -37,7 +37,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// A record that keeps texts, or only counts and times.
+    /// A record that keeps texts, or else only counts and times.
     pub fn new(keep: bool) -> Stages {
         Stages { keep, list: Vec::new() }
     }
@@ -45,16 +45,16 @@ impl Stages {
     pub fn keeps(&self) -> bool {
         self.keep
     }
-    /// One more stage.
+    /// Adds a stage.
     pub(crate) fn note(&mut self, name: &'static str, trace: &Trace, time: Duration, remark: Option<String>) {
         let text = self.keep.then(|| closed(trace).to_string());
         self.list.push(CompileStage { name, lines: trace.lines.len(), time, text, remark });
     }
-    /// Notes what transforms of a user's made.
+    /// Adds a stage for each transform of the user.
     pub(crate) fn own(&mut self) -> impl FnMut(&'static str, &Trace, Instant) {
         |name, trace, started| self.note(name, trace, started.elapsed(), None)
     }
-    /// The last stage: a program.
+    /// Adds the last stage, a program.
     pub(crate) fn compiled(&mut self, lines: usize, time: Duration, text: impl FnOnce() -> String) {
         let text = self.keep.then(text);
         self.list.push(CompileStage { name: "compiled", lines, time, text, remark: None });
@@ -63,13 +63,14 @@ impl Stages {
     pub fn list(&self) -> &[CompileStage] {
         &self.list
     }
-    /// How long all of them took.
+    /// The time that all stages took.
     pub fn total(&self) -> Duration {
         self.list.iter().map(|s| s.time).sum()
     }
 }
 
-/// The trace with what it reads of the trace around it as inputs: its text is a program by itself, and parses back.
+/// The trace in which values of the surrounding trace are inputs, so that its text is a program by itself and parses
+/// back.
 fn closed(trace: &Trace) -> Trace {
     let mut closed = trace.clone();
     let mut known: FxHashSet<ProxyId> = trace.input_proxies().collect();
@@ -95,7 +96,7 @@ fn closed(trace: &Trace) -> Trace {
     closed
 }
 
-/// Lines on tensors of subclasses as lines on their fields, those apart that an executor runs whole.
+/// Unrolls lines on tensors of subclasses to lines on their fields, except for those that an executor runs whole.
 fn unrolled(trace: Trace, executors: &[Arc<dyn Executor>], stages: &mut Stages) -> Result<Trace, Error> {
     if !transforms::unroll::has_subclasses(&trace) {
         return Ok(trace);
@@ -110,15 +111,15 @@ fn unrolled(trace: Trace, executors: &[Arc<dyn Executor>], stages: &mut Stages) 
 /// A stage: trace to trace.
 type Step = fn(&Trace) -> Result<Trace, Error>;
 
-/// The stages between acquisition and compilation. Functionalising and autocast need none: writes are versions, and
-/// arguments cast, from the start.
+/// The stages between acquisition and compilation. Functionalisation and autocast need none, because writes become
+/// versions, and arguments are cast, when they are bound.
 const PIPELINE: &[(&str, Step)] =
     &[("simplified", |trace| transforms::simplify(&transforms::own::settle(trace)?, trace::SplitSide::Before))];
 
 /// Runs the pipeline.
 ///
 /// # Errors
-/// What a stage reports; E730 where one makes a bad trace (debug builds).
+/// Errors of stages; E730 if a stage makes an invalid trace (debug builds).
 pub(super) fn run(
     trace: Trace,
     pipeline: &Pipeline,
@@ -137,11 +138,11 @@ pub(super) fn run(
     pipeline.apply(At::Simplified, trace, stages.own())
 }
 
-/// A joint trace through the rest of the pipeline, and cut into forward and backward: each a program, which transforms
-/// at [`At::Simplified`] see.
+/// Runs a joint trace through the rest of the pipeline, and cuts it into forward and backward. Each is a program, which
+/// transforms at [`At::Simplified`] see.
 ///
 /// # Errors
-/// As [`run`]; E722 where marks exclude each other.
+/// The errors of [`run`]; E722 if marks exclude each other.
 pub(crate) fn cut(
     joint: Joint,
     pipeline: &Pipeline,
@@ -169,7 +170,7 @@ pub(crate) fn cut(
     Ok((joint, split))
 }
 
-/// What the forward keeps, and its results, are bound to the types that the backward was made for.
+/// Checks that the kept values and results of the forward have the types for which the backward was made.
 fn kept_types(split: &Split) -> Result<(), Error> {
     let forward = &split.forward;
     let kept = &forward.outputs()[forward.outputs().len() - forward.saved..];

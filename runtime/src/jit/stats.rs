@@ -1,44 +1,44 @@
-//! How often a function was called, compiled, and why.
+//! Statistics of a compiled function: calls, compilations, and their reasons.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why a function was compiled.
+/// A compilation of a function, with its reason.
 #[derive(Clone, Debug)]
 pub struct Miss {
-    /// What differed from the program that resembled the call most.
+    /// The differences from the most similar program.
     pub reasons: Vec<String>,
-    /// How long tracing and compiling took.
+    /// The time of tracing and compiling.
     pub time: Duration,
 }
 
 /// Calls and compilations of one function.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Calls that found a program.
+    /// The number of calls that found a program.
     pub hits: u64,
-    /// Plans made for further sizes of programs over symbolic sizes; those calls are hits.
+    /// The number of plans made for further sizes of programs over symbolic sizes; those calls are hits.
     pub plans: u64,
-    /// How long they took together.
+    /// The time that these plans took together.
     pub plan_time: Duration,
-    /// Programs that are kept.
+    /// The number of programs.
     pub programs: usize,
-    /// Calls that did not, in order; the first hundred are kept.
+    /// The calls that found no program, in order; the first hundred are kept.
     pub misses: Vec<Miss>,
 }
 
-/// Misses that are remembered.
+/// At most this many misses are kept, because a function may be compiled at every call.
 pub(super) const REMEMBERED: usize = 100;
-/// Reasons that are listed for one compilation.
+/// At most this many reasons are listed for one compilation, because a tree may have very many leaves.
 const LISTED: usize = 5;
 
 impl Stats {
-    /// How long all compilations took together.
+    /// The time that all compilations took together.
     pub fn compile_time(&self) -> Duration {
         self.misses.iter().map(|m| m.time).sum()
     }
 
-    /// The argument or part whose changes caused most compilations, and how many.
+    /// The argument or part whose changes caused most compilations, and their number.
     pub fn main_reason(&self) -> Option<(String, usize)> {
         let subject = |reason: &String| reason.split('`').nth(1).map(str::to_owned);
         let mut counts: Vec<(String, usize)> = Vec::new();

@@ -1,8 +1,9 @@
-//! Programs in two parts: what the sizes of calls decide, and behind it what they do not, such as an optimiser's step.
+//! Programs in two parts: a head that depends on the sizes of calls, and a tail that does not, such as an optimiser's
+//! step.
 //!
-//! The second part, the *tail*, is compiled once and serves every plan. Nothing is known of later calls when a function
-//! is compiled, so it is guessed which sizes they will change: those of arguments that do not come back. A batch is used
-//! up, what is trained is a result as well. Where the guess is wrong, the program is planned as a whole.
+//! The *tail* is compiled once and serves every plan. Later calls are not known when a function is compiled, so the
+//! sizes that they change are guessed: those of arguments that are not returned. A batch is used up, while trained
+//! parameters are results as well. If the guess is wrong, the program is planned as a whole.
 
 use super::backend::Backend;
 use crate::bind::SymbolicTrace;
@@ -14,7 +15,7 @@ use crate::trace::{ProxyId, Trace};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
-/// A tail with fewer lines than this saves less than the results cost that pass between the parts.
+/// A tail with fewer lines than this saves less than passing values between the parts costs.
 const FEWEST: usize = 8;
 
 /// A finished trace in two parts.
@@ -22,13 +23,13 @@ pub(super) struct Parts {
     head: SymbolicTrace,
     tail: Arc<Backend>,
     join: Arc<Join>,
-    /// The atoms whose values the tail has as numbers.
+    /// The atoms whose values are numbers in the tail.
     settled: FxHashSet<String>,
 }
 
-/// How the two parts are one program.
+/// The connection of the two parts.
 struct Join {
-    /// What the tail reads: inputs of the program, or results of the head.
+    /// The inputs of the tail: inputs of the program, or results of the head.
     reads: Vec<Source>,
     /// The results of the program.
     results: Vec<Source>,
@@ -42,7 +43,7 @@ enum Source {
 }
 
 impl Source {
-    /// The value, if it is there before the tail runs.
+    /// The value, if it exists before the tail runs.
     fn early(self, inputs: &[Buffer], head: &[Buffer]) -> Option<Buffer> {
         match self {
             Source::Input(i) => inputs.get(i).cloned(),
@@ -52,23 +53,23 @@ impl Source {
     }
 }
 
-/// The buffer, with nothing left in its place.
+/// Takes the buffer out, and leaves an empty one in its place.
 fn lend(buffer: &mut Buffer) -> Option<Buffer> {
     let nothing = Buffer::stale(buffer.dtype(), &[0]).ok()?;
     Some(std::mem::replace(buffer, nothing))
 }
 
-/// What runs.
-// One a program and sizes.
+/// The programs that run for one combination of sizes.
+// There is one plan per program and sizes.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Plan {
-    /// One program.
+    /// A single program.
     Whole(Backend),
-    /// Two, one after the other.
+    /// Two programs, one after the other.
     Two(Two),
 }
 
-/// Head and tail.
+/// A head and a tail.
 pub(crate) struct Two {
     head: Backend,
     tail: Arc<Backend>,
@@ -76,10 +77,10 @@ pub(crate) struct Two {
 }
 
 impl Parts {
-    /// The parts of a trace that was made at `sizes`; `None` where there is no tail to speak of.
+    /// The parts of a trace that was made at `sizes`, or `None` if there is no tail that pays.
     ///
     /// # Errors
-    /// As [`SymbolicTrace::at`] and [`Backend::compile`], of the tail.
+    /// The errors of [`SymbolicTrace::at`], and of [`Backend::compile`] for the tail.
     pub fn of(
         trace: &SymbolicTrace,
         atoms: &[String],
@@ -104,15 +105,15 @@ impl Parts {
         Ok(Some(Parts { head: head.trace, tail, join: Arc::new(join), settled }))
     }
 
-    /// Whether the tail is the same at both sizes.
+    /// Whether one tail serves both sizes.
     pub fn serves(&self, a: Sizes, b: Sizes) -> bool {
         self.settled.iter().all(|atom| a(atom) == b(atom))
     }
 
-    /// The head at sizes at which the tail serves.
+    /// The head at sizes for which the tail serves.
     ///
     /// # Errors
-    /// As [`SymbolicTrace::at`].
+    /// Reports the errors of [`SymbolicTrace::at`].
     pub fn head_at(&self, sizes: Sizes) -> Result<Trace, Error> {
         self.head.at(sizes)
     }
@@ -130,10 +131,10 @@ impl From<Backend> for Plan {
 }
 
 impl Plan {
-    /// As [`Backend::run`].
+    /// Runs the programs, as [`Backend::run`] does.
     ///
     /// # Errors
-    /// As [`Backend::run`].
+    /// Reports the errors of [`Backend::run`].
     pub fn run(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, Error> {
         match self {
             Plan::Whole(backend) => backend.run(inputs, donated),
@@ -141,7 +142,7 @@ impl Plan {
         }
     }
 
-    /// As [`Backend::describe`].
+    /// The steps as text, as [`Backend::describe`] returns them.
     pub fn describe(&self) -> String {
         match self {
             Plan::Whole(backend) => backend.describe(),
@@ -153,7 +154,7 @@ impl Plan {
 impl Two {
     fn run(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, Error> {
         let Join { reads, results } = &*self.join;
-        // the head takes no memory of inputs: they must still be there if the tail fails
+        // the head must not take the memory of inputs, because they must still exist if the tail fails
         let head = self.head.run(inputs, &[])?;
         let mut out: Vec<Option<Buffer>> = results.iter().map(|r| r.early(inputs, &head)).collect();
         let mut head: Vec<Option<Buffer>> = head.into_iter().map(Some).collect();
@@ -168,7 +169,7 @@ impl Two {
             given.push(buffer.ok_or_else(|| Error::bug("E709", "a value of the tail is nowhere"))?);
             free.push(gone);
         }
-        // what the head made, and nobody reads, is gone before the tail needs memory
+        // results of the head that have no reader are dropped before the tail needs memory
         drop(head);
         let values = self.tail.run(&mut given, &free);
         for (read, buffer) in reads.iter().zip(given) {
@@ -182,7 +183,7 @@ impl Two {
                 *result = values.get(i).cloned();
             }
         }
-        // results are nobody else's
+        // results are not shared
         drop(values);
         out.into_iter().collect::<Option<Vec<_>>>().ok_or_else(|| Error::bug("E709", "a result is nowhere"))
     }

@@ -1,11 +1,12 @@
-//! Which functions can be compiled, and what they may return.
+//! The functions that can be compiled, and their results.
 
 use crate::error::Error;
 use crate::tree::Tree;
 
 /// A function from trees to a tree: `Fn(A) -> R`, or `Fn(A, B, …) -> R` called with the tuple of its arguments.
 ///
-/// `Marker` tells the two apart: without it a function of one pair and a function of two arguments would overlap.
+/// `Marker` distinguishes the two forms: without it, a function of one pair and a function of two arguments would
+/// overlap.
 #[diagnostic::on_unimplemented(
     message = "`jit` can't compile this function",
     label = "it takes functions of owned trees that return a tree, or a `Result` of one",
@@ -15,9 +16,9 @@ use crate::tree::Tree;
     note = "it is called again for arguments of other types, so it must not change or consume what it captures"
 )]
 pub trait Traceable<Marker, Args> {
-    /// What it returns.
+    /// The result of the function.
     type Out: Outcome;
-    /// Calls it.
+    /// Calls the function.
     fn run(&self, args: Args) -> Self::Out;
 }
 
@@ -54,15 +55,15 @@ many! {
     (A a, B b, C c, D d, E e, F f, G g, H h)
 }
 
-/// Trees with which a function of type `F` can be called: `Traceable` seen from the arguments, because rustc explains a
-/// bound on an argument ("closure is expected to take 1 argument"), and only says that a bound on `F` does not hold.
+/// Trees with which a function of type `F` can be called. This is `Traceable` seen from the arguments, because rustc
+/// explains an unmet bound on an argument ("closure is expected to take 1 argument"), but not one on `F`.
 pub trait Arguments<F, Marker>: Tree {
     /// The tree that the function returns.
     type Returned: Tree + Send + Sync + 'static;
     /// Calls the function.
     ///
     /// # Errors
-    /// The function's own.
+    /// The function's own error.
     fn run(self, f: &F) -> Result<Self::Returned, Error>;
 }
 
@@ -77,14 +78,14 @@ where
     }
 }
 
-/// What a function `Fn(S, Self) -> (S, Returned)` takes beside the state `S`: as [`Arguments`], for `update`.
+/// The arguments of a function `Fn(S, Self) -> (S, Returned)` beside the state `S`; like [`Arguments`], for `update`.
 pub trait Batch<F, S>: Tree {
-    /// What the function returns beside the next state.
+    /// The value that the function returns beside the next state.
     type Returned: Tree + Send + Sync + 'static;
     /// Calls the function.
     ///
     /// # Errors
-    /// The function's own.
+    /// The function's own error.
     fn run(self, f: &F, state: S) -> Result<(S, Self::Returned), Error>;
 }
 
@@ -99,7 +100,7 @@ where
     }
 }
 
-/// What a compiled function may return: a tree, or a `Result` of one with any error.
+/// The result of a compiled function: a tree, or a `Result` of one with any error.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not made of tensors, nor a `Result` of something that is",
     note = "a type of your own needs `#[derive(Tree)]`"
@@ -107,10 +108,10 @@ where
 pub trait Outcome {
     /// The tree.
     type Tree: Tree;
-    /// It as a result of ours.
+    /// Converts the result to a `Result` with this crate's error.
     ///
     /// # Errors
-    /// The function's own.
+    /// The function's own error.
     fn outcome(self) -> Result<Self::Tree, Error>;
 }
 
@@ -128,7 +129,7 @@ impl<T: Tree, E: Into<Box<dyn std::error::Error + Send + Sync>>> Outcome for Res
     }
 }
 
-/// One of our errors as it is, another one by its text.
+/// Returns an [`Error`] unchanged, and another error by its text.
 pub(super) fn ours(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
     match error.downcast::<Error>() {
         Ok(ours) => *ours,

@@ -1,8 +1,9 @@
-//! What a trace reads of the outside: tensors in memory, and values of the traces around it that it writes.
+//! Captures: the values that a trace reads from outside, which are tensors in memory and values of surrounding traces
+//! that it writes.
 //!
-//! Each is an input that stands after the arguments, found by the address of what the handle points to. A closure shares
-//! the value with the trace around it, so the input is that value itself; what it only reads needs none. A backward that
-//! is recorded before it is known when it runs has inputs of its own for everything.
+//! Each capture is an input after the arguments, found by the address to which its handle points. A closure shares
+//! values with the surrounding trace, so such an input is that value itself, and values that are only read need no
+//! input. A custom backward is recorded before it is known when it runs, so it has inputs of its own for everything.
 
 use super::Frame;
 use crate::error::{Error, ErrorKind};
@@ -13,33 +14,33 @@ use fulgurite_core::Value;
 use fulgurite_core::lang::ast::Access;
 use rustc_hash::FxHashMap;
 
-/// What a frame captured.
+/// The captures of a frame.
 #[derive(Default)]
 pub(crate) struct Captured {
-    /// By address: the position among the builder's inputs.
+    /// For each address, the position among the builder's inputs.
     at: FxHashMap<usize, usize>,
-    /// The handles in the order of their inputs.
+    /// The handles, in the order of their inputs.
     pub handles: Vec<Tensor>,
-    /// Whether each gets a value of its own.
+    /// Whether each capture gets a value of its own.
     pub fresh: bool,
-    /// Where `fresh`: what each is in the trace around.
+    /// If `fresh`, the source of each capture in the surrounding trace.
     pub sources: Vec<Source>,
-    /// Tensors of subclasses that are not values of the trace: the handle, its fields, and what they make.
+    /// Tensors of subclasses that are not values of the trace: the handle, its fields, and the tensor that they make.
     pub wrapped: FxHashMap<usize, (Tensor, Vec<ProxyId>, ProxyId)>,
-    /// Views of other traces, taken again of what was written: the base, and the view of it.
+    /// Views of other traces that were taken again after a write: the base, and the view of it.
     pub views: FxHashMap<usize, (ProxyId, ProxyId)>,
 }
 
-/// What a backward captured.
+/// The source of a value that a backward captured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
-    /// A tensor whose value may change until the backward runs: the input with this number of the trace around.
+    /// A tensor whose value may change until the backward runs: the input with this number of the surrounding trace.
     Variable(usize),
     /// A value.
     Value(ProxyId),
 }
 
-/// The identity of what a handle points to.
+/// The address to which a handle points, as its identity.
 pub(super) fn address(tensor: &Tensor) -> usize {
     match tensor.view() {
         View::Cell(cell) => std::sync::Arc::as_ptr(cell) as usize,
@@ -53,19 +54,19 @@ fn owns(frame: &Frame, traced: &Traced) -> bool {
     frame.token.id() == traced.token().id()
 }
 
-/// The proxy of a handle that is no view, as it is in frame `depth` now.
+/// The present proxy in frame `depth` of a handle that is not a view.
 pub(super) fn value(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> ProxyId {
     match tensor.view() {
         View::Traced(traced) if owns(&stack[depth], traced) => traced.proxy(),
         View::Traced(_) if !stack[depth].captured.fresh => match stack[depth].captured.at.get(&address(tensor)) {
             Some(&at) => stack[depth].builder.inputs()[at].version,
-            // callers know that some frame below owns it
+            // callers have checked that some frame below owns it
             None => {
                 let below = value(stack, depth - 1, tensor);
                 if stack[depth].builder.is_from_outside(below) {
                     return below;
                 }
-                // a backward below has just made an input of it, which this trace, begun before, does not know
+                // a backward below has just made it an input, which this trace does not know, because it began before
                 let at = capture(stack, depth, tensor);
                 stack[depth].builder.inputs()[at].version
             }
@@ -77,13 +78,13 @@ pub(super) fn value(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Proxy
     }
 }
 
-/// Whether a tensor in memory was made while this frame was recorded: then it is a constant of the frame's trace, whose
-/// every run begins with the tensor's first value.
+/// Whether a tensor in memory was made while this frame was recorded. It is then a constant of the frame's trace, every
+/// run of which begins with the tensor's first value.
 fn is_made_in(frame: &Frame, tensor: &Tensor) -> bool {
     matches!(tensor.view(), View::Cell(cell) if cell.maker() == frame.token.id())
 }
 
-/// The input of frame `depth` that a handle from outside of it is, or a tensor that was made while it was recorded.
+/// The input of frame `depth` for a handle from outside, or for a tensor that was made while the frame was recorded.
 pub(super) fn capture(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> usize {
     let address = address(tensor);
     if let Some(&at) = stack[depth].captured.at.get(&address) {
@@ -125,10 +126,10 @@ pub(super) fn capture(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> usi
     at
 }
 
-/// The input of frame `depth` that a handle is, if it is one there: what has a value before and after the frame's trace.
+/// The input of frame `depth` for a handle, if it is one there: it has a value before and after the frame's trace.
 fn variable(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Option<usize> {
     let View::Traced(traced) = tensor.view() else {
-        // what was made inside is a value as others that are made there
+        // a tensor that was made inside is a value like others that are made there
         let made = stack[..=depth].iter().any(|frame| is_made_in(frame, tensor));
         return if made { None } else { Some(capture(stack, depth, tensor)) };
     };
@@ -147,7 +148,8 @@ fn variable(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Option<usize>
 }
 
 impl Captured {
-    /// The trace has ended; `inputs` are those of its builder. What it wrote to tensors that were made inside stays there.
+    /// Ends the captures when the trace has ended; `inputs` are those of its builder. Writes to tensors that were made
+    /// inside are not kept.
     pub(super) fn end(&self, inputs: &[InputCell]) {
         let own = inputs.iter().rev().zip(self.handles.iter().rev());
         for (_, handle) in own.filter(|(input, _)| input.constant && input.version != input.proxy) {
@@ -157,17 +159,17 @@ impl Captured {
         }
     }
 
-    /// What input number `at` of `inputs` is in the trace around, where that is kept.
+    /// The source in the surrounding trace of input number `at` of `inputs`, if sources are kept.
     fn source(&self, at: usize, inputs: usize) -> Option<Source> {
         let first = inputs - self.handles.len();
         self.sources.get(at.checked_sub(first)?).copied()
     }
 }
 
-/// The input of the innermost frame that is written with a handle from outside of it.
+/// The input of the innermost frame that a write to a handle from outside changes.
 ///
 /// # Errors
-/// E718 in a backward, where the handle is no input of the program around.
+/// E718 in a backward, if the handle is not an input of the surrounding program.
 pub(super) fn for_writing(stack: &mut [Frame], top: usize, tensor: &Tensor) -> Result<usize, Error> {
     let at = capture(stack, top, tensor);
     let frame = &stack[top];
@@ -177,7 +179,7 @@ pub(super) fn for_writing(stack: &mut [Frame], top: usize, tensor: &Tensor) -> R
     }
 }
 
-/// A backward's write to a value that the forward made.
+/// The error of a backward that writes to a value which the forward made.
 pub(super) fn intermediate(stack: &[Frame], value: ProxyId) -> Error {
     let line = stack.iter().flat_map(|f| f.builder.lines()).find(|l| l.outs.contains(&value));
     let arena = stack[0].builder.arena();
@@ -191,10 +193,10 @@ pub(super) fn intermediate(stack: &[Frame], value: ProxyId) -> Error {
     error.help("pass a tensor that is to be written into the function, as an argument or captured from memory")
 }
 
-/// Of the arguments of a call, those that its row writes become inputs.
+/// Makes inputs of the arguments of a call that its row writes.
 ///
 /// # Errors
-/// As [`for_writing`].
+/// Reports the errors of [`for_writing`].
 pub(super) fn written(stack: &mut [Frame], top: usize, symbol: SymbolRef, args: &[Value<Tensor>]) -> Result<(), Error> {
     for (param, arg) in symbol.row().sig.params.iter().zip(args) {
         if param.access == Access::Mut

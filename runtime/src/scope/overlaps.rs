@@ -1,4 +1,4 @@
-//! Views that show one element several times, which can't be written.
+//! Refuses writes through views that show one element several times.
 
 use crate::bind::{Builder, body_of};
 use crate::error::Error;
@@ -14,13 +14,13 @@ use fulgurite_core::lower::{lower_with, positions};
 use fulgurite_core::row::Meaning;
 use std::rc::Rc;
 
-/// Refuses a write through a view, the line recorded last, that shows an element of its base several times.
+/// Refuses a write through a view, the line that was recorded last, if it shows an element of its base several times.
 ///
 /// # Errors
-/// E714; what making a body reports.
+/// E714, and errors of making a body.
 pub(super) fn check(b: &Builder, alias: &Alias) -> Result<(), Error> {
     let Some(line) = b.lines().last() else { return Ok(()) };
-    // the question decides nothing: it must not bind sizes
+    // the test must not bind sizes, because it decides nothing
     match estimating(|| repeats(b.arena(), line))? {
         true => Err(crate::tensor::shows_twice(alias.symbol.name())),
         false => Ok(()),
@@ -38,8 +38,8 @@ fn repeats(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<bool, Error> {
     }
 }
 
-/// Whether the text leaves open that two indices of the result are one place: a place that is computed from several
-/// indices, other than the position of one element in another shape.
+/// Whether the text allows two indices of the result to be one place. That is so for a place computed from several
+/// indices, unless it is the position of one element in another shape.
 fn may_repeat(block: &Block) -> bool {
     let mut may = false;
     walk::block(block, &mut |e| {
@@ -53,7 +53,7 @@ fn may_repeat(block: &Block) -> bool {
     may
 }
 
-/// Looks for an element that a view shows twice.
+/// Searches for an element that a view shows twice.
 fn shows_twice(arena: &Arena, line: &BoundSymbol, block: &Block) -> bool {
     let Some(Value::Tensor(base)) = line.args.iter().find(|arg| matches!(arg, Value::Tensor(_))) else { return false };
     let (Some(ty), Ok(nest)) =

@@ -1,5 +1,5 @@
-//! Rules of tensor subclasses that are functions over tensors: run on a stack of their own, on handles of the call's
-//! arguments.
+//! Runs rules of tensor subclasses that are Rust functions over tensors, on a stack of their own, on handles of the
+//! call's arguments.
 
 use super::{Open, STACKS, Stack};
 use crate::bind::Ruled;
@@ -8,21 +8,22 @@ use crate::tensor::{Tensor, set_maker};
 use fulgurite_core::Value;
 use std::sync::Arc;
 
-/// Takes the stack away again, also where the rule panics; and whose tensors were made before.
+/// Removes the stack, also after a panic of the rule, and restores the maker of new tensors.
 struct Level(u64);
 
 impl Drop for Level {
     fn drop(&mut self) {
         STACKS.with_borrow_mut(|stacks| _ = stacks.pop());
-        // the stack below is being recorded on, so it can't be asked
+        // the stack below is being recorded on, so it can't be borrowed
         set_maker(self.0);
     }
 }
 
-/// Runs a rule on the arguments of a call; its results, lists flattened, or nothing if it has none for the operator.
+/// Runs a rule on the arguments of a call. Returns its results, with lists flattened, or `None` if the rule does not
+/// handle the operator.
 ///
 /// # Errors
-/// The rule's; E706 if it uses a tensor that is no argument.
+/// The rule's own error; E706 if it uses a tensor that is not an argument.
 pub(crate) fn ruled(
     call: &mut Ruled,
     rule: impl FnOnce(&[Value<Tensor>]) -> Option<Result<Vec<Tensor>, Error>>,

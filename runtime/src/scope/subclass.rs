@@ -1,12 +1,12 @@
-//! Tensors of subclasses in traces that are open: made of their fields where they are used, taken apart where a program
-//! ends.
+//! Tensors of subclasses in open traces: they are made of their fields where they are used, and taken apart at the end
+//! of a program.
 
 use super::{Frame, resolve};
 use crate::error::Error;
 use crate::tensor::{Tensor, View, Wrapped};
 use crate::trace::{ProxyId, ProxyTy, SubclassLayout};
 
-/// The proxy of a tensor of a subclass that is held as its fields, as they are now.
+/// The proxy of a tensor of a subclass that is held as its fields, with their present values.
 pub(super) fn value(stack: &mut [Frame], depth: usize, tensor: &Tensor, of: &Wrapped) -> Result<ProxyId, Error> {
     let fields = of.fields().iter().map(|field| resolve(stack, depth, field)).collect::<Result<Vec<_>, _>>()?;
     let address = super::captures::address(tensor);
@@ -17,12 +17,12 @@ pub(super) fn value(stack: &mut [Frame], depth: usize, tensor: &Tensor, of: &Wra
         return Ok(*made);
     }
     let made = frame.builder.unflatten(of.layout(), &fields)?;
-    // the handle is kept, so that nothing else gets its address
+    // the handle is held so that its address is not reused
     frame.captured.wrapped.insert(address, (tensor.clone(), fields, made));
     Ok(made)
 }
 
-/// A tensor of a subclass as its fields; others as they are.
+/// Takes apart a tensor of a subclass to its fields; other tensors are returned unchanged.
 pub(super) fn apart(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Result<Tensor, Error> {
     let View::Traced(traced) = tensor.view() else { return Ok(tensor.clone()) };
     let ty = traced.ty().clone();

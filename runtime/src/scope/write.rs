@@ -1,9 +1,9 @@
-//! Writes to tensors of the traces that are open: new versions of values, never memory.
+//! Writes to tensors of open traces: they make new versions of values, and never change memory.
 //!
-//! A handle that is a view remembers what it is a view of. A write to it makes a new version of its base, in which the
-//! elements that the view shows are replaced, and every other view of that base is taken of the new version when it is
-//! used next. Which elements a view shows is found by taking the same view of the positions 0, 1, 2, …, so that a row
-//! needs nothing but its meaning to be written through.
+//! A handle that is a view remembers its base. A write to it makes a new version of the base, in which the elements
+//! that the view shows are replaced; every other view of that base is taken again of the new version when it is used
+//! next. The elements of a view are found by taking the view of the positions 0, 1, 2, …, so any row that is a view can
+//! be written through by its meaning alone.
 
 use super::captures::{address, capture, for_writing, intermediate, value};
 use super::{Frame, overlaps, resolve, with_stack};
@@ -19,8 +19,8 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{Dim, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 
-/// Makes `value`, which has the type of `target`, its new version in the innermost open trace; `None` if there is none.
-/// `fresh`: nothing else stands for `value`, so it may be called after the target.
+/// Makes `value`, which has the type of `target`, its new version in the innermost open trace; `None` if there is no
+/// open trace. `fresh` says that nothing else refers to `value`, so it may be named after the target.
 pub(crate) fn write(target: &Tensor, value: &Tensor, fresh: bool, loc: Loc) -> Option<Result<(), Error>> {
     with_stack(|stack| {
         let top = stack.len().checked_sub(1)?;
@@ -49,21 +49,21 @@ pub(crate) fn fail(error: &Error) {
     });
 }
 
-/// What a new version has to do with gradients.
+/// The effect of a new version on gradients.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
-    /// It is what was written.
+    /// The new version is the written value.
     Write,
-    /// It was written by way of a detached alias: no gradient goes to what was written.
+    /// The write went through a detached alias, so no gradient flows to the written value.
     Quiet,
-    /// A closure that wrote has seen to that.
+    /// The closure that wrote has handled gradients already.
     Done,
 }
 
-/// What a closure that is taken over wrote to a tensor of the traces around, or to one in memory.
+/// Assigns a value that an added closure wrote to a tensor of surrounding traces, or to one in memory.
 ///
 /// # Errors
-/// As [`write`].
+/// Reports the errors of [`write`].
 pub(crate) fn assign(target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Error> {
     with_stack(|stack| match stack.len().checked_sub(1) {
         Some(top) => put(stack, top, target, (new, false), Mode::Done, loc),
@@ -71,13 +71,13 @@ pub(crate) fn assign(target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Erro
     })
 }
 
-/// The same in this stack, for a view that an operator wrote.
+/// Like [`assign`] within this stack, for a view that an operator wrote.
 pub(super) fn assign_in(stack: &mut [Frame], top: usize, target: &Tensor, new: ProxyId, loc: Loc) -> Result<(), Error> {
     put(stack, top, target, (new, true), Mode::Write, loc)
 }
 
-/// Of tensors, those by which an open trace is differentiated; the innermost trace remembers all of them as written by a
-/// backward.
+/// The tensors by which an open trace is differentiated, among these. The innermost trace remembers all of them as
+/// written by a backward.
 pub(crate) fn leaves_among(written: &[&Tensor]) -> Vec<(usize, String)> {
     with_stack(|stack| {
         let Some(top) = stack.len().checked_sub(1) else { return Vec::new() };
@@ -97,8 +97,8 @@ pub(crate) fn leaves_among(written: &[&Tensor]) -> Vec<(usize, String)> {
     })
 }
 
-/// Of a handle that is an input of an open trace: whether a backward writes it if it is written now, its number there,
-/// its name.
+/// For a handle that is an input of an open trace: the phase in which a write would happen now, the number of the
+/// input, and its name.
 pub(crate) fn place(target: &Tensor) -> Option<(Phase, usize, String)> {
     with_stack(|stack| {
         let base = base_of(target);
@@ -131,7 +131,7 @@ pub(crate) fn overlap<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> bool {
     tensors.any(known)
 }
 
-/// What a view is of, in the end.
+/// The base at the end of a chain of views.
 fn base_of(target: &Tensor) -> &Tensor {
     let mut base = target;
     while let Some((_, of)) = viewed(base) {
@@ -140,13 +140,13 @@ fn base_of(target: &Tensor) -> &Tensor {
     base
 }
 
-/// The proxy of a handle: of a view, that of its base as it is now.
+/// The proxy of a handle; for a view, it is taken of the present version of its base.
 pub(super) fn current(stack: &mut [Frame], depth: usize, tensor: &Tensor, traced: &Traced) -> Result<ProxyId, Error> {
     let own = stack[depth].token.id() == traced.token().id();
     if own && traced.alias().is_some() && traced.is_current() {
         return Ok(traced.proxy());
     }
-    // from the tensor at the end to the handle: chains of views may be long
+    // views are taken from the base at the end to the handle, in a loop because chains may be long
     let (mut views, mut base) = (Vec::new(), tensor);
     while let Some((_, of)) = viewed(base) {
         views.push(base);
@@ -162,7 +162,7 @@ pub(super) fn current(stack: &mut [Frame], depth: usize, tensor: &Tensor, traced
     Ok(of)
 }
 
-/// The proxy of a view, whose base is `base` now.
+/// The proxy of a view whose base is `base` now.
 fn taken(stack: &mut [Frame], depth: usize, view: &Tensor, base: ProxyId) -> Result<ProxyId, Error> {
     let View::Traced(traced) = view.view() else { return Ok(base) };
     let Some(alias) = traced.alias() else { return Ok(base) };
@@ -179,7 +179,7 @@ fn taken(stack: &mut [Frame], depth: usize, view: &Tensor, base: ProxyId) -> Res
         traced.set_of(base);
         return Ok(traced.proxy());
     }
-    // a handle of another trace stays what it is there
+    // a handle of another trace keeps its value there
     if let Some((of, taken)) = stack[depth].captured.views.get(&address(view))
         && *of == base
     {
@@ -190,11 +190,11 @@ fn taken(stack: &mut [Frame], depth: usize, view: &Tensor, base: ProxyId) -> Res
     Ok(taken)
 }
 
-/// The view of another base.
+/// Takes the view of another base.
 fn apply(b: &mut Builder, alias: &Alias, base: ProxyId) -> Result<Vec<ProxyId>, Error> {
     let mut args: Vec<Value<ProxyId>> = Vec::new();
     for arg in &alias.args {
-        // a view has one tensor
+        // a view has one tensor argument
         args.push(arg.map(&mut |_| base));
     }
     let before = b.context.place;
@@ -203,7 +203,7 @@ fn apply(b: &mut Builder, alias: &Alias, base: ProxyId) -> Result<Vec<ProxyId>, 
     outs
 }
 
-/// Gives a handle a new version, and whether nothing else stands for that value.
+/// Gives a handle a new version, together with whether nothing else refers to that value.
 fn put(
     stack: &mut [Frame],
     top: usize,
@@ -217,7 +217,7 @@ fn put(
         View::Poison(e) => return Err(e.clone()),
         View::Cell(_) => None,
         View::Wrapped(wrapped) => {
-            // by its fields
+            // a tensor of a subclass is written by its fields
             let fields = stack[top].builder.flatten(new)?;
             let each = wrapped.fields().iter().zip(fields);
             return each.into_iter().try_for_each(|(field, new)| put(stack, top, field, (new, true), mode, loc));
@@ -239,7 +239,7 @@ fn put(
             false => (replaced(&mut stack[top].builder, &moved, alias, whole, new, loc)?, true),
         };
         put(stack, top, base, replaced, mode, loc)?;
-        // the view of the new base is what was written: nothing to take again
+        // the view of the new base is the written value, so it need not be taken again
         let base = resolve(stack, top, of)?;
         match own(stack) {
             Some(traced) => {
@@ -271,7 +271,7 @@ fn put(
     Ok(())
 }
 
-/// The new version with the tags that a write leaves on a value; of a value that others stand for too, a copy.
+/// The new version with the tags that a write leaves on a value; it is copied if other handles refer to it.
 fn tagged(b: &mut Builder, old: ProxyId, (new, fresh): (ProxyId, bool)) -> Result<ProxyId, Error> {
     let arena = b.arena().clone();
     let (kept, have) = (arena.tags(old).at_write(), arena.tags(new));
@@ -287,7 +287,7 @@ fn tagged(b: &mut Builder, old: ProxyId, (new, fresh): (ProxyId, bool)) -> Resul
     Ok(new)
 }
 
-/// Refuses a write from inside a batch to a value of a trace around it, which all slices share.
+/// Refuses a write from inside a batch to a value of a surrounding trace, because all slices share it.
 fn own_slice(stack: &[Frame], top: usize, traced: &Traced) -> Result<(), Error> {
     let inside = stack[..=top].iter().rev().take_while(|frame| frame.token.id() != traced.token().id());
     if inside.into_iter().all(|frame| !frame.slice) {
@@ -299,12 +299,12 @@ fn own_slice(stack: &[Frame], top: usize, traced: &Traced) -> Result<(), Error> 
     Err(Error::new("E728", claim).help(help))
 }
 
-/// Inputs whose value was `old` have this one from now on.
+/// Replaces `old` as the present value of inputs by `new`.
 fn set(b: &mut Builder, old: ProxyId, new: ProxyId) {
     b.inputs_mut().iter_mut().filter(|input| input.version == old).for_each(|input| input.version = new);
 }
 
-/// Refuses a write to what a backward is given: cotangents, and what the forward kept for it.
+/// Refuses a write to the inputs of a backward: cotangents, and values that the forward kept for it.
 fn given_to_backward(stack: &[Frame], top: usize, old: ProxyId) -> Result<(), Error> {
     let frame = &stack[top];
     if !frame.captured.fresh {
@@ -325,7 +325,7 @@ fn given_to_backward(stack: &[Frame], top: usize, old: ProxyId) -> Result<(), Er
     }
 }
 
-/// The input by which a trace at or below frame `top` is differentiated and that a handle is.
+/// The input of a trace at or below frame `top` that a handle is, if the trace is differentiated by it.
 fn leaf(stack: &[Frame], top: usize, target: &Tensor) -> Option<(usize, String)> {
     let View::Traced(traced) = base_of(target).view() else { return None };
     let frame = stack[..=top].iter().find(|f| f.token.id() == traced.token().id())?;
@@ -335,7 +335,7 @@ fn leaf(stack: &[Frame], top: usize, target: &Tensor) -> Option<(usize, String)>
     Some((index, leaves[index].path.to_string()))
 }
 
-/// The new version of a value that is no view: where no gradient is to go to what is written, the old version's
+/// The new version of a value that is not a view. If no gradient may flow to the written value, the old version's
 /// cotangent is the new one's.
 fn version(
     stack: &mut [Frame],
@@ -362,7 +362,7 @@ fn version(
         b.arena().rename(out, &name);
         return Ok(out);
     }
-    // a backward runs without gradients, unless it is itself differentiated: then whoever takes it over finds it
+    // a backward runs without gradients; if it is itself differentiated, the trace that takes it over refuses the write
     let in_backward = stack[..=top].iter().any(|f| f.captured.fresh);
     if let Some((index, name)) = leaf(stack, top, target).filter(|_| !in_backward) {
         let claim = format!("`{name}` is written, and a gradient is taken by it");
@@ -373,15 +373,15 @@ fn version(
     Ok(new)
 }
 
-/// What a handle is a view of, and how.
+/// The base of a view, and the call by which it was taken.
 fn viewed(target: &Tensor) -> Option<(&Alias, &Tensor)> {
     let View::Traced(traced) = target.view() else { return None };
     let alias = traced.alias()?;
     Some((alias, alias.base()?))
 }
 
-/// The views by which a handle shows elements of a tensor, the first one taken first, and that tensor. A field of a class
-/// is replaced as a whole, so views of it go no further than to the field.
+/// The views by which a handle shows elements of a tensor, in the order in which they were taken, and that tensor. A
+/// field of a class is replaced as a whole, so a chain of views ends at a field.
 fn chain(target: &Tensor) -> (Vec<&Alias>, &Tensor) {
     let (mut views, mut base) = (Vec::new(), target);
     while let Some((alias, of)) = viewed(base) {
@@ -403,8 +403,8 @@ fn is_field(alias: &Alias) -> bool {
     matches!(alias.symbol.port(), Some((_, Port::Flatten)))
 }
 
-/// `whole` with what views of it show, the last one of them `shown_by`, replaced by `part`. One scatter, however many
-/// views lie between.
+/// The tensor `whole`, in which the elements that a chain of views shows are replaced by `part`; `shown_by` is the last
+/// view. It takes one scatter, however many views are in the chain.
 fn replaced(
     b: &mut Builder,
     views: &[&Alias],
@@ -426,7 +426,7 @@ fn replaced(
         let shape = Value::List(vec![Value::Num(Scalar::Int(-1))]);
         Ok::<_, Error>(b.bind(Intrinsic::Reshape.symbol()?, vec![Value::Tensor(x), shape], loc)?[0])
     };
-    // which elements the views show: the same views of the positions
+    // the elements of the views are found by taking the views of the positions
     let positions = b.within(RegionKind::NoGrad, loc, |b| {
         let count = b.bind(Intrinsic::Arange.symbol()?, vec![Value::size(base.elements())], loc)?[0];
         let mut shown = b.bind(Intrinsic::Reshape.symbol()?, vec![Value::Tensor(count), sizes(&base)], loc)?[0];
@@ -434,7 +434,7 @@ fn replaced(
             let elements = |p: ProxyId| arena.tensor_ty(p).map(|ty| ty.elements());
             let of = elements(shown);
             shown = apply(b, view, shown)?[view.at];
-            // a part that is smaller than the whole here, and not empty, is no repetition at other sizes either
+            // a part that is smaller than the whole here, and not empty, does not repeat elements at other sizes either
             let part = estimating(|| elements(shown) < of && elements(shown) > Some(Dim::from(0)));
             if !part && elements(shown) > of {
                 return Err(shows_twice(view.symbol.name()));

@@ -7,20 +7,20 @@ use fulgurite_core::batch::{self, Batched, NotBatchable};
 use rustc_hash::FxHashMap;
 use std::sync::{LazyLock, Mutex};
 
-/// A symbol that does to every slice what another one does.
+/// A symbol that applies another one to every slice.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The symbol.
     pub symbol: SymbolRef,
-    /// What it does to every slice.
+    /// The symbol that is applied to every slice.
     pub of: SymbolRef,
-    /// Which arguments have a slice each.
+    /// For each argument, whether it is batched.
     pub flags: Box<[bool]>,
-    /// Whether its last option says how many slices there are.
+    /// Whether the last option is the number of slices.
     pub sized: bool,
 }
 
-/// Batches, by the address of their symbol, and of what it was made from.
+/// The batches, by the address of their symbol, and by the symbol from which they were made.
 #[derive(Default)]
 struct Known {
     made: FxHashMap<usize, Batch>,
@@ -33,10 +33,10 @@ fn address(symbol: SymbolRef) -> usize {
     std::ptr::from_ref(symbol) as usize
 }
 
-/// The symbol that does to every slice of the arguments with a flag what `of` does.
+/// The symbol that applies `of` to every slice of the arguments with a flag.
 ///
 /// # Errors
-/// E726 where the row has no such form.
+/// E726 if the row has no batched form.
 pub fn batched(of: SymbolRef, flags: &[bool]) -> Result<Batch, Error> {
     let mut known = KNOWN.lock().unwrap_or_else(|e| e.into_inner());
     let key = (address(of), Box::from(flags));
@@ -51,7 +51,8 @@ pub fn batched(of: SymbolRef, flags: &[bool]) -> Result<Batch, Error> {
     Ok(batch)
 }
 
-/// The symbol of this name, if it is that of a batched form: a trace that was printed names what its reader has not made.
+/// The symbol of this name, if it is that of a batched form. A printed trace may name a form that its reader has not
+/// made yet.
 pub(crate) fn batch_named(name: Name) -> Option<SymbolRef> {
     let (of, args) = name.as_str().rsplit_once(".vmap.")?;
     let of = Name::new(of);
@@ -62,7 +63,7 @@ pub(crate) fn batch_named(name: Name) -> Option<SymbolRef> {
     (batch.symbol.name() == name.as_str()).then_some(batch.symbol)
 }
 
-/// What a symbol does to every slice, if it is one of those that [`batched`] made.
+/// The symbol that is applied to every slice, if [`batched`] made this one.
 pub fn batch_of(symbol: SymbolRef) -> Option<Batch> {
     KNOWN.lock().unwrap_or_else(|e| e.into_inner()).made.get(&address(symbol)).cloned()
 }

@@ -7,42 +7,43 @@ use fulgurite_core::subclass::{self, ClassText};
 use std::any::Any;
 use std::sync::OnceLock;
 
-/// A tensor subclass of some database, or of a type with `#[derive(TensorSubclass)]`. Its texts are parsed on first use.
+/// A tensor subclass of a database, or of a type with `#[derive(TensorSubclass)]`. Its texts are parsed when they are
+/// first used.
 pub struct Subclass {
     /// The crate that declares it.
     pub krate: &'static str,
-    /// Its texts.
+    /// The texts of the class.
     pub text: ClassText,
     parsed: OnceLock<subclass::Class>,
     ports: OnceLock<[SymbolRef; 3]>,
-    /// A rule that is a function.
+    /// A rule that is a Rust function.
     rule: Option<&'static dyn Native>,
 }
 
-/// A rule that is a function over tensors, for whoever runs such: `call` is what `bind` passes.
+/// A rule that is a Rust function over tensors; `call` is the value that `bind` passes to it.
 pub trait Native: Send + Sync {
-    /// Runs it.
+    /// Runs the rule.
     fn run(&self, call: &mut dyn Any);
 }
 
-/// Two classes are the same if they are one object.
+/// Two classes are equal if they are one object.
 pub type SubclassRef = &'static Subclass;
 
 inventory::collect!(SubclassRef);
 
-/// What a symbol does to tensors of a class.
+/// The operation of a symbol on tensors of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Port {
-    /// Makes one of its fields.
+    /// Makes a tensor of its fields.
     Unflatten,
-    /// Gives its fields.
+    /// Returns the fields of a tensor.
     Flatten,
-    /// Gives the plain tensor that it stands for.
+    /// Returns the plain tensor for which a tensor stands.
     Plain,
 }
 
 impl Port {
-    /// All, in the order of [`subclass::ports`].
+    /// All ports, in the order of [`subclass::ports`].
     pub const ALL: [Port; 3] = [Port::Unflatten, Port::Flatten, Port::Plain];
 
     /// The second part of the symbol's name.
@@ -56,27 +57,27 @@ impl Port {
 }
 
 impl Subclass {
-    /// A class from emitted texts.
+    /// A class made of emitted texts.
     pub const fn new(krate: &'static str, text: ClassText) -> Subclass {
         Subclass { krate, text, parsed: OnceLock::new(), ports: OnceLock::new(), rule: None }
     }
 
-    /// The same with a rule that is a function: for operators for which the texts have none.
+    /// Like [`Subclass::new`], with a rule that is a Rust function, for operators for which the texts have no rule.
     pub const fn ruled(krate: &'static str, text: ClassText, rule: &'static dyn Native) -> Subclass {
         Subclass { krate, text, parsed: OnceLock::new(), ports: OnceLock::new(), rule: Some(rule) }
     }
 
-    /// Its rule that is a function.
+    /// The rule that is a Rust function, if there is one.
     pub fn native(&self) -> Option<&'static dyn Native> {
         self.rule
     }
 
-    /// Its name.
+    /// The name of the class.
     pub fn name(&self) -> Name {
         Name::new(self.text.class)
     }
 
-    /// Its rules.
+    /// The rules of the class.
     pub fn rules(&self) -> &subclass::Class {
         self.parsed.get_or_init(|| match subclass::Class::parse(&self.text) {
             Ok(class) => class,
@@ -85,7 +86,7 @@ impl Subclass {
         })
     }
 
-    /// The symbol that makes its tensors or takes them apart.
+    /// The symbol that makes tensors of the class or takes them apart.
     pub fn port(&'static self, port: Port) -> SymbolRef {
         let ports = self.ports.get_or_init(|| {
             let rows = subclass::ports(self.rules());
@@ -95,13 +96,13 @@ impl Subclass {
                 let text = RowText { op: row.op.as_str(), doc: self.text.doc, sig, file, line, ..RowText::BLANK };
                 Symbol::leak_port(self, port, text, row)
             });
-            // invariant: as many rows as ports
+            // invariant: there are as many rows as ports
             std::array::from_fn(|_| rows.next().unwrap_or_else(|| unreachable!("a class has three ports")))
         });
         ports[port as usize]
     }
 
-    /// Where a rule stands, for messages.
+    /// The file and line of a rule, for messages.
     pub fn place(&self) -> String {
         format!("{}:{}", self.text.file, self.text.line)
     }

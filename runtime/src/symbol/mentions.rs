@@ -1,10 +1,10 @@
-//! Which names a rule of the tensor language mentions.
+//! Finds the names that a rule of the tensor language mentions.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::ast::{Block, Expr, Node};
 use fulgurite_core::lang::walk;
 
-/// Every name in `block` that may be a value, each once, in order; operators are none.
+/// Every name in `block` that may be a value, each once, in order; operators are not included.
 pub(super) fn names(block: &Block) -> Vec<Name> {
     let mut found = Vec::new();
     walk::block(block, &mut |e| {

@@ -1,6 +1,6 @@
-//! What executors have for operators on tensors of subclasses: kernels for the whole line, and gradients.
+//! Operators on tensors of subclasses that executors handle: kernels for the whole line, and gradients.
 //!
-//! An executor that brings a gradient must be able to run the forward: the two belong together.
+//! An executor that brings a gradient must be able to run the forward, because the two belong together.
 
 use super::{SubclassRef, Symbol, SymbolRef, find, register};
 use crate::error::Error;
@@ -10,20 +10,20 @@ use fulgurite_core::subclass::Grads;
 use fulgurite_core::{Name, TensorTy};
 use std::sync::{Arc, Mutex};
 
-/// A gradient of an operator on a class, as an executor wants it.
+/// A gradient of an operator on a class that an executor brought.
 #[derive(Clone, Debug)]
 pub struct OuterGrad {
-    /// Whose it is.
+    /// The executor.
     pub executor: &'static str,
     class: Name,
     op: Name,
-    /// Per argument, a rule as a class's `grad` has them.
+    /// For each argument, a rule in the form of a class's `grad`.
     pub grads: Arc<Grads>,
 }
 
 static GRADS: Mutex<Vec<OuterGrad>> = Mutex::new(Vec::new());
 
-/// Adds a gradient of `op` on `class`; one of the same executor is replaced.
+/// Adds a gradient of `op` on `class`; it replaces one of this executor.
 ///
 /// # Errors
 /// E006 for a rule that does not parse.
@@ -48,10 +48,11 @@ pub(crate) fn grad(executors: &[&'static str], class: SubclassRef, op: Name) -> 
     executors.iter().find_map(of).cloned()
 }
 
-/// The symbol of a line that an executor claimed whole: plain tensors of these types in, plain tensors out.
+/// The symbol of a line that an executor claimed whole: it takes plain tensors of these types and returns plain
+/// tensors.
 ///
 /// # Errors
-/// E709 where a type can't be written.
+/// E709 if a type can't be written.
 pub(crate) fn claimed(of: SymbolRef, ins: &[TensorTy], outs: &[TensorTy]) -> Result<SymbolRef, Error> {
     let typed = |prefix: &str, types: &[TensorTy]| -> Vec<String> {
         types.iter().enumerate().map(|(i, ty)| format!("{prefix}{i}: {ty}")).collect()

@@ -1,4 +1,4 @@
-//! What handles point to: tensors in memory, and values of traces.
+//! The objects to which handles point: tensors in memory, and values of traces.
 
 use super::{Tensor, View};
 use crate::buffer::{Buffer, Sizes};
@@ -10,42 +10,43 @@ use fulgurite_core::{DType, TensorTy, Value};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 
-/// What a cell holds.
+/// The kind of a cell's content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// A tensor.
     Tensor,
-    /// A run-time number: rank 0, and weak in type promotion as a literal is.
+    /// A run-time number: it has rank 0, and is as weak in type promotion as a literal.
     Number,
     /// A random key: (seed, stream).
     Key,
 }
 
-/// A tensor in memory: a type for life, and data that a write replaces.
+/// A tensor in memory: a type that never changes, and data that writes replace.
 pub struct Cell {
     kind: Kind,
     dtype: DType,
     sizes: Sizes,
     tags: AtomicU64,
-    /// What it is a view of, if it was made so outside of traces.
+    /// The view that the cell is, if it was made as a view outside of traces.
     origin: OnceLock<Box<Alias>>,
-    /// The views that were taken of it outside of traces.
+    /// The views of the cell that were taken outside of traces.
     views: Mutex<Vec<Weak<Cell>>>,
-    /// Held from the read to the write by who writes it or a view of the same elements.
+    /// A lock that is held from read to write while the cell, or a view of its elements, is written.
     writer: Mutex<()>,
-    /// The trace in whose recording it was made; 0: none.
+    /// The trace that was being recorded when the cell was made; 0 if there was none.
     maker: u64,
-    /// Whether its maker wrote it and has ended: what was written belongs to that program.
+    /// Whether the maker wrote the cell and has ended; the written data belong to the maker's program.
     stale: AtomicBool,
     state: RwLock<State>,
 }
 
 thread_local! {
-    /// The trace that tensors made on this thread belong to: that of a function, or of one slice of a batch; 0: none.
+    /// The trace to which tensors made on this thread belong, that of a function or of one slice of a batch; 0 for
+    /// none.
     static MAKER: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// From now on tensors made on this thread belong to the trace with this number; 0: to none. Gives the one before.
+/// Sets the trace to which new tensors on this thread belong (0 for none), and returns the one before.
 pub(crate) fn set_maker(trace: u64) -> u64 {
     MAKER.replace(trace)
 }
@@ -72,20 +73,20 @@ impl Cell {
         }
     }
 
-    /// What it holds.
+    /// The kind of the content.
     pub fn kind(&self) -> Kind {
         self.kind
     }
-    /// Element type.
+    /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
-    /// Sizes, slowest axis first.
+    /// The sizes, slowest axis first.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 
-    /// Its type as traces see it.
+    /// The type in the form of traces.
     pub fn proxy_ty(&self) -> ProxyTy {
         match self.kind {
             Kind::Tensor => ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)),
@@ -94,7 +95,7 @@ impl Cell {
         }
     }
 
-    /// Its tags, which the values of traces that stand for it have.
+    /// The tags, which values of traces that stand for the cell also have.
     pub fn tags(&self) -> TagSet {
         TagSet::from_bits(self.tags.load(Ordering::Relaxed))
     }
@@ -102,7 +103,7 @@ impl Cell {
         self.tags.fetch_or(TagSet::EMPTY.with(tag).bits(), Ordering::Relaxed);
     }
 
-    /// Notes that `view` was taken of this outside of traces: `alias` says how.
+    /// Notes that `view` is a view of this cell that was taken outside of traces by `alias`.
     pub(crate) fn note_view(self: &Arc<Cell>, view: &Arc<Cell>, alias: Alias) {
         if view.origin.set(Box::new(alias)).is_ok() {
             self.links().push(Arc::downgrade(view));
@@ -113,14 +114,14 @@ impl Cell {
         self.views.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The views of it that are still held.
+    /// The views of the cell that still exist.
     pub(crate) fn live_views(&self) -> Vec<Arc<Cell>> {
         let mut links = self.links();
         links.retain(|link| link.strong_count() > 0);
         links.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// What it is a view of, and how it was taken.
+    /// The call that took the view, and its base, if the cell is a view.
     pub(crate) fn origin(&self) -> Option<(&Alias, &Arc<Cell>)> {
         let alias = self.origin.get()?;
         match alias.base()?.view() {
@@ -133,7 +134,7 @@ impl Cell {
         self.origin.into_inner()
     }
 
-    /// The cell of which it is a view in the end: itself, if it is none.
+    /// The base at the end of the chain of views; the cell itself, if it is not a view.
     pub(crate) fn root(self: &Arc<Cell>) -> &Arc<Cell> {
         let mut root = self;
         while let Some((_, base)) = root.origin() {
@@ -142,38 +143,38 @@ impl Cell {
         root
     }
 
-    /// Whether other cells show the same elements.
+    /// Whether other cells show elements of this one.
     pub(crate) fn is_shared(&self) -> bool {
         self.origin.get().is_some() || !self.live_views().is_empty()
     }
 
-    /// What `f` gives while nobody else writes this cell.
+    /// Runs `f` while no other thread writes this cell.
     pub(crate) fn exclusively<T>(&self, f: impl FnOnce() -> T) -> T {
         let _writer = self.writer.lock().unwrap_or_else(|e| e.into_inner());
         f()
     }
 
-    /// The trace in whose recording it was made; 0: none.
+    /// The trace that was being recorded when the cell was made; 0 if there was none.
     pub(crate) fn maker(&self) -> u64 {
         self.maker
     }
 
-    /// A cell with the data of now that no handle reaches.
+    /// A new cell with the present data, to which no handle points.
     pub(crate) fn snapshot(&self) -> Cell {
         let cell = Cell::new(self.kind, self.buffer());
         cell.tags.store(self.tags.load(Ordering::Relaxed), Ordering::Relaxed);
         cell
     }
 
-    /// What its maker wrote to it is known to the maker's program alone.
+    /// Marks the present data as known only to the maker's program.
     pub(crate) fn mark_stale(&self) {
         self.stale.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its data are what was written last.
+    /// Checks that the data are those that were written last.
     ///
     /// # Errors
-    /// E740 for a tensor that was made and written while a function was traced, outside of that function.
+    /// E740 outside of a traced function, for a tensor that was made and written while the function was traced.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if !self.stale.load(Ordering::Relaxed) {
             return Ok(());
@@ -184,19 +185,19 @@ impl Cell {
             .help("return it from the function, or make it outside and pass or capture it"))
     }
 
-    /// A share of the data as it is now.
+    /// A share of the present data.
     pub fn buffer(&self) -> Buffer {
         self.state.read().unwrap_or_else(|e| e.into_inner()).buffer.clone()
     }
 
-    /// How often the data was replaced.
+    /// The number of times that the data were replaced.
     pub fn version(&self) -> u64 {
         self.state.read().unwrap_or_else(|e| e.into_inner()).version
     }
 
-    /// Replaces the data, and gives the old.
+    /// Replaces the data, and returns the old ones.
     ///
-    /// **Invariant:** the type stays; callers check it (a trace's epilogue by construction).
+    /// **Invariant:** the type stays; callers check it (for a trace's epilogue it holds by construction).
     pub(crate) fn replace(&self, buffer: Buffer) -> Buffer {
         debug_assert!(buffer.dtype() == self.dtype && buffer.shape() == self.sizes.as_slice());
         let mut state = self.state.write().unwrap_or_else(|e| e.into_inner());
@@ -204,7 +205,7 @@ impl Cell {
         std::mem::replace(&mut state.buffer, buffer)
     }
 
-    /// Takes the data out, for the only owner; until it gives them back, or other data, the cell is hollow.
+    /// Takes the data out; the cell must get them back, or other data, before its next use.
     pub(crate) fn lend(&mut self) -> Buffer {
         static HOLLOW: LazyLock<Option<Buffer>> = LazyLock::new(|| Buffer::zeros(DType::U8, &[0]).ok());
         let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
@@ -214,12 +215,12 @@ impl Cell {
         }
     }
 
-    /// Gives back what was lent.
+    /// Returns data that were lent.
     pub(crate) fn give_back(&mut self, buffer: Buffer) {
         self.state.get_mut().unwrap_or_else(|e| e.into_inner()).buffer = buffer;
     }
 
-    /// As [`Cell::replace`], for the only owner: without a lock.
+    /// Like [`Cell::replace`], without a lock, because the cell is not shared.
     pub(crate) fn replace_mut(&mut self, buffer: Buffer) -> Buffer {
         let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
         state.version += 1;
@@ -227,7 +228,7 @@ impl Cell {
     }
 }
 
-/// The traces that handles may belong to: one per open trace, shared by its handles.
+/// The identity of a trace to which handles belong; the handles of a trace share it.
 pub struct TraceToken {
     id: u64,
     open: AtomicBool,
@@ -235,16 +236,16 @@ pub struct TraceToken {
 
 impl TraceToken {
     pub(crate) fn new() -> Arc<TraceToken> {
-        // 0 is the number of no trace
+        // 0 stands for no trace
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Arc::new(TraceToken { id: NEXT.fetch_add(1, Ordering::Relaxed), open: AtomicBool::new(true) })
     }
 
-    /// A number that no other trace of the process has.
+    /// A number that is unique within the process.
     pub fn id(&self) -> u64 {
         self.id
     }
-    /// Whether the trace is still being recorded (on whichever thread).
+    /// Whether the trace is still being recorded, on any thread.
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
@@ -253,33 +254,33 @@ impl TraceToken {
     }
 }
 
-/// A value of a trace, and which.
+/// A value of a trace.
 pub struct Traced {
     token: Arc<TraceToken>,
-    /// The current version's proxy; writes replace it for all clones of the handle.
+    /// The proxy of the current version; writes replace it for all clones of the handle.
     proxy: AtomicU32,
     ty: ProxyTy,
     alias: Option<Box<Alias>>,
-    /// Of a view: the proxy of the base of which `proxy` is the view.
+    /// For a view, the proxy of the base of which `proxy` is the view.
     of: AtomicU32,
-    /// Of a view: the writes of this thread up to which that is known.
+    /// For a view, the count of writes on this thread at which `of` was last known to be current.
     seen: AtomicU64,
 }
 
-/// What a handle is a view of: a write to either is seen by both.
+/// The call by which a view was taken; a write to the view or the base is seen by both.
 pub struct Alias {
-    /// The row that made the view.
+    /// The row that took the view.
     pub symbol: SymbolRef,
-    /// Its arguments; the first tensor among them is the base.
+    /// The arguments; the first tensor among them is the base.
     pub args: Vec<Value<Tensor>>,
-    /// Which of its results it is.
+    /// The number of the view among the results.
     pub at: usize,
-    /// The call.
+    /// The place of the call.
     pub loc: Loc,
 }
 
 impl Alias {
-    /// The tensor of which it is a view.
+    /// The base.
     pub fn base(&self) -> Option<&Tensor> {
         self.args.iter().find_map(|arg| match arg {
             Value::Tensor(t) => Some(t),
@@ -289,7 +290,8 @@ impl Alias {
 }
 
 impl Drop for Alias {
-    /// A view holds its base, which may be a view too: a chain of them is let go link by link, however long it is.
+    /// A view holds its base, which may be a view too. The chain is dropped link by link, so that a long one does not
+    /// overflow the stack.
     fn drop(&mut self) {
         let mut held = std::mem::take(&mut self.args);
         while let Some(arg) = held.pop() {
@@ -303,11 +305,11 @@ impl Drop for Alias {
 }
 
 thread_local! {
-    /// How often values of traces were written on this thread.
+    /// The number of writes to values of traces on this thread.
     static WRITES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Notes that a value of a trace is written: views of it may have to be taken again.
+/// Notes a write to a value of a trace, after which views of the value may have to be taken again.
 pub(crate) fn note_write() {
     WRITES.set(WRITES.get() + 1);
 }
@@ -324,12 +326,12 @@ impl Traced {
         }
     }
 
-    /// The same as a view of the base's proxy `of`.
+    /// Makes the value a view of the base's proxy `of`.
     pub(super) fn aliasing(self, alias: Alias, of: ProxyId) -> Traced {
         Traced { alias: Some(Box::new(alias)), of: AtomicU32::new(of.0), seen: AtomicU64::new(WRITES.get()), ..self }
     }
 
-    /// Whether nothing was written since it was found to be the view of its base as it is now.
+    /// Whether no value was written since the view was found to be current.
     pub(crate) fn is_current(&self) -> bool {
         self.seen.load(Ordering::Relaxed) == WRITES.get()
     }
@@ -338,33 +340,33 @@ impl Traced {
         self.alias
     }
 
-    /// The proxy of the base of which it is the view now.
+    /// The proxy of the base from which the view was last taken.
     pub(crate) fn of(&self) -> ProxyId {
         ProxyId(self.of.load(Ordering::Relaxed))
     }
 
-    /// It is the view of this proxy of the base now.
+    /// Notes that the handle is now the view of this proxy of the base.
     pub(crate) fn set_of(&self, base: ProxyId) {
         self.of.store(base.0, Ordering::Relaxed);
         self.seen.store(WRITES.get(), Ordering::Relaxed);
     }
 
-    /// What it is a view of, if it is one.
+    /// The call by which the view was taken, if the value is a view.
     pub(crate) fn alias(&self) -> Option<&Alias> {
         self.alias.as_deref()
     }
-    /// The trace that it belongs to.
+    /// The trace to which the value belongs.
     pub fn token(&self) -> &TraceToken {
         &self.token
     }
     pub(super) fn shared_token(&self) -> &Arc<TraceToken> {
         &self.token
     }
-    /// The proxy that it stands for now.
+    /// The proxy for which the handle stands now.
     pub fn proxy(&self) -> ProxyId {
         ProxyId(self.proxy.load(Ordering::Relaxed))
     }
-    /// Its type.
+    /// The type.
     pub fn ty(&self) -> &ProxyTy {
         &self.ty
     }
@@ -373,7 +375,7 @@ impl Traced {
     }
 }
 
-/// The error of a write to a view by this row that shows an element several times.
+/// The error of a write to a view by this row, because the view shows an element several times.
 pub(crate) fn shows_twice(view: &str) -> Error {
     let claim = format!("a view by `{view}` shows elements several times, so it can't be written");
     Error::new("E714", claim).help("write to the tensor that it is a view of, or to a copy")

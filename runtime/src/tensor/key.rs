@@ -1,20 +1,20 @@
-//! Random keys: the only source of random numbers, passed like any other value.
+//! Random keys, the only source of random numbers; they are passed like any other value.
 
 use super::{Kind, Tensor, View};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::trace::ProxyTy;
 
-/// A random key: operators that draw numbers take one.
+/// A random key; operators that draw numbers take one.
 ///
-/// The numbers that an operator draws depend on its key, its shape and its options alone: the same key gives the same
-/// numbers, at once and compiled, on every executor and with any number of threads. [`Key::split`] and [`Key::next`] are
-/// how one gets other numbers.
+/// The numbers that an operator draws depend on its key, its shape and its options alone: equal keys give equal
+/// numbers, at once and compiled, on every executor and with any number of threads. [`Key::split`] and [`Key::next`]
+/// make keys for other numbers.
 #[derive(Clone)]
 pub struct Key(Tensor);
 
 impl Key {
-    /// The key that this seed gives.
+    /// The key for a seed.
     pub fn new(seed: u64) -> Key {
         Key::from_parts(seed as i64, 0)
     }
@@ -26,7 +26,7 @@ impl Key {
         })
     }
 
-    /// The key that these two numbers are, which an operator gave.
+    /// The key of two numbers that an operator returned.
     pub(crate) fn of_data(data: &Tensor) -> Key {
         Key(match data.view() {
             View::Cell(cell) => Tensor::from_kind(Kind::Key, cell.buffer()),
@@ -35,7 +35,7 @@ impl Key {
         })
     }
 
-    /// Its (seed, stream), unless it is traced or poisoned.
+    /// The pair (seed, stream), unless the key is traced or poisoned.
     pub fn parts(&self) -> Option<(i64, i64)> {
         let View::Cell(cell) = self.0.view() else { return None };
         match cell.buffer().as_slice::<i64>() {
@@ -44,14 +44,14 @@ impl Key {
         }
     }
 
-    /// The handle, as operators take it.
+    /// The handle, which operators take.
     pub fn handle(&self) -> &Tensor {
         &self.0
     }
     pub(crate) fn handle_mut(&mut self) -> &mut Tensor {
         &mut self.0
     }
-    /// A key from a handle of the same kind.
+    /// A key from the handle of a key.
     pub(crate) fn from_handle(handle: Tensor) -> Key {
         Key(handle)
     }

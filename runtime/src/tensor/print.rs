@@ -1,4 +1,4 @@
-//! A tensor as text: its type, then its numbers in aligned columns, the middle of long axes left out.
+//! Prints a tensor: its type, then its numbers in aligned columns, without the middle of long axes.
 
 use super::{Tensor, View};
 use crate::buffer::{Buffer, Element, F8E4M3, F8E5M2, U4x2};
@@ -7,11 +7,11 @@ use fulgurite_core::{DType, Scalar};
 use half::{bf16, f16};
 use std::fmt;
 
-/// Tensors with more elements are shown by their edges.
+/// Tensors with more elements are printed without the middle of their axes.
 const FULL: usize = 1000;
-/// How many entries of an axis stand at each edge.
+/// The number of entries at each end of an axis that are printed then.
 const EDGE: usize = 3;
-/// Digits after the point, as in PyTorch.
+/// The number of digits after the point, as in PyTorch.
 const DIGITS: usize = 4;
 
 impl fmt::Debug for Tensor {
@@ -43,7 +43,7 @@ impl fmt::Display for Tensor {
 
 fn numbers(f: &mut fmt::Formatter<'_>, buffer: &Buffer) -> fmt::Result {
     let shape = buffer.shape();
-    // an axis of size 0 leaves no elements, but the brackets of the axes before it are printed
+    // an axis of size 0 has no elements, but the brackets of the axes before it are printed
     let brackets = shape.iter().filter(|n| **n > 0).fold(1usize, |all, n| all.saturating_mul(*n));
     let shown: Vec<Vec<usize>> = shape.iter().map(|&n| entries(n, brackets)).collect();
     let mut flat = Vec::new();
@@ -52,11 +52,11 @@ fn numbers(f: &mut fmt::Formatter<'_>, buffer: &Buffer) -> fmt::Result {
     }
     let texts = texts(&flat.iter().map(|&i| at(buffer, i)).collect::<Vec<_>>());
     let mut items = texts.iter();
-    // the second row stands under the first one's bracket
+    // the second row is indented to the bracket of the first
     axis(f, &shown, shape, 0, &mut items)
 }
 
-/// Which entries of an axis are shown; a gap in the numbers is printed as `…`.
+/// The entries of an axis that are printed; a gap in them is printed as `…`.
 fn entries(n: usize, total: usize) -> Vec<usize> {
     if total <= FULL || n <= 2 * EDGE { (0..n).collect() } else { (0..EDGE).chain(n - EDGE..n).collect() }
 }
@@ -129,7 +129,7 @@ fn texts(numbers: &[Scalar]) -> Vec<String> {
     let whole = floats.iter().all(|x| x.fract() == 0.0);
     let magnitudes = floats.iter().map(|x| x.abs()).filter(|x| *x > 0.0);
     let (least, most) = magnitudes.fold((f64::INFINITY, 0.0f64), |(l, m), x| (l.min(x), m.max(x)));
-    // as PyTorch decides: fixed notation where its digits show every number well
+    // like PyTorch: fixed notation is used if its digits show every number well
     let science = most >= 1e8 || most / least > 1e3 && !whole || (!whole && (most >= 1e5 || least < 1e-4));
     let text = |x: &Scalar| match x {
         Scalar::Float(x) if !x.is_finite() => Scalar::Float(*x).to_string(),

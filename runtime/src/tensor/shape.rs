@@ -1,7 +1,8 @@
-//! What users write for sizes and axes: tuples that mix integers and [`Dim`]s, arrays, slices, single numbers.
+//! The types of sizes and axes in a user's calls: tuples that mix integers and [`Dim`]s, arrays, slices, single
+//! numbers.
 //!
-//! They are types of their own because Rust's arrays can't mix `usize`, [`Dim`] and `-1`, and because a wrong size must
-//! become an error of the call, not of the conversion.
+//! They are types of their own, because Rust's arrays can't mix `usize`, [`Dim`] and `-1`, and because a wrong size
+//! must become an error of the call and not of the conversion.
 
 use crate::error::Error;
 use fulgurite_core::{Dim, Name, Value};
@@ -9,16 +10,16 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 
 thread_local! {
-    /// Why the last poisoned size of this thread is one. Sizes are plain numbers and can't carry it.
+    /// The reason of this thread's last poisoned size. Sizes are plain numbers and can't carry an error.
     static WHY: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
-/// Keeps the reason for the poisoned sizes that are handed out now.
+/// Keeps the reason of poisoned sizes that are returned now.
 pub(super) fn remember(why: Error) {
     WHY.set(Some(why));
 }
 
-/// The error of a call that was given a poisoned size.
+/// The error of a call with a poisoned size.
 pub(crate) fn poisoned_size() -> Error {
     let known = WHY.with_borrow(Clone::clone);
     known.unwrap_or_else(|| {
@@ -26,10 +27,11 @@ pub(crate) fn poisoned_size() -> Error {
     })
 }
 
-/// Sizes of a tensor; -1 where the operator says that it is inferred.
+/// The sizes of a tensor; -1 where the operator infers a size.
 ///
-/// Made from tuples of up to eight `usize`, `i64`, `i32` and [`Dim`] in any mixture, from arrays, vectors and slices of
-/// one of them, from a single one, and from `()` for rank 0; the default is not given.
+/// It is made from tuples of up to eight `usize`, `i64`, `i32` and [`Dim`] in any mixture, from arrays, vectors and
+/// slices of one of these, from a single one, and from `()` for rank 0. The default stands for an argument that is not
+/// given.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ShapeArg(Option<SmallVec<[Dim; 4]>>);
 
@@ -41,7 +43,7 @@ impl ShapeArg {
     /// The sizes, if all are known and none is negative.
     ///
     /// # Errors
-    /// E745 otherwise.
+    /// E745 for other sizes.
     pub fn sizes(&self) -> Result<SmallVec<[usize; 6]>, Error> {
         let one = |d: &Dim| {
             usize::try_from(*d).map_err(|_| match d.is_poison() {
@@ -52,7 +54,7 @@ impl ShapeArg {
         self.0.iter().flatten().map(one).collect()
     }
 
-    /// As an argument of an operator.
+    /// The sizes as an argument of an operator.
     pub fn value<V>(self) -> Value<V> {
         self.0.map_or(Value::Absent, |sizes| Value::List(sizes.into_iter().map(Value::size).collect()))
     }
@@ -110,25 +112,25 @@ impl<D: Into<Dim> + Copy, const N: usize> From<&[D; N]> for ShapeArg {
     }
 }
 
-/// Integers that an operator takes one by one or once for all: a set of axes, a permutation, strides, paddings.
+/// Integers that an operator takes as a list or as one for all axes: a set of axes, a permutation, strides, paddings.
 ///
-/// Made from a single integer, from arrays, vectors and slices of them, and from `()` for none; the default is what the
-/// row says.
+/// It is made from a single integer, from arrays, vectors and slices of integers, and from `()` for none. The default
+/// stands for the row's default.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Dims {
-    /// Not given: the row's default.
+    /// The argument is not given, so the row's default applies.
     #[default]
     Default,
     /// Every axis.
     All,
-    /// The same for each axis, or this axis alone.
+    /// One number for every axis, or this axis alone.
     One(Dim),
-    /// These.
+    /// These numbers.
     Each(SmallVec<[Dim; 4]>),
 }
 
 impl Dims {
-    /// As an argument of an operator.
+    /// The integers as an argument of an operator.
     pub fn value<V>(self) -> Value<V> {
         match self {
             Dims::Default => Value::Absent,

@@ -19,15 +19,15 @@ pub struct Wrapped {
     ty: TensorType,
     layout: Arc<SubclassLayout>,
     fields: Vec<Tensor>,
-    /// What the layout amounts to, for whoever compares trees.
+    /// The fingerprint of the layout, for comparisons of trees.
     mark: OnceLock<[u64; 2]>,
 }
 
 impl Wrapped {
-    /// A tensor of a class of arguments in the order of its signature: fields, then metadata.
+    /// Makes a tensor of a class from arguments in the order of its signature: fields, then metadata.
     ///
     /// # Errors
-    /// The error of a poisoned field; what the class's signature refuses.
+    /// The error of a poisoned field, and refusals of the class's signature.
     pub(crate) fn new(class: SubclassRef, args: &[Value<Tensor>]) -> Result<Wrapped, Error> {
         let sig = &class.rules().sig;
         let mut given = Vec::new();
@@ -74,17 +74,17 @@ impl Wrapped {
         Ok(Wrapped { ty, layout, fields, mark: OnceLock::new() })
     }
 
-    /// What it is made of.
+    /// The layout: the class, the types of fields, and the metadata.
     pub fn layout(&self) -> &Arc<SubclassLayout> {
         &self.layout
     }
 
-    /// What `of` makes of the layout, which never changes: made once.
+    /// The result of `of` on the layout, which never changes, computed once.
     pub(crate) fn mark(&self, of: impl FnOnce(&SubclassLayout) -> [u64; 2]) -> [u64; 2] {
         *self.mark.get_or_init(|| of(&self.layout))
     }
 
-    /// Its type, as programs see it.
+    /// The type that programs see.
     pub fn ty(&self) -> &TensorType {
         &self.ty
     }
@@ -93,7 +93,7 @@ impl Wrapped {
         &self.ty.ty
     }
 
-    /// Its fields, in the order of the layout.
+    /// The fields, in the order of the layout.
     pub fn fields(&self) -> &[Tensor] {
         &self.fields
     }
@@ -102,20 +102,20 @@ impl Wrapped {
         &mut self.fields
     }
 
-    /// Its fields with their names.
+    /// The fields with their names.
     pub fn named(&self) -> impl Iterator<Item = (Name, &Tensor)> {
         self.layout.fields.iter().map(|(n, _)| *n).zip(&self.fields)
     }
 
-    /// A field.
+    /// The field with this name.
     pub fn field(&self, name: &str) -> Option<&Tensor> {
         self.named().find(|(n, _)| *n == name).map(|(_, t)| t)
     }
 
-    /// The data by which it is read outside of programs, as its class says.
+    /// The data that are read outside of programs, which the class chooses.
     ///
     /// # Errors
-    /// E733 where fields differ that must agree, or where the class says that it can't be read.
+    /// E733 if fields differ that must agree, or if the class does not allow reading.
     pub(super) fn buffer(&self, loc: Loc) -> Result<Buffer, Error> {
         let class = self.layout.class;
         match class.rules().read {
@@ -159,7 +159,7 @@ impl Wrapped {
     }
 }
 
-/// The arguments of the symbol that makes a tensor of this layout of fields.
+/// The arguments of the symbol that makes a tensor of this layout from fields.
 pub(crate) fn with_fields<V>(like: &SubclassLayout, mut field: impl FnMut(usize) -> V) -> Vec<Value<V>> {
     let sig = &like.class.rules().sig;
     let mut args = Vec::new();
@@ -177,7 +177,7 @@ pub(crate) fn with_fields<V>(like: &SubclassLayout, mut field: impl FnMut(usize)
     args
 }
 
-/// A value without tensors, as metadata and most options are.
+/// A value without tensors, such as metadata and most options.
 pub(crate) fn static_value<V>(v: &Value<ProxyId>) -> Value<V> {
     match v {
         Value::Tensor(_) | Value::Absent => Value::Absent,
@@ -192,19 +192,20 @@ pub(crate) fn static_value<V>(v: &Value<ProxyId>) -> Value<V> {
 }
 
 impl Tensor {
-    /// A tensor of a subclass of fields; after an error a poisoned one.
+    /// A tensor of a subclass, made of fields; a poisoned one after an error.
     pub(crate) fn wrap(class: SubclassRef, args: &[Value<Tensor>]) -> Tensor {
         Wrapped::new(class, args).map_or_else(Tensor::poisoned, Tensor::from_wrapped)
     }
 
-    /// A tensor of the class and metadata of a layout, of these fields.
+    /// A tensor of the class and metadata of a layout, made of these fields.
     pub(crate) fn wrap_like(layout: &SubclassLayout, fields: &[Tensor]) -> Tensor {
         let of = |i: usize| fields.get(i).cloned();
         let lost = || Tensor::poisoned(Error::bug("E709", "a tensor of a subclass lost a field"));
         Tensor::wrap(layout.class, &with_fields(layout, |i| of(i).unwrap_or_else(lost)))
     }
 
-    /// What it is made of, if it is of a subclass and in memory (or a function's argument, while that is traced).
+    /// The fields and layout, if the tensor is of a subclass and in memory (or a function's argument while that is
+    /// traced).
     pub fn wrapped(&self) -> Option<&Wrapped> {
         match self.view() {
             View::Wrapped(w) => Some(w),

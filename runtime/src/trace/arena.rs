@@ -1,7 +1,7 @@
 //! The append-only store that all traces of one acquisition share: proxies with unique names, regions, counters.
 //!
-//! **Invariant:** what a proxy is called and typed in a finished trace stays readable: a transform that changes a type
-//! (autocast) opens a new epoch, and older traces look types up as they were.
+//! **Invariant:** the name and type of a proxy in a finished trace stay readable. A transform that changes a type
+//! (autocast) opens a new epoch, and older traces look up the types of their own epochs.
 
 use super::tag::{Tag, TagSet};
 use super::types::{
@@ -17,7 +17,7 @@ use std::any::Any;
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
-/// Words that values cannot be called, because printed traces use them otherwise.
+/// Names that values cannot have, because printed traces use these words otherwise.
 const RESERVED: [&str; 6] = ["true", "false", "nan", "inf", "_", "return"];
 
 /// The store of one acquisition.
@@ -28,31 +28,32 @@ pub struct Arena {
     parts: RefCell<Parts>,
     /// The executors of the program, by name, in the order in which they are asked.
     executors: RefCell<Vec<&'static str>>,
-    /// Kernels of lines that executors claimed whole: whoever keeps one knows its type.
+    /// Kernels of lines that executors claimed whole; the code that keeps one knows its type.
     kernels: RefCell<FxHashMap<BoundSymbolId, Rc<dyn Any>>>,
 }
 
-/// Which fields tensors of subclasses have: by the tensor, and by a field that was taken out of one the field that it is.
+/// The fields of tensors of subclasses: for each tensor its fields, and for each field that was taken out of a tensor
+/// the field that it equals.
 #[derive(Default)]
 struct Parts {
     of: FxHashMap<ProxyId, Vec<ProxyId>>,
     is: FxHashMap<ProxyId, ProxyId>,
 }
 
-/// Bodies that were made, by the addresses of symbol and solved signature.
+/// Known bodies, by the addresses of symbol and solved signature.
 pub(crate) type KnownBodies = FxHashMap<(usize, usize), KnownBody>;
 
 struct Inner {
     proxies: Vec<Proxy>,
     regions: Vec<Region>,
-    /// Every name in use, and the next number for names that derive from it.
+    /// Every name in use, with the next number for names derived from it.
     names: FxHashMap<Rc<str>, u32>,
-    /// Types that were changed: the proxy, the last epoch in which it had the type, the type.
+    /// Types that were changed: the proxy, the last epoch in which it had the type, and the type.
     retyped: Vec<(ProxyId, u32, ProxyTy)>,
     epoch: u32,
-    /// Per bound symbol, what it applies: messages name lines that a trace has lost since.
+    /// For each bound symbol, the operator that it applies; messages name lines that a trace has lost since.
     ops: Vec<&'static str>,
-    /// Symbolic sizes, and what they are in the call that is traced.
+    /// Symbolic sizes, with their values in the call that is traced.
     atoms: Vec<(String, i64)>,
 }
 
@@ -81,7 +82,7 @@ impl Arena {
         })
     }
 
-    /// How many proxies there are; their numbers are smaller.
+    /// The number of proxies; the numbers of proxies are smaller.
     pub fn len(&self) -> usize {
         self.inner.borrow().proxies.len()
     }
@@ -93,14 +94,14 @@ impl Arena {
 
     // ------------------------------------------------------------ proxies
 
-    /// A new proxy, called `hint` or, if that is taken, `hint.1`, `hint.2`, …
+    /// Adds a proxy, called `hint` or, if that is taken, `hint.1`, `hint.2`, ….
     pub fn proxy(&self, hint: &str, ty: ProxyTy) -> ProxyId {
         let mut inner = self.inner.borrow_mut();
         let name = inner.fresh_name(hint);
         inner.push(name, ty)
     }
 
-    /// A new proxy with exactly this name.
+    /// Adds a proxy with exactly this name.
     ///
     /// # Errors
     /// E731 if the name is taken or reserved.
@@ -114,51 +115,52 @@ impl Arena {
         Ok(inner.push(name, ty))
     }
 
-    /// Its type now, after all changes.
+    /// The present type of a proxy, after all changes.
     pub fn ty(&self, id: ProxyId) -> ProxyTy {
         self.inner.borrow().proxies[id.0 as usize].ty.clone()
     }
 
-    /// What `f` makes of its type.
+    /// The result of `f` on the type of a proxy.
     pub fn with_ty<R>(&self, id: ProxyId, f: impl FnOnce(&ProxyTy) -> R) -> R {
         f(&self.inner.borrow().proxies[id.0 as usize].ty)
     }
 
-    /// Its type in a trace of this epoch.
+    /// The type of a proxy in a trace of this epoch.
     pub fn ty_at(&self, id: ProxyId, epoch: u32) -> ProxyTy {
         let inner = self.inner.borrow();
         let old = inner.retyped.iter().find(|(p, until, _)| *p == id && epoch <= *until);
         old.map_or_else(|| inner.proxies[id.0 as usize].ty.clone(), |(_, _, ty)| ty.clone())
     }
 
-    /// What signatures see of it.
+    /// The type of a proxy in the form that signatures take.
     pub fn arg_ty(&self, id: ProxyId) -> ArgTy {
         self.inner.borrow().proxies[id.0 as usize].ty.arg_ty()
     }
 
-    /// Its tensor type, if it is a tensor.
+    /// The tensor type of a proxy, if it is a tensor.
     pub fn tensor_ty(&self, id: ProxyId) -> Option<TensorTy> {
         self.inner.borrow().proxies[id.0 as usize].ty.as_tensor().cloned()
     }
 
-    /// Whether it is a tensor of floats: what can have a gradient.
+    /// Whether a proxy is a tensor of floats, which can have a gradient.
     pub fn is_float(&self, id: ProxyId) -> bool {
         matches!(self.inner.borrow().proxies[id.0 as usize].ty.as_tensor(), Some(t) if t.dtype.has_gradient())
     }
 
-    /// Its name.
+    /// The name of a proxy.
     pub fn name(&self, id: ProxyId) -> Rc<str> {
         self.inner.borrow().proxies[id.0 as usize].name.clone()
     }
 
-    /// Calls it `hint` (or `hint.1`, …). For proxies that stand in no finished trace yet.
+    /// Renames a proxy to `hint` (or `hint.1`, …). The proxy must not be in a finished trace yet.
     pub fn rename(&self, id: ProxyId, hint: &str) {
         let mut inner = self.inner.borrow_mut();
         let old = inner.proxies[id.0 as usize].name.clone();
         if &*old == hint {
             return;
         }
-        // the old name was the last one of its kind: the next one may have it, so that numbers stay dense
+        // if the old name had the last number of its base, the next name may have that number, so that numbers stay
+        // dense
         inner.names.remove(&old);
         if let Some((base, number)) = split_number(&old)
             && let Some(next) = inner.names.get_mut(base)
@@ -170,7 +172,7 @@ impl Arena {
         inner.proxies[id.0 as usize].name = name;
     }
 
-    /// Changes its type from the next trace on; finished traces keep the old one.
+    /// Changes the type of a proxy from the next trace on; finished traces keep the old type.
     pub fn retype(&self, id: ProxyId, ty: ProxyTy) {
         let mut inner = self.inner.borrow_mut();
         let epoch = inner.epoch;
@@ -178,7 +180,7 @@ impl Arena {
         inner.retyped.push((id, epoch, old));
     }
 
-    /// The epoch of a trace that is finished now. Changes of types made later don't reach it.
+    /// The epoch of a trace that is finished now. Later changes of types don't affect it.
     pub(crate) fn close_epoch(&self) -> u32 {
         let mut inner = self.inner.borrow_mut();
         if inner.retyped.last().is_some_and(|(_, epoch, _)| *epoch == inner.epoch) {
@@ -187,19 +189,19 @@ impl Arena {
         inner.epoch
     }
 
-    /// Its tags.
+    /// The tags of a proxy.
     pub fn tags(&self, id: ProxyId) -> TagSet {
         self.inner.borrow().proxies[id.0 as usize].tags
     }
 
-    /// Gives it these tags instead of its own.
+    /// Replaces the tags of a proxy.
     pub fn set_tags(&self, id: ProxyId, tags: TagSet) {
         self.inner.borrow_mut().proxies[id.0 as usize].tags = tags;
     }
 
     // ------------------------------------------------------------ regions
 
-    /// A region inside `parent`.
+    /// Adds a region inside `parent`.
     pub fn add_region(&self, parent: RegionId, kind: RegionKind, loc: Loc) -> RegionId {
         let mut inner = self.inner.borrow_mut();
         let id = RegionId(inner.regions.len() as u32);
@@ -208,19 +210,19 @@ impl Arena {
         id
     }
 
-    /// Gives the region further tags.
+    /// Adds tags to a region.
     pub fn add_region_tags(&self, id: RegionId, tags: TagSet) {
         let mut inner = self.inner.borrow_mut();
         let region = &mut inner.regions[id.0 as usize];
         region.tags = region.tags.union(tags);
     }
 
-    /// The region.
+    /// The region with this number.
     pub fn region(&self, id: RegionId) -> Region {
         self.inner.borrow().regions[id.0 as usize].clone()
     }
 
-    /// The regions of a line in `id`, innermost first, up to and without `root`.
+    /// The regions around a line in `id`, innermost first, up to but without `root`.
     pub fn region_chain(&self, id: RegionId, root: RegionId) -> Vec<RegionId> {
         let inner = self.inner.borrow();
         let mut chain = Vec::new();
@@ -232,7 +234,7 @@ impl Arena {
         chain
     }
 
-    /// The region that switches gradients off at `id`, if one does (the innermost region that says anything decides).
+    /// The region that switches gradients off at `id`, if one does; the innermost region that decides gradients counts.
     pub fn no_grad_region(&self, id: RegionId, root: RegionId) -> Option<RegionId> {
         let inner = self.inner.borrow();
         let mut at = id;
@@ -247,7 +249,7 @@ impl Arena {
         None
     }
 
-    /// The dtype in which lines of the region compute by autocast: the innermost region that says anything decides.
+    /// The autocast dtype of lines of the region; the innermost region that sets autocast counts.
     pub fn autocast(&self, id: RegionId, root: RegionId) -> Option<DType> {
         let inner = self.inner.borrow();
         let mut at = id;
@@ -279,21 +281,22 @@ impl Arena {
         self.bodies.borrow_mut()
     }
 
-    /// Keeps the backward of a function that has one of its own; its number.
+    /// Adds a custom backward; returns its number.
     pub(crate) fn add_rule(&self, rule: Rc<OwnRule>) -> usize {
         let mut rules = self.own.borrow_mut();
         rules.push(rule);
         rules.len() - 1
     }
 
-    /// The function's backward with this number.
+    /// The custom backward with this number.
     pub(crate) fn rule(&self, number: usize) -> Option<Rc<OwnRule>> {
         self.own.borrow().get(number).cloned()
     }
 
     // ------------------------------------------------------------ fields of subclasses
 
-    /// Notes what a line says about fields: it makes a tensor of them, takes one apart, or is a call whose body does.
+    /// Notes the fields that a line defines: it makes a tensor of fields, takes a field out, or is a call whose body
+    /// does.
     pub(crate) fn note_parts(&self, line: &BoundSymbol) {
         let mut parts = self.parts.borrow_mut();
         match (line.symbol.port(), &line.dispatch) {
@@ -320,7 +323,7 @@ impl Arena {
         }
     }
 
-    /// The field of a tensor of a subclass, as a value that stands for it in comparisons: it may be one of a body.
+    /// The field of a tensor of a subclass as a value for comparisons; it may be a value of a body.
     pub(crate) fn part(&self, of: ProxyId, field: Name) -> Option<ProxyId> {
         let at = self.with_ty(of, |ty| ty.subclass()?.fields.iter().position(|(f, _)| *f == field))?;
         self.parts.borrow().of.get(&of)?.get(at).copied()
@@ -354,26 +357,26 @@ impl Arena {
         BoundSymbolId(inner.ops.len() as u32 - 1)
     }
 
-    /// The number of a bound symbol that stands in no trace of the arena, of which only what it applied is known.
+    /// The number of a bound symbol that is in no trace of the arena; only its operator is known.
     pub(crate) fn next_line_of(&self, op: &'static str) -> BoundSymbolId {
         let mut inner = self.inner.borrow_mut();
         inner.ops.push(op);
         BoundSymbolId(inner.ops.len() as u32 - 1)
     }
 
-    /// A symbolic size of the program, and what it is now. No value is called so.
+    /// Adds a symbolic size of the program with its present value. No value gets its name.
     pub(crate) fn add_atom(&self, name: &str, value: i64) {
         let mut inner = self.inner.borrow_mut();
         inner.names.entry(Rc::from(name)).or_insert(1);
         inner.atoms.push((name.to_owned(), value));
     }
 
-    /// The symbolic sizes of the program, and what they are now.
+    /// The symbolic sizes of the program, with their present values.
     pub fn atoms(&self) -> Vec<(String, i64)> {
         self.inner.borrow().atoms.clone()
     }
 
-    /// What a bound symbol of any trace of the arena applies.
+    /// The operator that a bound symbol of any trace of the arena applies.
     pub(crate) fn op(&self, id: BoundSymbolId) -> Option<&'static str> {
         self.inner.borrow().ops.get(id.0 as usize).copied()
     }
@@ -409,7 +412,7 @@ impl Inner {
     }
 }
 
-/// `y.3` as (`y`, 3).
+/// Splits a name: `y.3` is (`y`, 3).
 fn split_number(name: &str) -> Option<(&str, u32)> {
     let (base, number) = name.rsplit_once('.')?;
     if base.is_empty() || number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {

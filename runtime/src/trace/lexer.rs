@@ -2,17 +2,17 @@
 
 use crate::error::{Error, ErrorKind};
 
-/// A place in a trace's text, both from 1.
+/// A position in a trace's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pos {
-    /// Line.
+    /// The line, from 1.
     pub line: u32,
-    /// Column.
+    /// The column, from 1.
     pub column: u32,
 }
 
 impl Pos {
-    /// An error of the text at this place.
+    /// An error of the text at this position.
     pub fn error(self, code: &'static str, claim: impl std::fmt::Display) -> Error {
         let Pos { line, column } = self;
         Error::new(code, format!("trace text, {line}:{column}: {claim}")).kind_is(ErrorKind::TraceText { line, column })
@@ -24,21 +24,21 @@ impl Pos {
 pub(super) enum Tok {
     /// A name; dots, `@` and digits may follow its first letter.
     Word(String),
-    /// An integer.
+    /// An integer of type `i64`.
     Int(i64),
-    /// A number beyond `i64`: sites of lines in bodies.
+    /// A number beyond `i64`, such as the site of a line in a body.
     Big(u64),
     /// A float.
     Float(f64),
     /// A text.
     Str(String),
-    /// One mark; `<-` is `'<'`.
+    /// A punctuation mark; `<-` is `'<'`.
     Mark(char),
-    /// What stands behind `//`.
+    /// The text after `//`.
     Comment(String),
     /// The end of a line of text.
     Newline,
-    /// The end.
+    /// The end of the text.
     End,
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Display for Tok {
     }
 }
 
-/// Longest text that is read, in bytes.
+/// At most 16 MiB of text, because a text may come from outside.
 pub(super) const MAX_LEN: usize = 1 << 24;
 
 /// The tokens of a text. Heads (`# …`) and bodies (`| …`) are left out.
@@ -135,7 +135,7 @@ fn lex_line(line: &str, pos: &dyn Fn(usize) -> Pos, tokens: &mut Vec<(Tok, Pos)>
     Ok(())
 }
 
-/// What may follow the first letter of a name.
+/// Whether a character may follow the first letter of a name.
 fn in_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '@')
 }
@@ -170,7 +170,7 @@ fn string_end(chars: &[char], start: usize) -> Option<usize> {
     }
 }
 
-/// Undoes what `{:?}` does to quotes, backslashes, line ends and characters that nobody sees: `\u{85}`, `\0`.
+/// Undoes the escapes that `{:?}` writes for quotes, backslashes, line ends and invisible characters: `\u{85}`, `\0`.
 fn unescape(chars: &[char]) -> String {
     let mut out = String::new();
     let mut rest = chars.iter();

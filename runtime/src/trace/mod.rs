@@ -1,5 +1,5 @@
-//! The program as data: proxies, bound symbols, regions and tags in an [`Arena`]; a [`Trace`] is an ordered list over
-//! it, which prints as a program, parses back, and is edited only by the [`Rewriter`](crate::bind::Rewriter).
+//! The program as data: proxies, bound symbols, regions and tags are in an [`Arena`]; a [`Trace`] is an ordered list
+//! over it, which prints as a program, parses back, and is edited only by the [`Rewriter`](crate::bind::Rewriter).
 
 pub mod arena;
 pub mod parse;

@@ -1,6 +1,7 @@
-//! The syntax of printed traces. What names mean is decided where the lines are bound again (`bind::read`).
+//! The syntax of printed traces. The meaning of names is decided where the lines are bound again (`bind::read`).
 //!
-//! **Invariant:** any text is answered, with the first place where it leaves the grammar; nesting is bounded.
+//! **Invariant:** any text is parsed or refused with the first position where it leaves the grammar; nesting is
+//! bounded.
 
 pub use super::lexer::Pos;
 use super::lexer::{Tok, lex};
@@ -11,49 +12,49 @@ use crate::error::{Error, Phase};
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy};
 use std::rc::Rc;
 
-/// Deepest nesting of regions and lists.
+/// Regions and lists nest at most this deep, because a text may come from outside and the parser recurses.
 const MAX_DEPTH: usize = 64;
 
-/// A trace as written.
+/// A trace as it is written.
 #[derive(Debug)]
 pub struct Text {
-    /// `fn name`
+    /// The name, after `fn`.
     pub name: String,
-    /// Symbolic sizes and what they are: `[x.0 = 4]`.
+    /// The symbolic sizes with their values: `[x.0 = 4]`.
     pub atoms: Vec<(String, i64)>,
-    /// Inputs.
+    /// The inputs.
     pub inputs: Vec<TypedName>,
-    /// Lines, regions and writes.
+    /// The lines, regions and writes.
     pub items: Vec<Item>,
-    /// What `return` lists.
+    /// The names after `return`.
     pub outputs: Vec<(String, Pos)>,
-    /// What stands behind `; save`.
+    /// The names after `; save`.
     pub saved: Vec<(String, Pos)>,
 }
 
 /// One item of a trace.
 #[derive(Debug)]
 pub enum Item {
-    /// A bound symbol.
+    /// A line, which is a bound symbol.
     Line(Line),
-    /// A region's block.
+    /// A region with its items.
     Region {
-        /// Its head.
+        /// The head of the region.
         kind: RegionKind,
-        /// Its number, if it is opened more than once.
+        /// The number of the region, if it is opened more than once.
         number: Option<i64>,
-        /// Its tags beyond those of its kind.
+        /// The tags beyond those of the region's kind.
         tags: Vec<(String, Pos)>,
-        /// What stands in it.
+        /// The items in the region.
         items: Vec<Item>,
     },
-    /// `input <- value`
+    /// A write `input <- value`.
     Write {
         /// The input.
         input: (String, Pos),
         /// The value.
         value: (String, Pos),
-        /// When.
+        /// The phase of the write.
         phase: Phase,
     },
 }
@@ -61,19 +62,19 @@ pub enum Item {
 /// One application of a symbol.
 #[derive(Debug)]
 pub struct Line {
-    /// Results; `_` has no type.
+    /// The results; `_` has no type.
     pub outs: Vec<TypedName>,
-    /// Auxiliary results.
+    /// The auxiliary results.
     pub aux: Vec<TypedName>,
-    /// The row.
+    /// The name of the row.
     pub op: Name,
-    /// Arguments, named or not.
+    /// The arguments, with names if they are given by name.
     pub args: Vec<(Option<Name>, Arg)>,
-    /// Tags.
+    /// The tags.
     pub tags: Vec<(String, Pos)>,
-    /// The user's call as the comment has it: role, file (`…`: as before), line.
+    /// The user's call from the comment: role, file (`…` for the file of the line before), line and column.
     pub place: Option<(Role, String, u32, u32)>,
-    /// Where the line starts.
+    /// The start of the line.
     pub pos: Pos,
 }
 
@@ -84,22 +85,22 @@ pub struct TypedName {
     pub name: String,
     /// The type; absent for `_`.
     pub ty: Option<WrittenTy>,
-    /// Tags.
+    /// The tags.
     pub tags: Vec<(String, Pos)>,
-    /// Where it stands.
+    /// The position of the name.
     pub pos: Pos,
 }
 
-/// A type as written.
+/// A type as it is written.
 #[derive(Debug)]
 pub enum WrittenTy {
-    /// `f32[2, 3]`
+    /// A tensor, such as `f32[2, 3]`.
     Tensor(TensorTy, Device),
-    /// `f32`
+    /// A number, such as `f32`.
     Number(DType),
-    /// `key`
+    /// A key, `key`.
     Key,
-    /// `TwoTensor[f32[2]]{a: f32[2], b: f32[2], k: 1}`
+    /// A tensor of a subclass, such as `TwoTensor[f32[2]]{a: f32[2], b: f32[2], k: 1}`.
     Subclass(Box<WrittenClass>),
 }
 
@@ -108,20 +109,20 @@ pub enum WrittenTy {
 pub struct WrittenClass {
     /// The class.
     pub class: Name,
-    /// What programs see.
+    /// The type of the tensor that programs see.
     pub outer: TensorTy,
-    /// Its fields.
+    /// The fields.
     pub fields: Vec<(Name, WrittenTy)>,
-    /// Its metadata.
+    /// The metadata.
     pub meta: Vec<(Name, Arg)>,
-    /// Where it stands.
+    /// The position of the type.
     pub pos: Pos,
 }
 
-/// An argument as written.
+/// An argument as it is written.
 #[derive(Debug)]
 pub enum Arg {
-    /// A value's name, a dtype or a word: the parameter decides.
+    /// The name of a value, a dtype or a word; the parameter decides which.
     Word(String, Pos),
     /// A number.
     Num(Scalar),
@@ -131,14 +132,14 @@ pub enum Arg {
     Str(String),
     /// A type.
     Type(TensorTy),
-    /// Several.
+    /// A list.
     List(Vec<Arg>),
 }
 
 /// Reads a printed trace.
 ///
 /// # Errors
-/// E731 at the first place where the text leaves the grammar.
+/// E731 at the first position where the text leaves the grammar.
 pub fn parse(text: &str) -> Result<Text, Error> {
     let mut parser = Parser { tokens: lex(text)?, at: 0, atoms: Atoms::default() };
     let text = parser.trace()?;
@@ -240,7 +241,7 @@ impl Parser {
         Ok(Text { name, atoms, inputs, items, outputs, saved })
     }
 
-    /// A symbolic size of the head.
+    /// Reads a symbolic size of the head.
     fn atom(&mut self) -> Res<(String, i64)> {
         let (name, pos) = self.word("a size's name")?;
         self.expect('=')?;
@@ -256,12 +257,12 @@ impl Parser {
         }
     }
 
-    /// A size, which may be symbolic.
+    /// Reads a size, which may be symbolic.
     fn size(&mut self) -> Res<Dim> {
         sizes::read(&self.tokens, &mut self.at, &self.atoms)
     }
 
-    /// Items separated by commas up to the closing mark, which is eaten.
+    /// Reads items separated by commas, up to and including the closing mark.
     fn list<T>(&mut self, close: char, mut item: impl FnMut(&mut Self) -> Res<T>) -> Res<Vec<T>> {
         let mut items = Vec::new();
         while !self.eat(close) {
@@ -463,7 +464,7 @@ impl Parser {
         Ok(WrittenTy::Tensor(ty, device))
     }
 
-    /// What follows the name of a class.
+    /// Reads the text after the name of a class.
     fn subclass(&mut self, class: &str, pos: Pos, depth: usize) -> Res<WrittenTy> {
         self.expect('[')?;
         let (dtype, at) = self.word("a dtype")?;
@@ -497,7 +498,7 @@ impl Parser {
     }
 }
 
-/// `backward of examples/05_gpt.rs:88   cpu` as role, file and line.
+/// Reads `backward of examples/05_gpt.rs:88   cpu` as role, file, line and column.
 fn place(comment: &str) -> Option<(Role, String, u32, u32)> {
     let roles =
         [("backward of ", Role::Backward), ("recompute of ", Role::Recompute), ("accumulate at ", Role::Accumulate)];
@@ -508,6 +509,6 @@ fn place(comment: &str) -> Option<(Role, String, u32, u32)> {
     let (file, place) = rest.split_whitespace().next()?.split_once(':')?;
     let mut numbers = place.split(':').map(|n| n.chars().take_while(char::is_ascii_digit).collect::<String>());
     let line = numbers.next()?.parse().ok()?;
-    // 0: it does not say at which column
+    // column 0 stands for a comment without a column
     Some((role, file.to_owned(), line, numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0)))
 }

@@ -1,4 +1,5 @@
-//! A trace as a program: typed results, named options where given, regions as blocks, the user's calls as comments.
+//! Prints a trace as a program: typed results, options by name where given, regions as blocks, the user's calls as
+//! comments.
 //!
 //! ```text
 //! fn forward(x: f32[32, 64], w: f32[64, 128]) {
@@ -9,7 +10,8 @@
 //!   return h, mean; save x
 //! }
 //! ```
-//! [`Trace::parse`] reads it back, comments about the user's calls included; times and bodies are for readers only.
+//! [`Trace::parse`] reads the text back, including the comments with the user's calls; times and bodies are for readers
+//! only.
 
 use super::program::{Guard, Trace};
 use super::tag::TagSet;
@@ -21,16 +23,16 @@ use fulgurite_core::{TensorTy, Value};
 use rustc_hash::FxHashSet;
 use std::fmt::{self, Write};
 
-/// What a printed trace shows.
+/// The parts of a trace that are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct PrintOptions {
-    /// How many levels of bodies, of those already made.
+    /// The number of levels of bodies; bodies that were not made yet are not printed.
     pub depth: usize,
-    /// The user's calls.
+    /// Whether the user's calls are printed.
     pub locs: bool,
-    /// The head: which transform made it, how long that took.
+    /// Whether the head is printed: the transform that made the trace, and the time that it took.
     pub provenance: bool,
-    /// Guards.
+    /// Whether guards are printed.
     pub prologue: bool,
 }
 
@@ -41,14 +43,14 @@ impl Default for PrintOptions {
 }
 
 impl PrintOptions {
-    /// The program alone: what tests compare.
+    /// The program alone, as tests compare it.
     pub fn plain() -> PrintOptions {
         PrintOptions { depth: 0, locs: false, provenance: false, prologue: false }
     }
 }
 
 impl Trace {
-    /// The trace as text.
+    /// Prints the trace.
     pub fn print(&self, options: &PrintOptions) -> String {
         let mut printer =
             Printer { trace: self, options, out: String::new(), last_file: "", reopened: self.reopened() };
@@ -56,7 +58,8 @@ impl Trace {
         printer.out
     }
 
-    /// Regions that the order of lines leaves and enters again: printed with their number, so that they stay one.
+    /// The regions that the order of lines leaves and enters again; they are printed with a number, so that they stay
+    /// one region.
     fn reopened(&self) -> FxHashSet<RegionId> {
         let (mut seen, mut again) = (FxHashSet::default(), FxHashSet::default());
         let mut open: Vec<RegionId> = Vec::new();
@@ -86,7 +89,7 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// Where comments start, if the line is not longer.
+/// The column at which comments start, unless the line is longer.
 const COMMENT_COLUMN: usize = 52;
 
 struct Printer<'a> {
@@ -202,8 +205,8 @@ impl Printer<'_> {
         self.out.push('\n');
     }
 
-    /// What a line is on the fields of tensors of subclasses always, and the backward of a function that has one of its
-    /// own; its decomposition on request.
+    /// Prints the body of a line: always if it is a body on fields or a custom backward, and on request if it is a
+    /// decomposition.
     fn body(&mut self, line: &BoundSymbol, indent: &str, depth: usize) {
         if let Some(ports) = line.symbol.own() {
             return self.backward(line, ports, indent);
@@ -222,7 +225,7 @@ impl Printer<'_> {
         let _ = writeln!(self.out, "{indent}  | return {}", outs.join(", "));
     }
 
-    /// What the arguments of a line are whose function has a backward of its own, and that backward.
+    /// Prints the parts of the arguments of a line with a custom backward, and that backward.
     fn backward(&mut self, line: &BoundSymbol, ports: Ports, indent: &str) {
         let arena = self.trace.arena.clone();
         let name = |p: ProxyId| arena.name(p).to_string();
@@ -276,7 +279,7 @@ impl Printer<'_> {
         out
     }
 
-    /// Arguments by position up to the first absent one, everything else by name.
+    /// Prints arguments by position up to the first absent one, and all later ones by name.
     fn args(&self, line: &BoundSymbol) -> String {
         let sig = &line.symbol.row().sig;
         let mut parts = Vec::new();
@@ -320,7 +323,7 @@ fn show(value: &Value<ProxyId>, tensor: &dyn Fn(ProxyId) -> String) -> String {
     }
 }
 
-/// Outer type, then fields and metadata: `TwoTensor[f32[2]]{a: f32[2], b: f32[2]}`.
+/// A subclass prints as its outer type, then fields and metadata: `TwoTensor[f32[2]]{a: f32[2], b: f32[2]}`.
 impl SubclassLayout {
     fn show(&self, outer: &TensorTy, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}[{outer}]{{", self.class.name())?;
@@ -336,7 +339,7 @@ impl SubclassLayout {
         f.write_str("}")
     }
 
-    /// Its metadata as they are printed.
+    /// The metadata in printed form.
     pub fn meta_texts(&self) -> impl Iterator<Item = (fulgurite_core::Name, String)> + '_ {
         self.meta.iter().map(|(name, value)| (*name, show(value, &|_| String::new())))
     }
@@ -367,7 +370,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// The head of a region's block.
+/// A region kind prints as the head of its block.
 impl fmt::Display for RegionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,7 +1,7 @@
 //! A program as a [`Trace`]: inputs, lines, results, guards, writes.
 //!
 //! All traces of one acquisition (its stages, bodies, nested `grad` traces) share one append-only [`Arena`], so ids are
-//! program-wide and "the same id through every transform" has a meaning. A [`Trace`] is an ordered list over it.
+//! program-wide and keep their meaning through every transform. A [`Trace`] is an ordered list over it.
 
 use super::arena::Arena;
 use super::tag::Tag;
@@ -22,9 +22,9 @@ pub enum Guard {
     Number(usize, DType),
     /// A part of the arguments that is not a tensor has this hash (its debug print is shown).
     Fixed(String),
-    /// Two sizes compare like this.
+    /// Two sizes compare in this way.
     Size(DimGuard),
-    /// These inputs share storage (empty groups so far are not recorded).
+    /// These inputs share storage.
     Alias(Vec<usize>),
 }
 
@@ -41,107 +41,107 @@ pub struct InputCell {
     pub path: Rc<str>,
     /// Whether the argument was moved in and may be overwritten.
     pub donated: bool,
-    /// Whether it is a tensor that was made while the trace was recorded: each run begins with its first value, and what is
-    /// written to it ends with the run.
+    /// Whether the input is a tensor that was made while the trace was recorded. Each run begins with its first value,
+    /// and writes to it end with the run.
     pub constant: bool,
 }
 
-/// Writes to inputs after all lines succeeded.
+/// A write to an input, which happens after all lines succeeded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpilogueWrite {
-    /// The input's position.
+    /// The position of the input.
     pub input: usize,
-    /// What is written.
+    /// The value that is written.
     pub value: ProxyId,
-    /// When.
+    /// The phase of the write.
     pub phase: Phase,
 }
 
 /// A program: an ordered list of bound symbols over an arena.
 #[derive(Clone)]
 pub struct Trace {
-    /// `step`, `step.backward`, …
+    /// The name: `step`, `step.backward`, ….
     pub name: Rc<str>,
-    /// Where its values live.
+    /// The store of the trace's values.
     pub arena: Rc<Arena>,
-    /// Inputs, in order.
+    /// The inputs, in order.
     pub(crate) inputs: Vec<InputCell>,
-    /// Results, in order.
+    /// The results, in order.
     pub(crate) outputs: Vec<ProxyId>,
-    /// Lines, in order.
+    /// The lines, in order.
     pub(crate) lines: Vec<Rc<BoundSymbol>>,
-    /// Guards and unpacking.
+    /// The guards, and the unpacking of arguments.
     pub(crate) prologue: Vec<Guard>,
-    /// Writes to inputs.
+    /// The writes to inputs.
     pub(crate) epilogue: Vec<EpilogueWrite>,
-    /// How many of the last outputs are residuals: not results for the user, but what the backward reads.
+    /// The number of outputs at the end that are residuals: the backward reads them, and the user does not see them.
     pub saved: usize,
-    /// The scope in which it was opened: gradient mode and autocast around it do not reach inside.
+    /// The scope in which the trace was opened; gradient mode and autocast outside of it do not apply inside.
     pub root: RegionId,
-    /// Proxies with a smaller number may be read without being defined: the trace was opened inside another one.
+    /// Proxies with a smaller number may be read without a definition, because the trace was opened inside another one.
     pub outer: u32,
-    /// Which part of a split program it is; `None` before `split`.
+    /// The part of a split program; `None` before `split`.
     pub phase: Option<Phase>,
-    /// While a transform of a user runs: the tag of lines that it has seen in a trace inside this one.
+    /// While a user's transform runs, the tag of lines that it has seen in a trace inside this one.
     pub(crate) seen: Option<Tag>,
-    /// When it was made: types that a later transform changed are looked up as they were.
+    /// The epoch of the trace: types that a later transform changed are looked up as they were.
     pub epoch: u32,
-    /// Which transform made it, how long that took (µs), from what.
+    /// The transform that made the trace, the time that it took, and the source.
     pub provenance: Provenance,
 }
 
-/// What a part of a trace has of it.
+/// A part of a trace.
 pub struct TracePart {
-    /// Its inputs; no two of them are one cell.
+    /// The inputs; no two of them are one cell.
     pub inputs: Vec<InputCell>,
-    /// Its lines, in the order of the whole.
+    /// The lines, in the order of the whole trace.
     pub lines: Vec<Rc<BoundSymbol>>,
-    /// Its results.
+    /// The results.
     pub outputs: Vec<ProxyId>,
-    /// What must hold of the arguments.
+    /// The conditions on the arguments.
     pub guards: Vec<Guard>,
     /// The inputs that are written after a run.
     pub writes: Vec<EpilogueWrite>,
 }
 
-/// Where a trace comes from.
+/// The origin of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Provenance {
     /// The transform.
     pub made_by: &'static str,
-    /// Microseconds.
+    /// The time in microseconds.
     pub micros: u64,
     /// The stage before.
     pub from: Option<&'static str>,
 }
 
 impl Trace {
-    /// Inputs, in order.
+    /// The inputs, in order.
     pub fn inputs(&self) -> &[InputCell] {
         &self.inputs
     }
 
-    /// Results, in order.
+    /// The results, in order.
     pub fn outputs(&self) -> &[ProxyId] {
         &self.outputs
     }
 
-    /// Its lines, in order. Only a [`Rewriter`](crate::bind::Rewriter) makes others.
+    /// The lines, in order. Only a [`Rewriter`](crate::bind::Rewriter) changes them.
     pub fn lines(&self) -> &[Rc<BoundSymbol>] {
         &self.lines
     }
 
-    /// Guards and unpacking.
+    /// The guards, and the unpacking of arguments.
     pub fn prologue(&self) -> &[Guard] {
         &self.prologue
     }
 
-    /// Writes to inputs.
+    /// The writes to inputs.
     pub fn epilogue(&self) -> &[EpilogueWrite] {
         &self.epilogue
     }
 
-    /// Whether it writes to inputs, or has a backward that may.
+    /// Whether the trace writes to inputs, or has a custom backward that may.
     pub fn writes(&self) -> bool {
         !self.epilogue.is_empty() || self.lines.iter().any(|l| l.symbol.own().is_some_and(|own| own.variables > 0))
     }
@@ -151,7 +151,7 @@ impl Trace {
         self.arena.ty_at(id, self.epoch)
     }
 
-    /// What a trace made from `source` has in common with it; `by` and `started` say who made it.
+    /// Takes over from `source` the properties that a transform keeps; `by` and `started` become the provenance.
     pub(crate) fn adopt(&mut self, source: &Trace, by: &'static str, started: std::time::Instant) {
         self.name = source.name.clone();
         self.prologue = source.prologue.clone();
@@ -167,19 +167,19 @@ impl Trace {
         };
     }
 
-    /// A trace of some of its lines, under its name; the values are the same ones.
+    /// A trace of some of the lines, with the name of the whole; the values keep their ids.
     pub fn part(&self, part: TracePart) -> Trace {
         let TracePart { mut inputs, lines, outputs, guards, writes } = part;
         inputs.iter_mut().enumerate().for_each(|(i, cell)| cell.alias_group = i);
         Trace { inputs, lines, outputs, prologue: guards, epilogue: writes, ..self.clone() }
     }
 
-    /// The proxies of its inputs.
+    /// The proxies of the inputs.
     pub fn input_proxies(&self) -> impl Iterator<Item = ProxyId> + '_ {
         self.inputs.iter().map(|i| i.proxy)
     }
 
-    /// The line that makes `id`, if one of this trace does.
+    /// The line that makes `id`, if a line of this trace does.
     pub fn producer(&self, id: ProxyId) -> Option<&Rc<BoundSymbol>> {
         self.lines.iter().find(|l| l.outs.contains(&id) || l.aux.contains(&id))
     }

@@ -5,13 +5,13 @@ use crate::error::Error;
 use fulgurite_core::Dim;
 use rustc_hash::FxHashMap;
 
-/// Deepest nesting of brackets.
+/// Brackets nest at most this deep, because a text may come from outside and the parser recurses.
 const MAX_DEPTH: usize = 64;
 
-/// Symbolic sizes by name, as the head of a trace gives them.
+/// Symbolic sizes by name, as listed in the head of a trace.
 pub(super) type Atoms = FxHashMap<String, Dim>;
 
-/// Whether a size that is more than a number starts at `at`.
+/// Whether a size that is not a plain number starts at `at`.
 pub(super) fn starts(tokens: &[(Tok, Pos)], at: usize, atoms: &Atoms) -> bool {
     let tok = |at: usize| tokens.get(at).map(|t| &t.0);
     match tok(at) {
@@ -22,10 +22,10 @@ pub(super) fn starts(tokens: &[(Tok, Pos)], at: usize, atoms: &Atoms) -> bool {
     }
 }
 
-/// Reads a size from `at` on, which moves behind it.
+/// Reads a size at `at`, and moves `at` past it.
 ///
 /// # Errors
-/// E731 where the text is no size.
+/// E731 if the text is not a size.
 pub(super) fn read(tokens: &[(Tok, Pos)], at: &mut usize, atoms: &Atoms) -> Result<Dim, Error> {
     Reader { tokens, at, atoms }.sum(0)
 }

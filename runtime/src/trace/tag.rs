@@ -1,8 +1,8 @@
-//! Tags: facts kept on proxies, bound symbols and regions that no row and no type states.
+//! Tags: facts about proxies, bound symbols and regions that neither a row nor a type states.
 //!
-//! A kind of tag is declared once, with the one carrier that it may stand on and what becomes of it at each structural
-//! event: the policy table is total. What can be derived is no tag: detachment follows from the row `detach` and from
-//! regions, randomness from keys and sites.
+//! A kind of tag is declared once, with the one carrier that it applies to and a policy for each structural event, so
+//! the table of policies is total. A fact that can be derived is not a tag: detachment follows from rows and regions,
+//! randomness from keys and sites.
 
 use crate::error::{Error, ErrorKind};
 use std::fmt;
@@ -12,7 +12,7 @@ use std::sync::Mutex;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(u8);
 
-/// What a tag stands on.
+/// The kind of object that a tag applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Carrier {
     /// A proxy.
@@ -24,7 +24,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// What tags of it stand on.
+    /// The carrier in the plural, for messages.
     pub(crate) fn plural(self) -> &'static str {
         match self {
             Carrier::Value => "values",
@@ -34,7 +34,7 @@ impl Carrier {
     }
 }
 
-/// Structural events: what transforms do to lines and values.
+/// Structural events: changes that transforms make to lines and values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Event {
     /// Another line makes the value.
@@ -57,18 +57,18 @@ pub enum Event {
 
 const EVENTS: usize = 8;
 
-/// What becomes of a tag at an event.
+/// The effect of an event on a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Policy {
-    /// It stays on what keeps its identity.
+    /// The tag stays on the object that keeps its identity.
     Keep,
-    /// It goes.
+    /// The tag is dropped.
     Drop,
-    /// Every new object has it.
+    /// Every new object gets the tag.
     All,
-    /// Only the new objects that correspond to the old ones have it.
+    /// Only the new objects that correspond to the old ones get the tag.
     Outputs,
-    /// What comes together has the tags of all partners.
+    /// A merged object gets the tags of all partners.
     Union,
     /// The event is refused if the partners differ.
     MustAgree,
@@ -76,7 +76,7 @@ pub enum Policy {
     Forbid,
 }
 
-/// Before or after `split`.
+/// The side of `split` on which an event happens.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum SplitSide {
@@ -89,18 +89,18 @@ pub enum SplitSide {
 pub struct Policies([[Policy; EVENTS]; 2]);
 
 impl Policies {
-    /// The same before and after `split`, in the order of [`Event`].
+    /// Equal policies before and after `split`, in the order of [`Event`].
     pub const fn both(policies: [Policy; EVENTS]) -> Policies {
         Policies([policies, policies])
     }
 
-    /// The same, with another policy for one event after `split`.
+    /// Replaces the policy for one event after `split`.
     pub const fn after_split(mut self, event: Event, policy: Policy) -> Policies {
         self.0[1][event as usize] = policy;
         self
     }
 
-    /// The policy at an event.
+    /// The policy for an event.
     pub const fn at(&self, event: Event, side: SplitSide) -> Policy {
         self.0[side as usize][event as usize]
     }
@@ -109,15 +109,15 @@ impl Policies {
 /// The declaration of a kind of tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagDecl {
-    /// Its name, printed as `#name`.
+    /// The name, printed as `#name`.
     pub name: &'static str,
-    /// What it stands on.
+    /// The carrier.
     pub carrier: Carrier,
-    /// Whether lines beside a kept line get it too.
+    /// Whether lines recorded next to a kept line get the tag too.
     pub inherit: bool,
-    /// Whether losing it is an error ([`ErrorKind::TagLost`](crate::ErrorKind::TagLost)).
+    /// Whether losing the tag is an error ([`ErrorKind::TagLost`](crate::ErrorKind::TagLost)).
     pub must_survive: bool,
-    /// What becomes of it.
+    /// The policies.
     pub policies: Policies,
 }
 
@@ -130,14 +130,14 @@ const RECOMPUTE: Policies = Policies::both([Keep, All, Drop, Drop, MustAgree, Mu
 const GRAD_MODE: Policies =
     Policies::both([Keep, All, Drop, All, Keep, MustAgree, All, Keep]).after_split(Event::Merge, Keep);
 
-/// What stands for a line that was seen, or runs it again, was seen with it; its gradient is new.
+/// A line that replaces a seen line, or runs it again, counts as seen; its gradient is new.
 const SEEN: Policies = Policies::both([Keep, All, Drop, All, Union, Union, All, Keep]);
 
 const fn decl(name: &'static str, carrier: Carrier, inherit: bool, must_survive: bool, policies: Policies) -> TagDecl {
     TagDecl { name, carrier, inherit, must_survive, policies }
 }
 
-/// The built-in kinds. Columns: replace, decompose, vjp, recompute, fuse, merge, unroll, functionalise.
+/// The built-in kinds. The columns are replace, decompose, vjp, recompute, fuse, merge, unroll, functionalise.
 const BUILT_IN: [TagDecl; 12] = [
     decl(
         "static_memory",
@@ -172,7 +172,7 @@ const BUILT_IN: [TagDecl; 12] = [
 ];
 
 impl Tag {
-    /// The value lives in the same memory for the whole run.
+    /// The value is in one place of memory for the whole run.
     pub const STATIC_MEMORY: Tag = Tag(0);
     /// The value is saved for the backward, never recomputed.
     pub const MUST_SAVE: Tag = Tag(1);
@@ -184,23 +184,23 @@ impl Tag {
     pub const NO_AUTO_RECOMPUTE: Tag = Tag(4);
     /// The line belongs to a gradient.
     pub const BACKWARD: Tag = Tag(5);
-    /// Of checkpoint regions.
+    /// The tag of checkpoint regions.
     pub const CHECKPOINT: Tag = Tag(6);
-    /// Of autocast regions.
+    /// The tag of autocast regions.
     pub const AUTOCAST: Tag = Tag(7);
-    /// Of regions with gradients off.
+    /// The tag of regions with gradients off.
     pub const NO_GRAD: Tag = Tag(8);
-    /// Of regions with gradients on again.
+    /// The tag of regions with gradients on again.
     pub const ENABLE_GRAD: Tag = Tag(9);
-    /// The transforms of a user at [`At::Acquired`](crate::transforms::At::Acquired) have seen the line.
+    /// The user's transforms at [`At::Acquired`](crate::transforms::At::Acquired) have seen the line.
     pub const SEEN_ACQUIRED: Tag = Tag(10);
-    /// The transforms of a user at [`At::Joint`](crate::transforms::At::Joint) have seen the line.
+    /// The user's transforms at [`At::Joint`](crate::transforms::At::Joint) have seen the line.
     pub const SEEN_JOINT: Tag = Tag(11);
 
-    /// Declares a kind, or finds the one that was declared so before.
+    /// Declares a kind, or finds an equal declaration.
     ///
     /// # Errors
-    /// E724 if the name is taken by another declaration or is no identifier, or if there are 64 kinds already.
+    /// E724 if the name has another declaration or is not an identifier, or if there are 64 kinds already.
     pub fn declare(decl: TagDecl) -> Result<Tag, Error> {
         let mut kinds = declared();
         let all = BUILT_IN.iter().chain(kinds.iter());
@@ -224,12 +224,12 @@ impl Tag {
         Ok(Tag(at as u8))
     }
 
-    /// The kind called `name`.
+    /// The kind with this name.
     pub fn find(name: &str) -> Option<Tag> {
         BUILT_IN.iter().chain(declared().iter()).position(|d| d.name == name).map(|i| Tag(i as u8))
     }
 
-    /// Its declaration.
+    /// The declaration of the kind.
     pub fn decl(self) -> TagDecl {
         match BUILT_IN.get(self.0 as usize) {
             Some(decl) => *decl,
@@ -238,12 +238,12 @@ impl Tag {
         }
     }
 
-    /// Whether it is one of the built-in kinds.
+    /// Whether the kind is built in.
     pub fn is_built_in(self) -> bool {
         (self.0 as usize) < BUILT_IN.len()
     }
 
-    /// Its name.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         self.decl().name
     }
@@ -252,7 +252,7 @@ impl Tag {
 /// Refuses tags of one value that exclude each other.
 ///
 /// # Errors
-/// E722.
+/// E722 for such tags.
 pub(crate) fn save_at_all(tags: TagSet, of: &str, transform: &'static str) -> Result<(), Error> {
     if !(tags.contains(Tag::MUST_SAVE) && tags.contains(Tag::NO_SAVE)) {
         return Ok(());
@@ -278,37 +278,37 @@ impl fmt::Debug for Tag {
 pub struct TagSet(u64);
 
 impl TagSet {
-    /// No tag.
+    /// The empty set.
     pub const EMPTY: TagSet = TagSet(0);
 
-    /// The same and `tag`.
+    /// The set with `tag`.
     pub const fn with(self, tag: Tag) -> TagSet {
         TagSet(self.0 | 1 << tag.0)
     }
-    /// The same without `tag`.
+    /// The set without `tag`.
     pub const fn without(self, tag: Tag) -> TagSet {
         TagSet(self.0 & !(1 << tag.0))
     }
-    /// Whether `tag` is in it.
+    /// Whether `tag` is in the set.
     pub const fn contains(self, tag: Tag) -> bool {
         self.0 >> tag.0 & 1 == 1
     }
     pub(crate) const fn bits(self) -> u64 {
         self.0
     }
-    /// The set of these bits, which a set gave.
+    /// The set of these bits, which came from a set.
     pub(crate) const fn from_bits(bits: u64) -> TagSet {
         TagSet(bits)
     }
-    /// Whether nothing is in it.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
-    /// Tags of either.
+    /// The tags of either set.
     pub const fn union(self, other: TagSet) -> TagSet {
         TagSet(self.0 | other.0)
     }
-    /// Its tags, in the order of declaration.
+    /// The tags of the set, in the order of declaration.
     pub fn iter(self) -> impl Iterator<Item = Tag> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -317,7 +317,7 @@ impl TagSet {
             next
         })
     }
-    /// The tags that a new object has where this event's policy is one of `policies`.
+    /// The tags that a new object gets, given that the event's policy must be one of `policies`.
     pub fn passing(self, event: Event, side: SplitSide, policies: &[Policy]) -> TagSet {
         let keep = |t: &Tag| policies.contains(&t.decl().policies.at(event, side));
         self.iter().filter(keep).fold(TagSet::EMPTY, TagSet::with)
@@ -330,12 +330,12 @@ impl TagSet {
             &[Policy::Keep, Policy::All, Policy::Outputs, Policy::Union],
         )
     }
-    /// The inheritable tags.
+    /// The tags that neighbouring lines inherit.
     pub fn inherited(self) -> TagSet {
         self.iter().filter(|t| t.decl().inherit).fold(TagSet::EMPTY, TagSet::with)
     }
 
-    /// The tags of what two objects become together; the tag that forbids it, if one does.
+    /// The tags of the object that two objects become together, or the tag that forbids it.
     pub fn meet(self, other: TagSet, event: Event, side: SplitSide) -> Result<TagSet, Tag> {
         let mut met = TagSet::EMPTY;
         for tag in self.union(other).iter() {

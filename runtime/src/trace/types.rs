@@ -1,6 +1,6 @@
-//! What a trace is made of: proxies, bound symbols, regions.
+//! The parts of a trace: proxies, bound symbols, regions.
 //!
-//! **Invariant:** bound symbols are immutable once in a trace; the Rewriter makes new traces, sharing what it keeps.
+//! **Invariant:** bound symbols are immutable once they are in a trace; the Rewriter makes new traces that share them.
 
 use super::tag::{Tag, TagSet};
 use crate::error::Error;
@@ -13,19 +13,19 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A value of a trace, by number within its arena.
+/// The number of a value within its arena.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ProxyId(pub u32);
 
-/// A bound symbol, by number within its arena.
+/// The number of a bound symbol within its arena.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct BoundSymbolId(pub u32);
 
-/// A region, by number within its arena; 0 is the root.
+/// The number of a region within its arena; 0 is the root.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct RegionId(pub u32);
 
-/// Where tensors live.
+/// The memory in which a tensor is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Device {
     /// Host memory.
@@ -38,24 +38,24 @@ pub enum Device {
 /// The type of a tensor proxy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TensorType {
-    /// dtype and sizes.
+    /// The dtype and sizes.
     pub ty: TensorTy,
-    /// Where it lives.
+    /// The memory in which the tensor is.
     pub device: Device,
-    /// Whether a gradient is wanted through it.
+    /// Whether a gradient is wanted through the tensor.
     pub requires_grad: bool,
-    /// Layout of a tensor subclass; plain tensors have none.
+    /// The layout of a tensor of a subclass; plain tensors have none.
     pub subclass: Option<Arc<SubclassLayout>>,
 }
 
-/// What a tensor of a subclass is made of.
+/// The parts of which a tensor of a subclass is made.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SubclassLayout {
     /// The subclass.
     pub class: SubclassRef,
-    /// Its tensor fields; those of a list are called `local.0`, `local.1`, …
+    /// The tensor fields; those of a list are called `local.0`, `local.1`, ….
     pub fields: Vec<(Name, TensorType)>,
-    /// Its metadata, as its signature normalised them.
+    /// The metadata, as the class's signature normalised them.
     pub meta: Vec<(Name, Value<ProxyId>)>,
 }
 
@@ -64,7 +64,7 @@ pub struct SubclassLayout {
 pub enum ProxyTy {
     /// A tensor.
     Tensor(TensorType),
-    /// A run-time number (stored as a tensor of rank 0).
+    /// A run-time number, which is stored as a tensor of rank 0.
     Number(DType),
     /// A random key.
     Key,
@@ -75,7 +75,7 @@ impl ProxyTy {
     pub fn tensor(ty: TensorTy) -> ProxyTy {
         ProxyTy::Tensor(TensorType { ty, device: Device::Cpu, requires_grad: false, subclass: None })
     }
-    /// What signatures see.
+    /// The type in the form that signatures take.
     pub fn arg_ty(&self) -> ArgTy {
         match self {
             ProxyTy::Tensor(t) => ArgTy::Tensor(t.ty.clone()),
@@ -83,28 +83,28 @@ impl ProxyTy {
             ProxyTy::Key => ArgTy::Key,
         }
     }
-    /// The plain tensor that programs see.
+    /// The type of the plain tensor that programs see.
     pub fn plain(&self) -> ProxyTy {
         match self {
             ProxyTy::Tensor(t) => ProxyTy::Tensor(TensorType { subclass: None, ..t.clone() }),
             other => other.clone(),
         }
     }
-    /// The type of its cotangent, as its class says.
+    /// The type of the cotangent, which the class decides.
     pub fn cotangent(&self) -> ProxyTy {
         match self.subclass() {
             Some(layout) if layout.class.rules().cotangent == Cotangent::Plain => self.plain(),
             _ => self.clone(),
         }
     }
-    /// The layout, if it is a tensor of a subclass.
+    /// The layout, if the value is a tensor of a subclass.
     pub fn subclass(&self) -> Option<&Arc<SubclassLayout>> {
         match self {
             ProxyTy::Tensor(t) => t.subclass.as_ref(),
             _ => None,
         }
     }
-    /// The tensor type, if it is a tensor.
+    /// The tensor type, if the value is a tensor.
     pub fn as_tensor(&self) -> Option<&TensorTy> {
         match self {
             ProxyTy::Tensor(t) => Some(&t.ty),
@@ -116,27 +116,27 @@ impl ProxyTy {
 /// A typed value.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Its number.
+    /// The number of the proxy.
     pub id: ProxyId,
-    /// Its unique name within the arena.
+    /// The name of the proxy, which is unique within the arena.
     pub name: Rc<str>,
-    /// Its type.
+    /// The type of the proxy.
     pub ty: ProxyTy,
-    /// Its tags.
+    /// The tags of the proxy.
     pub tags: TagSet,
 }
 
-/// Which part of a program a bound symbol belongs to.
+/// The part of a program that a bound symbol belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Role {
-    /// Written by the user.
+    /// The user wrote it.
     #[default]
     Forward,
-    /// The gradient of a bound symbol.
+    /// It computes the gradient of a bound symbol.
     Backward,
-    /// A forward bound symbol run again in the backward.
+    /// It is a forward bound symbol that runs again in the backward.
     Recompute,
-    /// The sum of two cotangents.
+    /// It adds two cotangents.
     Accumulate,
 }
 
@@ -145,14 +145,14 @@ pub enum Role {
 pub struct Place {
     /// The user's call.
     pub loc: Loc,
-    /// Why it stands here.
+    /// The role.
     pub role: Role,
 }
 
-/// What a bound symbol does besides computing its results.
+/// The effects of a bound symbol besides computing its results.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Effects {
-    /// Inputs that it writes (positions among its arguments).
+    /// The inputs that it writes, by their position among its arguments.
     pub writes: Vec<usize>,
     /// Whether it draws random numbers.
     pub random: bool,
@@ -161,106 +161,108 @@ pub struct Effects {
 /// One application of a symbol: a line of the trace.
 #[derive(Clone, Debug)]
 pub struct BoundSymbol {
-    /// Its number.
+    /// The number of the line.
     pub id: BoundSymbolId,
-    /// What is applied.
+    /// The symbol that is applied.
     pub symbol: SymbolRef,
-    /// One value per parameter and option, in signature order; what was not given is `Absent` (defaults apply).
+    /// One value per parameter and option, in signature order. Arguments that were not given are `Absent`, and defaults
+    /// apply.
     pub args: Vec<Value<ProxyId>>,
-    /// Results: one per result of the signature, lists flattened; then the new version of each `mut` argument that was
-    /// given, in the order of [`Effects::writes`].
+    /// One result per result of the signature, with lists flattened; then the new version of each written argument that
+    /// was given, in the order of [`Effects::writes`].
     pub outs: Vec<ProxyId>,
-    /// Bit `i`: result `i` is read by nobody (found by `dce`; printed as `_`). Results beyond 64 count as read.
+    /// Bit `i` says that result `i` has no reader; `dce` finds them, and they print as `_`. Results beyond 64 count as
+    /// read.
     pub dead: u64,
-    /// Auxiliary results, present only where a transform asked for them.
+    /// The auxiliary results, present only if a transform requested them.
     pub aux: Vec<ProxyId>,
-    /// Sizes, dtypes and options as the signature bound them.
+    /// The sizes, dtypes and options that the signature bound.
     pub solved: Arc<Solved>,
-    /// The scope it was recorded in.
+    /// The scope in which the line was recorded.
     pub region: RegionId,
-    /// Its own tags.
+    /// The line's own tags.
     pub own_tags: TagSet,
     /// The user's call, and the role.
     pub place: Place,
-    /// The calls of lines that were merged into this one.
+    /// The user's calls of lines that were merged into this one.
     pub merged: Vec<Loc>,
     /// The bound symbol from which a transform made this one.
     pub origin: Option<BoundSymbolId>,
-    /// The executor that claimed it.
+    /// The executor that claimed the line.
     pub claimed_by: Option<&'static str>,
-    /// Whose rule for an operator on a subclass it is part of: the class, or the executor that brought its gradient.
+    /// The owner of the rule that the line is part of: a class, or an executor that brought a gradient.
     pub ruled_by: Option<&'static str>,
-    /// What it does besides.
+    /// The effects besides computing results.
     pub effects: Effects,
-    /// What it is on the fields, where an argument or a result is of a subclass.
+    /// The body on fields, if an argument or a result is of a subclass.
     pub dispatch: Option<Rc<Body>>,
-    /// The decomposition on these very arguments, made on first need.
+    /// The decomposition on these arguments, made when it is first needed.
     pub body: OnceCell<Option<Rc<Body>>>,
 }
 
-/// The body of a bound symbol: lines, and what its results are in them.
+/// The body of a bound symbol: its lines, and its results in them.
 #[derive(Debug)]
 pub struct Body {
-    /// Whether it is the operator's decomposition, and not the rule of a class.
+    /// Whether it is the operator's decomposition rather than the rule of a class.
     pub decomposed: bool,
     /// The lines.
     pub lines: Vec<Rc<BoundSymbol>>,
-    /// One proxy per entry of the line's `outs`, then per auxiliary result that the body yields.
+    /// One proxy per entry of the line's `outs`, then one per auxiliary result that the body yields.
     pub outs: Vec<ProxyId>,
 }
 
-/// A body, and what it was made for.
+/// A body, and the line for which it was made.
 pub(crate) struct KnownBody {
-    /// What the line's signature bound: kept, so that nothing else gets its address.
+    /// The solved signature of the line, which is held so that its address is not reused.
     pub _solved: Arc<Solved>,
-    /// The line's arguments.
+    /// The arguments of the line.
     pub args: Vec<Value<ProxyId>>,
     /// The body.
     pub body: Rc<Body>,
 }
 
-/// The backward of a function that has one of its own, as it was recorded where the function was called.
+/// The custom backward of a function, as it was recorded where the function was called.
 #[derive(Debug)]
 pub struct OwnRule {
-    /// What it reads, and what that is.
+    /// The inputs of the backward, with their kinds.
     pub inputs: Vec<(ProxyId, OwnInput)>,
-    /// Its lines.
+    /// The lines.
     pub lines: Vec<Rc<BoundSymbol>>,
-    /// Per argument of the function: its cotangent; `None`: it is zero.
+    /// For each argument of the function, its cotangent; `None` if that is zero.
     pub grads: Vec<Option<ProxyId>>,
-    /// Variables that it writes, with their last values.
+    /// The variables that the backward writes, with their last values.
     pub writes: Vec<(usize, ProxyId)>,
     /// The region in which it was recorded.
     pub root: RegionId,
     /// The user's call of the function.
     pub loc: Loc,
-    /// Why it could not be recorded: the error of a gradient, if one is taken.
+    /// The error, if the backward could not be recorded; it becomes the error of a gradient, if one is taken.
     pub failed: Option<Error>,
 }
 
-/// What a function's own backward reads.
+/// An input of a custom backward.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OwnInput {
-    /// What the forward kept, by number.
+    /// A value that the forward kept, by number.
     Kept(usize),
-    /// The cotangent of a result.
+    /// The cotangent of a result, by number.
     Cotangent(usize),
-    /// An input of the program, as it is when the backward runs.
+    /// An input of the program, by number, read when the backward runs.
     Variable(usize),
 }
 
 /// A scope: autocast, checkpoint, no-grad, a module path.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// Its number.
+    /// The number of the region.
     pub id: RegionId,
-    /// The scope around it.
+    /// The scope around the region.
     pub parent: Option<RegionId>,
-    /// What it says.
+    /// The kind of the region.
     pub kind: RegionKind,
-    /// Its tags.
+    /// The tags of the region.
     pub tags: TagSet,
-    /// Where it was opened.
+    /// The place where the region was opened.
     pub loc: Loc,
 }
 
@@ -269,23 +271,23 @@ pub struct Region {
 pub enum RegionKind {
     /// The whole program.
     Root,
-    /// A module or function of the user's, by name.
+    /// A module or function of the user, by name.
     Named(Rc<str>),
-    /// Gradient off.
+    /// Gradients are off.
     NoGrad,
-    /// Gradient on again.
+    /// Gradients are on again.
     EnableGrad,
-    /// Recompute in the backward.
+    /// Lines are recomputed in the backward.
     Checkpoint,
-    /// Compute in this dtype; `None`: off.
+    /// Lines compute in this dtype; with `None`, autocast is off.
     Autocast(Option<DType>),
-    /// What has a tag of regions that a user declared.
+    /// A region with a tag that a user declared.
     Tagged(Tag),
 }
 
 impl BoundSymbol {
-    /// The positions of its results in [`BoundSymbol::outs`], one range per result of the signature; the new versions
-    /// of written arguments stand after the last.
+    /// The positions of the results in [`BoundSymbol::outs`], one range per result of the signature. The new versions
+    /// of written arguments follow the last range.
     pub fn out_groups(&self) -> Vec<std::ops::Range<usize>> {
         let mut at = 0;
         let lengths = self.solved.outs.iter().map(|out| match out {
@@ -300,7 +302,7 @@ impl BoundSymbol {
             .collect()
     }
 
-    /// Its results as the tensor language sees them: a `List` result is one list.
+    /// The results in the form of the tensor language: a `List` result is one list.
     pub fn results(&self) -> Vec<Value<ProxyId>> {
         let groups = self.out_groups().into_iter().zip(&self.solved.outs);
         groups
@@ -311,17 +313,17 @@ impl BoundSymbol {
             .collect()
     }
 
-    /// Calls `f` on every proxy among its arguments, in order.
+    /// Calls `f` on every proxy among the arguments, in order.
     pub fn for_each_arg(&self, mut f: impl FnMut(ProxyId)) {
         self.args.iter().for_each(|a| a.for_each(&mut |p| f(*p)));
     }
 
-    /// Whether result `i` is read by nobody.
+    /// Whether result `i` has no reader.
     pub fn is_dead(&self, i: usize) -> bool {
         i < 64 && self.dead >> i & 1 == 1
     }
 
-    /// The same line over other proxies, its body included.
+    /// The line over other proxies, including its body.
     pub fn remap(&self, f: &mut dyn FnMut(ProxyId) -> ProxyId) -> BoundSymbol {
         let mut line = self.clone();
         line.args = self.args.iter().map(|a| a.map(&mut |p| f(*p))).collect();
@@ -338,7 +340,7 @@ impl BoundSymbol {
 }
 
 impl Body {
-    /// The same over other proxies.
+    /// The body over other proxies.
     pub fn remap(&self, f: &mut dyn FnMut(ProxyId) -> ProxyId) -> Body {
         let lines = self.lines.iter().map(|l| Rc::new(l.remap(f))).collect();
         let outs = self.outs.iter().map(|p| f(*p)).collect();

@@ -1,8 +1,8 @@
-//! What every trace must be, whoever made it. Run after each transform; the transform is blamed by name.
+//! Verifies traces after each transform; an error names the transform.
 //!
-//! Every build checks that each value is made before it is read, in bodies too: a program that reads what no line wrote
-//! gives wrong numbers without an error. Debug builds, and any build with `FULGURITE_VERIFY=1`, check types, effects and
-//! tags as well.
+//! Every build checks that each value is made before it is read, in bodies too, because a program that reads a value
+//! that no line wrote gives wrong numbers without an error. Debug builds, and any build with `FULGURITE_VERIFY=1`,
+//! check types, effects and tags as well.
 
 use super::program::Trace;
 use super::tag::{Carrier, TagSet, save_at_all};
@@ -14,18 +14,18 @@ use fulgurite_core::sig::{self, OutTy};
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
 
-/// Checks a trace made by a transform from another one: that values are made before they are read, in every build; the
-/// rest in debug builds, and in any build with `FULGURITE_VERIFY=1`. Types of lines that both share are not checked again.
+/// Checks a trace that a transform made from another one: in every build that values are made before they are read, and
+/// all else in debug builds or with `FULGURITE_VERIFY=1`. Types of lines that both traces share are not checked again.
 ///
 /// # Errors
-/// As [`verify`].
+/// Reports the errors of [`verify`].
 pub fn step(before: &Trace, after: &Trace) -> Result<(), Error> {
     scopes(after)?;
-    // a check decides nothing: it must not bind sizes
+    // a check must not bind sizes, because it decides nothing
     if enabled() { estimating(|| changed(before, after)) } else { Ok(()) }
 }
 
-/// Checks that each value of a trace is made before it is read, by lines, by the lines of bodies, as a result or a write.
+/// Checks that each value of a trace is made before a line, a line of a body, an output or a write reads it.
 ///
 /// # Errors
 /// E730 with the transform that made the trace.
@@ -40,7 +40,7 @@ pub fn scopes(trace: &Trace) -> Result<(), Error> {
     ends.into_iter().try_for_each(|(p, by)| if made.knows(p) { Ok(()) } else { Err(unmade(trace, p, by)) })
 }
 
-/// Which values have been made.
+/// The values that have been made.
 struct Made<'t> {
     trace: &'t Trace,
     known: Vec<bool>,
@@ -73,7 +73,7 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// What a body makes is known inside of it alone.
+    /// Checks a body; the values that it makes are known inside of it alone.
     fn body(&mut self, line: &BoundSymbol, body: &Body) -> Result<(), Error> {
         let mut inside = Ok(());
         for inner in &body.lines {
@@ -102,10 +102,10 @@ fn fault(trace: &Trace, claim: String) -> Error {
         .note("this is a bug in that transform, not in the program that it was given")
 }
 
-/// The same in any build.
+/// Like [`step`], with all checks in every build.
 ///
 /// # Errors
-/// As [`verify`].
+/// Reports the errors of [`verify`].
 pub fn changed(before: &Trace, after: &Trace) -> Result<(), Error> {
     let known: FxHashSet<*const BoundSymbol> = before.lines.iter().map(Rc::as_ptr).collect();
     check(after, &|line| known.contains(&std::ptr::from_ref(line)))
@@ -114,7 +114,7 @@ pub fn changed(before: &Trace, after: &Trace) -> Result<(), Error> {
 /// Checks a whole trace: types, single assignment, uses after definitions, effects, tags, bodies.
 ///
 /// # Errors
-/// E730 with the transform that made the trace; E722 for tags that exclude each other.
+/// E730 with the transform that made the trace, and E722 for tags that exclude each other.
 pub fn verify(trace: &Trace) -> Result<(), Error> {
     scopes(trace)?;
     check(trace, &|_| false)
@@ -222,10 +222,10 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// The types of results are those that the signature gives for these arguments.
+    /// Checks that the types of results are those that the signature computes from the arguments.
     fn types(&self, line: &BoundSymbol) -> Result<(), Error> {
         let op = line.symbol.name();
-        // of what is on the fields of subclasses the body knows the types
+        // the types of a line on the fields of subclasses are known by its body
         if line.dispatch.is_some() || line.symbol.port().is_some() {
             return match &line.dispatch {
                 Some(body) => self.body(line, body),
@@ -239,7 +239,7 @@ impl Verifier<'_> {
         let kinds =
             [(&solved.outs, &line.solved.outs, &line.outs[..results]), (&solved.aux, &line.solved.aux, &line.aux)];
         for (now, kept, proxies) in kinds {
-            // what the body alone knows was filled in when the line was bound
+            // types that only the body knows were filled in when the line was bound
             let types = now.iter().zip(kept).map(|(now, kept)| if *now == OutTy::FromBody { kept } else { now });
             let types: Vec<_> = types.flat_map(out_types).collect();
             if !proxies.is_empty() && types.len() != proxies.len() {
@@ -256,7 +256,8 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// A body yields what its line does. Bodies of equal calls are equal, so one of each is checked per process.
+    /// Checks that a body yields the types of its line's results. Bodies of equal calls are equal, so one of each is
+    /// checked per process.
     fn body(&self, line: &BoundSymbol, body: &Body) -> Result<(), Error> {
         let op = line.symbol.name();
         if body.outs.len() < line.outs.len() + line.aux.len() {
@@ -276,7 +277,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Whether no body of this symbol on these types was checked before on this thread.
+/// Whether no body of this symbol on these types was checked on this thread yet.
 fn first_time(line: &BoundSymbol, trace: &Trace) -> bool {
     thread_local! {
         static CHECKED: std::cell::RefCell<FxHashSet<(usize, String)>> = Default::default();

@@ -1,4 +1,4 @@
-//! Values as words, by which equal ones are found.
+//! Encodes values as words, by which equal values are found.
 
 use super::types::{ProxyId, ProxyTy};
 use fulgurite_core::{Dim, TensorTy, Value};
@@ -8,7 +8,7 @@ use fulgurite_core::{Dim, TensorTy, Value};
 pub(crate) struct Words {
     /// The words so far.
     pub words: Vec<u64>,
-    /// Whether a symbolic size is among them: what relies on its value must say so each time.
+    /// Whether a symbolic size is among the words; code that relies on its value must add a guard each time.
     pub symbolic: bool,
 }
 
@@ -18,7 +18,7 @@ impl Words {
         self.words.push(word);
     }
 
-    /// Adds a value; `tensor` adds what a tensor is.
+    /// Adds a value; `tensor` adds the words of a tensor.
     pub fn value(&mut self, value: &Value<ProxyId>, tensor: &mut dyn FnMut(ProxyId, &mut Words)) {
         match value {
             Value::Tensor(p) => {
@@ -54,7 +54,7 @@ impl Words {
         }
     }
 
-    /// Adds what signatures see of a type.
+    /// Adds the parts of a type that signatures see.
     pub fn ty(&mut self, ty: &ProxyTy) {
         match ty {
             ProxyTy::Tensor(t) => {

@@ -1,26 +1,26 @@
-//! Activity analysis: what the gradient transform may skip. One predicate, derived from types, regions and rules; no
-//! list of operators.
+//! Activity analysis, which finds the lines that the gradient transform may skip. It is one predicate, derived from
+//! types, regions and rules, without a list of operators.
 //!
-//! A forward sweep finds the values through which a gradient is wanted, a backward sweep those that reach an output.
-//! [`Activity::vjp_role`] answers for one line from the two. Constant lines are never dropped for being constant.
+//! A forward sweep finds the values through which a gradient is wanted, and a backward sweep those that reach an
+//! output. [`Activity::vjp_role`] answers for one line from the two. A line is never dropped because it is constant.
 
 use crate::error::Error;
 use crate::trace::*;
 use fulgurite_core::{Name, Value};
 use std::rc::Rc;
 
-/// Why a line is constant for differentiation. The first that applies.
+/// The first reason for which a line is constant for differentiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// It stands in a region that switches gradients off.
+    /// The line is in a region that switches gradients off.
     NoGradRegion(RegionId),
-    /// It gives its argument on as a constant.
+    /// The line passes its argument on as a constant.
     StopGradient,
-    /// None of its results is a float tensor.
+    /// None of the line's results is a float tensor.
     NoFloatOutput,
-    /// None of its arguments is a float tensor.
+    /// None of the line's arguments is a float tensor.
     NoFloatInput,
-    /// No argument depends on what is differentiated.
+    /// No argument depends on a value by which the program is differentiated.
     InputsNotActive,
     /// Every derivative is identically zero.
     AllPairsZero,
@@ -39,21 +39,21 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// What a line is to differentiation.
+/// The role of a line in differentiation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LineRole {
-    /// Cotangents pass it.
+    /// Cotangents pass through the line.
     Active {
-        /// Per parameter of the signature: whether its cotangent is wanted.
+        /// For each parameter of the signature, whether its cotangent is wanted.
         in_mask: Vec<bool>,
-        /// Per result: whether a cotangent can arrive there.
+        /// For each result, whether a cotangent can arrive there.
         out_mask: Vec<bool>,
     },
-    /// None does.
+    /// No cotangent passes through the line.
     Constant(Reason),
 }
 
-/// A bit per proxy.
+/// A set of proxies, with a flag for each.
 #[derive(Clone, Default)]
 pub(super) struct ProxySet(Vec<bool>);
 
@@ -70,7 +70,7 @@ impl ProxySet {
     }
 }
 
-/// What is known about the values of a program for differentiation by some of them.
+/// The activity of the values of a program, differentiated by some of them.
 pub struct Activity {
     arena: Rc<Arena>,
     root: RegionId,
@@ -79,7 +79,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// The activity of a list of lines, bodies not looked into.
+    /// The activity of a list of lines, without looking into bodies.
     pub(super) fn sweep(
         arena: &Rc<Arena>,
         root: RegionId,
@@ -100,12 +100,12 @@ impl Activity {
         activity
     }
 
-    /// Whether a gradient is wanted through this value: it is a float tensor that depends on what is differentiated.
+    /// Whether a gradient is wanted through this value: it is a float tensor that depends on a value of `wrt`.
     pub fn needs_grad(&self, p: ProxyId) -> bool {
         self.needs.contains(p)
     }
 
-    /// Gives a value the activity of what stands for it.
+    /// Gives a value the activity of the value that replaces it.
     pub(super) fn copy(&mut self, old: ProxyId, new: ProxyId) {
         if self.needs.contains(new) {
             self.needs.insert(old);
@@ -115,7 +115,7 @@ impl Activity {
         }
     }
 
-    /// Marks the results of a line that depend on what is differentiated; auxiliary ones too, which gradients read.
+    /// Marks the results of a line that depend on a value of `wrt`, and the auxiliary results, which gradients read.
     pub(super) fn forward(&mut self, line: &BoundSymbol) {
         if let Ok(out_mask) = self.active_outs(line) {
             let outs = line.outs.iter().zip(out_mask).filter(|(_, active)| *active);
@@ -124,7 +124,8 @@ impl Activity {
         }
     }
 
-    /// Whether a cotangent can arrive at an auxiliary result, for which rules have no word: in a gradient of a gradient.
+    /// Whether a cotangent can arrive at an auxiliary result, as in a gradient of a gradient. Rules can't name such a
+    /// cotangent.
     pub(super) fn reaches_aux(&self, line: &BoundSymbol) -> bool {
         line.aux.iter().any(|p| self.reach.contains(*p))
     }
@@ -144,7 +145,7 @@ impl Activity {
         }
     }
 
-    /// Per result, whether it depends on what is differentiated; or why none does.
+    /// For each result, whether it depends on a value of `wrt`; or the reason why none does.
     fn active_outs(&self, line: &BoundSymbol) -> Result<Vec<bool>, Reason> {
         if let Some(region) = self.arena.no_grad_region(line.region, self.root) {
             return Err(Reason::NoGradRegion(region));
@@ -172,10 +173,11 @@ impl Activity {
         if outs.contains(&true) { Ok(outs) } else { Err(Reason::AllPairsZero) }
     }
 
-    /// Options are constants of a derivative: no rule gives a gradient by one.
+    /// Refuses options that depend on a value of `wrt`, because options are constants of a derivative: no rule has a
+    /// gradient by one.
     ///
     /// # Errors
-    /// E712 where an option depends on what is differentiated, and a result may have a gradient.
+    /// E712 if an option depends on a value of `wrt`, and a result may have a gradient.
     pub(super) fn refuse_options(&self, line: &BoundSymbol) -> Result<(), Error> {
         let sig = &line.symbol.row().sig;
         let mut depends = None;
@@ -194,7 +196,7 @@ impl Activity {
         Err(Error::new("E712", claim).help("pass `detach()` of it, a constant").at(line.place.loc))
     }
 
-    /// What a line is to differentiation.
+    /// The role of a line in differentiation.
     pub fn vjp_role(&self, line: &BoundSymbol) -> LineRole {
         let outs = match self.active_outs(line) {
             Ok(outs) => outs,
@@ -210,7 +212,7 @@ impl Activity {
         LineRole::Active { in_mask: in_mask.collect(), out_mask: out_mask.collect() }
     }
 
-    /// Why a line is constant, if it is: for messages and printing.
+    /// The reason why a line is constant, if it is, for messages and printing.
     pub fn why_constant(&self, line: &BoundSymbol) -> Option<Reason> {
         match self.vjp_role(line) {
             LineRole::Constant(reason) => Some(reason),
@@ -219,8 +221,8 @@ impl Activity {
     }
 }
 
-/// Whether the derivative of result `o` by parameter `i` may be other than zero, as far as the rule for `i` says. Rows
-/// without a rule are looked into elsewhere ([`super::expand`]) or differentiated by their expression.
+/// Whether the derivative of result `o` by parameter `i` may be other than zero, according to the rule for `i`. Rows
+/// without a rule are inlined ([`super::expand`]) or differentiated by their expression.
 fn path(line: &BoundSymbol, i: usize, o: usize) -> bool {
     if let Some(ports) = line.symbol.own() {
         return (ports.outs..ports.outs + ports.ins).contains(&i);
@@ -236,7 +238,7 @@ fn path(line: &BoundSymbol, i: usize, o: usize) -> bool {
     }
     match groups.iter().position(|range| range.contains(&o)) {
         Some(out) => rule.mentions.contains(&cotangent_name(sig.outs[out].name.name)),
-        // the new version of a written argument
+        // the result is the new version of a written argument
         None => {
             let written = line.effects.writes[o - groups.last().map_or(0, |r| r.end)];
             rule.mentions.contains(&cotangent_name(sig.params[written].name.name))
@@ -244,7 +246,7 @@ fn path(line: &BoundSymbol, i: usize, o: usize) -> bool {
     }
 }
 
-/// `g_NAME`: what rules call the cotangent of a result.
+/// The name `g_NAME` of a result's cotangent in rules.
 pub(super) fn cotangent_name(out: Name) -> Name {
     Name::new(&format!("g_{out}"))
 }

@@ -1,16 +1,17 @@
-//! Autocast as a transform: the lines of a finished trace bound again, each in the dtype of its region.
+//! Autocast as a transform: binds the lines of a finished trace again, each in the dtype of its region.
 
 use crate::bind::Rewriter;
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::Tag;
 use crate::trace::*;
 
-/// Casts the arguments of lines in autocast regions as their rows' classes say. What a function traces has these casts
-/// from the start; for traces that were read from a text, or that a transform put into regions.
+/// Casts the arguments of lines in autocast regions according to the autocast classes of their rows. A function that is
+/// traced has these casts from the start, so this serves traces that were read from a text, or that a transform put
+/// into regions.
 ///
 /// # Errors
-/// E723 for a trace that has gradients: their dtypes follow from the forward's, so autocast comes first; what binding
-/// reports.
+/// E723 for a trace with gradients: their dtypes follow from the forward's, so autocast must come first. Reports errors
+/// of binding too.
 pub fn autocast(trace: &Trace) -> Result<Trace, Error> {
     let is_backward = |l: &&std::rc::Rc<BoundSymbol>| trace.arena.effective_tags(l, trace.root).contains(Tag::BACKWARD);
     if let Some(line) = trace.lines.iter().find(is_backward) {

@@ -18,7 +18,7 @@ pub(super) fn is_ruleless_composite(line: &BoundSymbol, active: &[bool], jvp: bo
     active.iter().enumerate().any(|(i, active)| *active && !has_rule(i))
 }
 
-/// The body of a line that has one.
+/// The body of a line that must have one.
 pub(super) fn body(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Rc<Body>, Error> {
     let none = || Error::bug("E706", format!("`{}` has no body", line.symbol.name()));
     body_of(arena, line)?.ok_or_else(none)

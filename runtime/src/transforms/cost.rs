@@ -1,4 +1,4 @@
-//! What lines cost, from the meanings of their rows.
+//! The costs of lines, computed from the meanings of their rows.
 
 use crate::bind::body_of;
 use crate::error::Error;
@@ -12,18 +12,18 @@ use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Work of lines, in additions; lines that share what their signature binds cost the same.
+/// The work of lines, in additions; lines that share their solved signature cost the same.
 #[derive(Default)]
 pub(super) struct Costs {
     known: FxHashMap<(usize, usize), f64>,
 }
 
 impl Costs {
-    /// The work of one line, its body's if it is a composite. A view costs nothing; `None`: nobody knows (a primitive of
-    /// the runtime).
+    /// The work of one line, or of its body if it is a composite. A view costs nothing. Returns `None` if the work is
+    /// not known, as for a primitive of the runtime.
     ///
     /// # Errors
-    /// What making a body or lowering reports.
+    /// Reports errors of making a body and of lowering.
     pub(super) fn of(&mut self, arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Option<f64>, Error> {
         let row = line.symbol.row();
         if let Some(block) = row.index_body() {
@@ -48,11 +48,11 @@ impl Costs {
     }
 }
 
-/// The work of each line of a trace, in additions: that of its row, and one for each number that it reads or makes, which
-/// has to be moved. What nobody knows counts by that alone.
+/// The work of each line of a trace in additions: that of its row, and one addition for each number that it reads or
+/// makes, because these must be moved. If the work of a row is not known, only the moves count.
 ///
 /// # Errors
-/// What making a body or lowering reports.
+/// Reports errors of making a body and of lowering.
 pub fn lines(trace: &Trace) -> Result<Vec<f64>, Error> {
     let mut costs = Costs::default();
     let one = |line: &Rc<BoundSymbol>| {
@@ -67,7 +67,7 @@ pub fn lines(trace: &Trace) -> Result<Vec<f64>, Error> {
     trace.lines.iter().map(one).collect()
 }
 
-/// The bytes of a tensor; other values count as nothing.
+/// The bytes of a tensor; other values count as 0.
 pub fn bytes(arena: &Arena, p: ProxyId) -> usize {
     estimating(|| arena.with_ty(p, |ty| ty.as_tensor().map_or(0, |t| t.numel() * t.dtype.size())))
 }

@@ -1,7 +1,8 @@
-//! Common subexpressions: equal lines become one.
+//! Common subexpression elimination: equal lines become one.
 //!
-//! Lines are equal by facts, never by a list of operators: same symbol and arguments (two draws with one key are equal),
-//! no writes. Before `split` they must also agree in gradient mode and checkpoint, since the gradient tells them apart.
+//! Lines are equal by facts, never by a list of operators: they have one symbol and equal arguments (two draws with one
+//! key are equal), and write nothing. Before `split` they must also agree in gradient mode and checkpoint, because the
+//! gradient treats them differently.
 
 use super::expand::Redirect;
 use crate::error::Error;
@@ -15,7 +16,7 @@ use std::time::Instant;
 /// Merges equal lines into the first of them, which keeps its names and gets the calls and tags of all.
 ///
 /// # Errors
-/// E730 (debug builds).
+/// E730 in debug builds.
 pub fn cse(trace: &Trace, side: SplitSide) -> Result<Trace, Error> {
     let started = Instant::now();
     let mut merger = Merger {
@@ -36,7 +37,7 @@ pub fn cse(trace: &Trace, side: SplitSide) -> Result<Trace, Error> {
 struct Merger<'t> {
     trace: &'t Trace,
     side: SplitSide,
-    /// Positions of lines by what they compute.
+    /// The positions of lines, by an encoding of what they compute.
     seen: FxHashMap<Vec<u64>, Vec<usize>>,
     redirect: Redirect,
     lines: Vec<Rc<BoundSymbol>>,

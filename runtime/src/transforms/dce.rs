@@ -1,6 +1,6 @@
-//! Dead code: lines whose results no other line reads go, dead results of the others are marked.
+//! Dead code elimination: removes lines whose results have no reader, and marks the dead results of other lines.
 //!
-//! A refusal is an effect: a line that may refuse when the program runs stays, whether its results are read or not.
+//! A refusal is an effect: a line that may refuse at run time stays, whether or not its results are read.
 
 use crate::bind::may_refuse;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use std::time::Instant;
 /// with them.
 ///
 /// # Errors
-/// E730 (debug builds).
+/// E730 in debug builds.
 pub fn dce(trace: &Trace) -> Result<Trace, Error> {
     let started = Instant::now();
     let roots = trace.outputs.iter().copied().chain(trace.epilogue.iter().map(|w| w.value));
@@ -21,14 +21,14 @@ pub fn dce(trace: &Trace) -> Result<Trace, Error> {
     super::finish(trace, "dce", started, lines, &trace.outputs)
 }
 
-/// Whether a line is needed for what it may refuse. A line that runs again for the backward refuses nothing that its
-/// original has not refused.
+/// Whether a line must stay because it may refuse. A line that runs again for the backward refuses only if its original
+/// did.
 pub(super) fn refuses(arena: &Arena, line: &BoundSymbol) -> bool {
     line.place.role != Role::Recompute && may_refuse(arena, line)
 }
 
-/// The lines that make `roots`, those that have an `effect`, and what these lines read; dead results and unused auxiliary
-/// results are marked.
+/// The lines that make `roots`, the lines that have an `effect`, and the lines that these read. Dead results and unused
+/// auxiliary results are marked.
 pub(super) fn live(
     lines: &[Rc<BoundSymbol>],
     roots: impl Iterator<Item = ProxyId>,

@@ -1,4 +1,4 @@
-//! Lines that nobody accepts become their bodies.
+//! Decomposition: replaces lines that are not accepted by their bodies.
 
 use super::expand::{Redirect, inline};
 use crate::bind::body_of;
@@ -7,11 +7,11 @@ use crate::trace::*;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Replaces every line that `accept` refuses by its body, until all lines are accepted or have none. The results keep
-/// their ids, names and tags; the body's lines have region, place and (by policy) tags of the line.
+/// Replaces every line that `accept` refuses by its body, until all lines are accepted or have no body. The results
+/// keep their ids, names and tags; the lines of a body get the region, the place and (by policy) the tags of the line.
 ///
 /// # Errors
-/// What making bodies reports; E730 (debug builds).
+/// Reports errors of making bodies, and E730 in debug builds.
 pub fn decompose(trace: &Trace, accept: &mut dyn FnMut(&BoundSymbol) -> bool) -> Result<Trace, Error> {
     let started = Instant::now();
     let mut redirect = Redirect::default();

@@ -1,4 +1,4 @@
-//! Bodies in place of lines: for decomposition, and for composites without a gradient rule.
+//! Inlines bodies in place of lines, for decomposition and for composites without a gradient rule.
 
 use super::activity::{Activity, LineRole};
 use super::composite::{body, is_ruleless_composite};
@@ -8,16 +8,16 @@ use crate::trace::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
-/// Values that another value stands for now.
+/// Values that are replaced by other values.
 #[derive(Default)]
 pub(super) struct Redirect {
     map: FxHashMap<ProxyId, ProxyId>,
-    /// In the order of insertion.
+    /// The replaced values, in the order of insertion.
     order: Vec<ProxyId>,
 }
 
 impl Redirect {
-    /// What stands for `p`, followed to its end: what stands for a value may be redirected later.
+    /// The final replacement of `p`; a replacement may be replaced later itself.
     pub(super) fn get(&self, p: ProxyId) -> ProxyId {
         let mut at = p;
         while let Some(next) = self.map.get(&at) {
@@ -34,7 +34,7 @@ impl Redirect {
     pub(super) fn iter(&self) -> impl Iterator<Item = (ProxyId, ProxyId)> + '_ {
         self.order.iter().map(|old| (*old, self.get(*old)))
     }
-    /// The line with redirected arguments.
+    /// The line with its arguments replaced.
     pub(super) fn apply(&self, line: &Rc<BoundSymbol>) -> Rc<BoundSymbol> {
         let mut moved = false;
         line.for_each_arg(|p| moved |= self.map.contains_key(&p));
@@ -42,8 +42,8 @@ impl Redirect {
     }
 }
 
-/// The lines of a body so that they make the line's own results. Results that the body does not make itself (an
-/// argument, the same value twice) are redirected.
+/// The lines of a body, renamed to make the line's own results. A result that the body does not make itself (an
+/// argument, or a value for the second time) is redirected.
 pub(super) fn inline(line: &BoundSymbol, body: &Body, redirect: &mut Redirect) -> Vec<Rc<BoundSymbol>> {
     let made: FxHashSet<ProxyId> = body.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied().collect();
     let mut names: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();
@@ -57,16 +57,16 @@ pub(super) fn inline(line: &BoundSymbol, body: &Body, redirect: &mut Redirect) -
     body.lines.iter().map(|l| Rc::new(l.remap(&mut |p| names.get(&p).copied().unwrap_or(p)))).collect()
 }
 
-/// What differentiation is prepared.
+/// The direction of differentiation for which lines are prepared.
 #[derive(Clone, Copy)]
 pub(super) enum Mode<'a> {
-    /// Cotangents, from these outputs.
+    /// Reverse mode, from these outputs.
     Reverse(&'a [ProxyId]),
-    /// Tangents.
+    /// Forward mode.
     Forward,
 }
 
-/// The lines with the bodies of those composites in place that are active and have no rule of their own, or whose
+/// The lines, with bodies in place of those composites that are active and have no rule of their own, or whose
 /// auxiliary results have derivatives.
 pub(super) fn active(
     arena: &Rc<Arena>,
@@ -99,16 +99,16 @@ pub(super) fn active(
 }
 
 impl Activity {
-    /// The activity of a trace differentiated by `wrt`. Bodies are made where only they know.
+    /// The activity of a trace differentiated by `wrt`. Bodies are made where only they decide it.
     ///
     /// # Errors
-    /// What making bodies reports.
+    /// Reports errors of making bodies.
     pub fn of(trace: &Trace, wrt: &[ProxyId]) -> Result<Activity, Error> {
         let mut map = Redirect::default();
         let lines = active(&trace.arena, trace.root, &trace.lines, wrt, Mode::Reverse(&trace.outputs), &mut map)?;
         let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| map.get(*p)).collect();
         let mut activity = Activity::sweep(&trace.arena, trace.root, &lines, wrt, &outputs);
-        // a value that was redirected has the activity of what stands for it
+        // a redirected value has the activity of its replacement
         map.iter().for_each(|(old, new)| activity.copy(old, new));
         Ok(activity)
     }
@@ -123,7 +123,7 @@ struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    /// `aux`: derivatives of auxiliary results are wanted, which only a body has.
+    /// Prepares a line; `aux` says that derivatives of auxiliary results are wanted, which only a body has.
     fn line(&mut self, line: &Rc<BoundSymbol>, reached: bool, aux: bool) -> Result<(), Error> {
         let line = self.redirect.apply(line);
         self.exact.refuse_options(&line)?;
@@ -141,7 +141,7 @@ impl Expansion<'_> {
         Ok(())
     }
 
-    /// What is differentiated instead of a line, if it is not the line itself.
+    /// The body that is differentiated instead of a line, if there is one.
     fn body(&self, line: &BoundSymbol, in_mask: &[bool], aux: bool) -> Result<Option<Rc<Body>>, Error> {
         if let Some(way) = subclass::way(self.arena, line) {
             match way {

@@ -1,8 +1,8 @@
-//! Algebra with literal numbers: lines that give back an argument go, filled tensors stay filled.
+//! Algebra with literal numbers: removes lines that return an argument, and keeps filled tensors filled.
 //!
-//! Every rule holds for all values: NaN, infinities and the sign of a zero. `x + 0.0` is none of them, because it makes
-//! 0.0 of -0.0; what keeps every float is `x - 0.0` and `x + -0.0`.
-//! A value is replaced only where its type stays, and, as long as a gradient may follow, never across gradient modes.
+//! Every rule holds for all values: NaN, infinities and the sign of a zero. `x + 0.0` is not folded, because it makes
+//! 0.0 of -0.0, while `x - 0.0` and `x + -0.0` keep every float. A value is replaced only if its type stays, and, as
+//! long as a gradient may follow, never across gradient modes.
 
 use crate::bind::Rewriter;
 use crate::error::Error;
@@ -15,22 +15,22 @@ use fulgurite_core::{DType, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Folds lines: `x * 1`, `x / 1`, `x + 0` of integers, `x + -0.0`, `x - 0`, `-(-x)`, casts, reshapes, expansions,
-/// permutations and sums that change nothing, casts of casts where the inner one is exact, and everything
-/// that moves a filled tensor.
+/// Folds lines: `x * 1`, `x / 1`, `x + 0` of integers, `x + -0.0`, `x - 0`, `-(-x)`; casts, reshapes, expansions,
+/// permutations and sums that change nothing; casts of casts whose inner one is exact; and lines that move a filled
+/// tensor.
 ///
 /// # Errors
-/// What binding reports; E730 (debug builds).
+/// Reports errors of binding, and E730 in debug builds.
 pub fn fold(trace: &Trace, side: SplitSide) -> Result<Trace, Error> {
     let mut known = Known::default();
     Rewriter::each(trace, "fold", |rw, line| {
         let fixed = side == SplitSide::Before && trace.arena.no_grad_region(line.region, trace.root).is_some();
-        // what may refuse is an effect, whatever its result is
+        // a line that may refuse has an effect, whatever its result is
         let apart = line.dispatch.is_some() || line.symbol.port().is_some() || line.symbol.may_refuse();
         let step = if fixed || apart || line.outs.len() != 1 { Step::Keep } else { known.step(rw, line) };
         match step {
             Step::Keep => rw.keep()?,
-            // tags that the two must share keep them apart
+            // tags on which the two must agree keep them apart
             Step::Same(p) if !rw.may_bind(line.outs[0], p) => rw.keep()?,
             Step::Same(p) => rw.bind(line.outs[0], p)?,
             Step::Fill(ty, number) => {
@@ -47,18 +47,18 @@ pub fn fold(trace: &Trace, side: SplitSide) -> Result<Trace, Error> {
     })
 }
 
-/// What becomes of a line.
+/// The outcome of folding a line.
 enum Step {
     Keep,
-    /// Its result is this value.
+    /// The result is this value.
     Same(ProxyId),
-    /// Its result is a tensor filled with a number.
+    /// The result is a tensor filled with a number.
     Fill(TensorTy, Scalar),
-    /// Its result is a cast of this value.
+    /// The result is a cast of this value.
     Cast(ProxyId, DType),
 }
 
-/// What earlier lines made, by the proxy that stands for it in the new trace.
+/// Facts about the lines so far, by the proxies of the new trace.
 #[derive(Default)]
 struct Known {
     filled: FxHashMap<ProxyId, Scalar>,
@@ -71,7 +71,7 @@ impl Known {
         if rw.get(out) != out {
             return;
         }
-        // what was recorded in place of the line makes its result now
+        // the line that was recorded in place of this one makes its result now
         let Some(made) = rw.builder().lines().last().cloned() else { return };
         if let Some(with) = made.symbol.facts().fills
             && let Some(Value::Num(number)) = made.args.get(with)
@@ -90,14 +90,14 @@ impl Known {
             None => Value::Absent,
         };
         let a = arg(0);
-        // `p`, if it has the type of the result
+        // the value `p`, if it has the type of the result
         let same = |v: &Value<ProxyId>| match v {
             Value::Tensor(p) if arena.tensor_ty(*p).is_some_and(|ty| ty.same(&out)) => Step::Same(*p),
             _ => Step::Keep,
         };
         let is = |v: &Value<ProxyId>, wanted: f64| self.constant(v).is_some_and(|s| s.as_f64() == wanted);
         let float = out.dtype.is_float();
-        // a zero of this sign, which integers do not have
+        // whether a value is a zero of this sign; integers have no sign of zero
         let zero = |v: &Value<ProxyId>, negative: bool| {
             let number = self.constant(v).map(|s| s.as_f64());
             number.is_some_and(|x| x == 0.0 && (!float || x.is_sign_negative() == negative))
@@ -124,13 +124,13 @@ impl Known {
         }
     }
 
-    /// What a row that undoes itself was applied to before it is applied to `a`.
+    /// If `a` was made by this involution, the argument to which it was applied then.
     fn twice(&self, line: &BoundSymbol, a: &Value<ProxyId>) -> Option<Value<ProxyId>> {
         let inner = self.maker(a)?;
         std::ptr::eq(inner.symbol, line.symbol).then(|| inner.args[0].clone())
     }
 
-    /// A cast of a cast is one cast where the inner one loses nothing.
+    /// A cast of a cast is one cast if the inner one loses nothing.
     fn cast(&self, arena: &Arena, a: &Value<ProxyId>, out: &TensorTy) -> Step {
         let Value::Tensor(p) = a else { return Step::Keep };
         match arena.tensor_ty(*p) {
@@ -163,7 +163,7 @@ impl Known {
     }
 }
 
-/// Whether a line orders the axes of its argument, and leaves each where it is.
+/// Whether a line permutes the axes of its argument, and leaves each in its place.
 fn is_ordered(line: &BoundSymbol, permutes: Option<usize>) -> bool {
     let dims = permutes.and_then(|option| line.solved.env.item(line.symbol.row().sig.opts[option].name.name));
     match dims {
@@ -172,14 +172,14 @@ fn is_ordered(line: &BoundSymbol, permutes: Option<usize>) -> bool {
     }
 }
 
-/// Whether every value of `from` is one of `to`.
+/// Whether `to` can represent every value of `from`.
 fn is_exact(from: DType, to: DType) -> bool {
     use DType::*;
     if from == to || from == Bool {
         return true;
     }
     match (from.is_int(), to.is_float()) {
-        // widths of significands: f16 11 bits, bf16 8, f32 24, f64 53
+        // the significands have 11 bits in f16, 8 in bf16, 24 in f32, 53 in f64
         (true, true) => match from {
             U8 | I8 => true,
             I16 => matches!(to, F32 | F64),
@@ -190,12 +190,12 @@ fn is_exact(from: DType, to: DType) -> bool {
     }
 }
 
-/// The number as an element of `dtype`, where that changes nothing.
+/// The number as an element of `dtype`, if that does not change it.
 fn convert(number: Scalar, dtype: DType) -> Option<Scalar> {
     match (number, dtype) {
         (Scalar::Float(x), DType::F64) => Some(Scalar::Float(x)),
         (Scalar::Float(x), DType::F32) if f64::from(x as f32) == x => Some(number),
-        // halves are exact for these; anything else is left to the kernel's rounding
+        // halves represent these numbers exactly; other numbers are left to the kernel's rounding
         (Scalar::Float(x), DType::F16 | DType::BF16) if x == x.trunc() && x.abs() <= 256.0 => Some(number),
         (Scalar::Int(i), d) if d.is_float() && i.abs() <= 256 => Some(Scalar::Float(i as f64)),
         (Scalar::Int(_), DType::I64) | (Scalar::Bool(_), DType::Bool) => Some(number),

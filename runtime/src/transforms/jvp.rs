@@ -1,8 +1,9 @@
-//! Forward mode: tangents beside the values.
+//! Forward mode: adds tangents to the values.
 //!
-//! A row's `jvp` rule serves first. A pointwise row's tangent is the sum of its VJP rules with the tangents for the
-//! cotangent, since a pointwise derivative is its own transpose. A composite goes through its body. Anything else is the
-//! transpose of its VJP, found by differentiating the VJP's lines by the cotangent, in which they are linear.
+//! A row's `jvp` rule is used first. The tangent of a pointwise row is the sum of its VJP rules with tangents in the
+//! place of the cotangent, because a pointwise derivative is its own transpose. A composite is differentiated through
+//! its body. For any other row, the VJP is transposed by differentiating its lines by the cotangent, in which they are
+//! linear.
 
 use super::activity::{Activity, LineRole, proxies};
 use super::dce::live;
@@ -23,10 +24,10 @@ use std::time::Instant;
 /// A trace with values and tangents.
 #[derive(Clone, Debug)]
 pub struct Jvp {
-    /// Inputs: those of the original, then one tangent per value of `wrt`. Outputs: the values, then the tangents that
-    /// are not zero.
+    /// The trace. Its inputs are those of the original, then one tangent per value of `wrt`. Its outputs are the
+    /// values, then the tangents that are not zero.
     pub trace: Trace,
-    /// Per output of the original: the output that is its tangent; `None`: it is zero.
+    /// For each output of the original, the output that is its tangent; `None` if that is zero.
     pub tangents: Vec<Option<usize>>,
 }
 
@@ -37,10 +38,10 @@ impl Jvp {
     }
 }
 
-/// Adds tangents to `trace` for tangents of `wrt`.
+/// Adds tangents to `trace`, for tangents of `wrt`.
 ///
 /// # Errors
-/// E711 where neither a rule nor a transpose exists; E712 where `wrt` has something that is no float tensor.
+/// E711 if there is neither a rule nor a transpose, and E712 if `wrt` has a value that is not a float tensor.
 pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
     let started = Instant::now();
     let arena = &trace.arena;
@@ -68,7 +69,7 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
                 sweep.b.push(line.clone());
                 sweep.line(&line, &in_mask)?;
             }
-            // constant, or only what is constant reads it
+            // the line is constant, or only constants read it
             _ => sweep.b.push(line.clone()),
         }
     }
@@ -88,9 +89,9 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
 
 struct Forward {
     b: Builder,
-    /// Tangents that are not zero.
+    /// The tangents that are not zero.
     tangents: FxHashMap<ProxyId, ProxyId>,
-    /// Where the lines made for the line at hand begin.
+    /// The number of the first line that was made for the current line.
     from: usize,
 }
 
@@ -108,7 +109,7 @@ impl Forward {
         if let Some(reason) = &line.symbol.row().no_grad {
             return Err(no_rule(line, active[0]).note(format!("the row says: {reason}")));
         }
-        // what comes of a rule that is taken once is known by its role
+        // lines of a rule that may be differentiated only once are recognised by their role
         let role = if line.symbol.row().once.is_some() { Role::Backward } else { line.place.role };
         let context = Context {
             region: line.region,
@@ -141,7 +142,7 @@ impl Forward {
         }
     }
 
-    /// By the row's `jvp` rules: one value per result and argument.
+    /// Applies the row's `jvp` rules, one value per result and argument.
     fn by_rules(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
         for &i in active {
             let t = line.args[i].map(&mut |p| self.tangents.get(p).copied());
@@ -154,7 +155,8 @@ impl Forward {
         Ok(())
     }
 
-    /// A pointwise derivative is its own transpose: VJP rules with the tangent in the cotangent's place.
+    /// Applies the VJP rules with the tangent in the place of the cotangent, because a pointwise derivative is its own
+    /// transpose.
     fn pointwise(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
         for &i in active {
             let Value::Tensor(p) = line.args[i] else { continue };
@@ -173,7 +175,7 @@ impl Forward {
         Ok(())
     }
 
-    /// The transpose of the VJP: its lines are linear in the cotangent, so their gradient by it is the tangent.
+    /// Transposes the VJP: its lines are linear in the cotangent, so their gradient by it is the tangent.
     fn transpose(&mut self, line: &Rc<BoundSymbol>, active: &[usize]) -> Result<(), Error> {
         let arena = self.b.arena().clone();
         for (o, out) in line.outs.iter().enumerate().filter(|(_, o)| arena.is_float(**o)) {
@@ -207,7 +209,7 @@ impl Forward {
             }
             pullback.run(&linear)?;
             let found = pullback.cotangent(cotangent);
-            // the VJP's own lines go, but for what the transpose reads of them
+            // the VJP's own lines are removed, except for those that the transpose reads
             let recorded = self.b.take_from(start);
             let needed = live(&recorded, found.into_iter(), &|_| false);
             let mut reads_cotangent = false;
@@ -228,8 +230,8 @@ impl Forward {
         Ok(())
     }
 
-    /// The sum of two tangents. Quotients by one divisor are added before they are divided: where it is 0, both are
-    /// infinite, but what they share may have one sign.
+    /// The sum of two tangents. Quotients by one divisor are added before they are divided: if the divisor is 0, both
+    /// quotients are infinite, while the sum of the dividends has a sign.
     fn sum(&mut self, a: ProxyId, b: ProxyId) -> Result<ProxyId, Error> {
         let shared = |p: ProxyId, q: ProxyId| {
             let ((x, d), (y, e)) = (self.quotient(p)?, self.quotient(q)?);
@@ -240,7 +242,7 @@ impl Forward {
         self.b.div(dividend, divisor)
     }
 
-    /// Dividend and divisor, where a value made for the line at hand is a quotient of two tensors.
+    /// The dividend and the divisor, if a value made for the current line is a quotient of two tensors.
     fn quotient(&self, p: ProxyId) -> Option<(ProxyId, ProxyId)> {
         let line = self.b.lines()[self.from..].iter().find(|l| l.outs.contains(&p))?;
         match line.args.as_slice() {

@@ -1,4 +1,4 @@
-//! Cotangents of lists of pieces of which some are zero: what is put together again is padded, not filled with zeros.
+//! Cotangents of lists with pieces that are zero: a joined list is padded, so that zeros are not filled in and joined.
 
 use crate::bind::Builder;
 use crate::error::Error;
@@ -9,11 +9,11 @@ use fulgurite_core::eval::tensor::Machine;
 use fulgurite_core::facts::ListJoin;
 use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
 
-/// A list joined, of whose pieces those that are only a type are zeros, for pieces that are not zero and stand
-/// together: their own `cat`, padded. `None` where that is not the case.
+/// A joined list in which pieces that are only a type stand for zeros. If the pieces that are not zero are adjacent,
+/// they are joined and padded; otherwise `None` is returned.
 ///
 /// # Errors
-/// What the calls report.
+/// Reports errors of the calls.
 pub(super) fn assemble(
     b: &mut Builder,
     joins: SymbolRef,

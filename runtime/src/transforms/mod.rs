@@ -1,17 +1,18 @@
-//! Transforms: trace to trace. Each keeps what it does not touch, and is checked by the verifier in debug builds.
+//! Transforms: functions from trace to trace. Each keeps the lines that it does not change, and the verifier checks its
+//! result.
 //!
 //! | transform | does |
 //! |---|---|
 //! | [`vjp::joint`], [`vjp::value_and_grad`] | one trace with the values and the cotangents |
 //! | [`jvp::jvp`] | one trace with the values and the tangents |
-//! | [`vmap::vmap`] | the same for every slice of a batch |
-//! | [`autocast::autocast`] | arguments cast as autocast regions say |
+//! | [`vmap::vmap`] | a trace that runs on every slice of a batch |
+//! | [`autocast::autocast`] | arguments cast according to autocast regions |
 //! | [`split::split`] | a joint trace as forward and backward, with the fewest residuals |
-//! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that less is kept |
+//! | [`remat::rematerialise`] | lines of the forward run again in the backward, so that fewer values are kept |
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
 //! | [`unroll::unroll`] | lines on tensors of subclasses as lines on their fields |
-//! | [`own::settle`] | functions with a backward of their own as their forward alone |
+//! | [`own::settle`] | functions with a custom backward become their forward alone |
 
 pub mod activity;
 pub mod autocast;
@@ -79,10 +80,11 @@ fn finish(
     Ok(trace)
 }
 
-/// Dead code, equal lines, algebra, dead code again: the usual cleaning after differentiation.
+/// Removes dead lines, folds algebra, merges equal lines, and removes dead lines again, as is usual after
+/// differentiation.
 ///
 /// # Errors
-/// E730 (debug builds); what binding folded lines reports.
+/// E730 in debug builds, and errors of binding folded lines.
 pub fn simplify(trace: &Trace, side: crate::trace::SplitSide) -> Result<Trace, Error> {
     let trace = dce(trace)?;
     let trace = fold(&trace, side)?;

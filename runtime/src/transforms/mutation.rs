@@ -1,4 +1,4 @@
-//! What a program with forward and backward writes to its inputs: known once and for all when it is compiled.
+//! The writes of a program with forward and backward to its inputs, known when it is compiled.
 
 use super::split::Split;
 use super::vjp::Joint;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 /// A write of a backward to an input of the forward.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackwardWrite {
-    /// The input's position.
+    /// The position of the input.
     pub input: usize,
-    /// The value.
+    /// The value that is written.
     pub value: ProxyId,
-    /// The user's line that made it.
+    /// The user's call that made the value.
     pub loc: Loc,
 }
 
@@ -35,8 +35,8 @@ pub struct MutationPlan {
 }
 
 impl MutationPlan {
-    /// The plan of a joint trace, differentiated by the inputs `wrt`, that was cut so. `aliases`: per argument, the first
-    /// one that is the same tensor.
+    /// The plan of a joint trace that was differentiated by the inputs `wrt` and cut into `split`. `aliases` has, for
+    /// each argument, the first one that is the same tensor.
     pub fn from_joint(joint: &Joint, split: &Split, wrt: &[usize], aliases: &[usize]) -> MutationPlan {
         let trace = &joint.trace;
         let of = |phase: Phase| trace.epilogue.iter().filter(move |w| w.phase == phase);
@@ -48,29 +48,29 @@ impl MutationPlan {
         needing.sort_unstable();
         let group = |first: usize| (first..aliases.len()).filter(|&i| aliases[i] == first).collect::<Vec<_>>();
         let alias_groups = (0..aliases.len()).map(group).filter(|g| g.len() > 1).collect();
-        // a backward writes after its last line, so it spoils nothing that it reads
+        // a backward writes after its last line, so it does not overwrite values that it reads
         let kept = |i: &usize| trace.inputs.get(*i).is_some_and(|cell| split.plan.tensors.contains(&cell.proxy));
         let snapshots = fw_writes.iter().map(|(i, _)| *i).filter(kept).collect();
         MutationPlan { fw_writes, bw_writes, bw_writes_needing_grad: needing, alias_groups, snapshots }
     }
 
-    /// Inputs that the forward writes, with their last values; each once.
+    /// The inputs that the forward writes, each once, with their last values.
     pub fn fw_writes(&self) -> &[(usize, ProxyId)] {
         &self.fw_writes
     }
-    /// Inputs that the backward writes; each once.
+    /// The inputs that the backward writes, each once.
     pub fn bw_writes(&self) -> &[BackwardWrite] {
         &self.bw_writes
     }
-    /// Of these, those by which the program is differentiated, ascending: its backward has no gradient.
+    /// The inputs among these by which the program is differentiated, ascending; such a backward has no gradient.
     pub fn bw_writes_needing_grad(&self) -> &[usize] {
         &self.bw_writes_needing_grad
     }
-    /// Arguments that are one tensor.
+    /// Groups of arguments that are one tensor.
     pub fn alias_groups(&self) -> &[Vec<usize>] {
         &self.alias_groups
     }
-    /// Inputs whose old value the backward reads though the forward writes them.
+    /// The inputs whose old value the backward reads although the forward writes them.
     pub fn snapshots(&self) -> &[usize] {
         &self.snapshots
     }
@@ -80,7 +80,7 @@ fn list(inputs: &[(usize, String)]) -> String {
     inputs.iter().map(|(i, name)| format!("`{name}` (input {i})")).collect::<Vec<_>>().join(", ")
 }
 
-/// The error of differentiating a backward that writes to what a gradient is taken by.
+/// The error of differentiating a backward by an input that it writes.
 pub fn needs_grad(inputs: Vec<(usize, String)>) -> Error {
     let claim = format!("the backward writes to {}, and is itself differentiated by it", list(&inputs));
     Error::new("E719", claim)

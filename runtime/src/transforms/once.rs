@@ -1,7 +1,8 @@
-//! Gradients that are taken once: a row may say that its written rule has no right derivative.
+//! Gradients that are taken once: a row may state that the derivative of its written rule is wrong.
 //!
-//! A rule that detaches what it reads looks constant to a second derivative, so it is not asked which of its lines a
-//! derivative would pass: it is refused where the row's own arguments are differentiated and what the rule made counts.
+//! A rule that detaches its inputs looks constant to a second derivative, so the rule's own lines do not tell whether
+//! it is differentiated again. The derivative is refused if the row's arguments are differentiated and the rule's
+//! results are used.
 
 use super::activity::{Activity, Reason};
 use crate::error::{Error, ErrorKind};
@@ -10,7 +11,7 @@ use crate::trace::*;
 use fulgurite_core::Name;
 use rustc_hash::FxHashSet;
 
-/// Refuses a derivative of `outputs` by `wrt` that needs one of a gradient rule of a row that says `once`.
+/// Refuses a derivative of `outputs` by `wrt` that needs the derivative of a gradient rule of a row with `once`.
 ///
 /// # Errors
 /// E725 for the last such line.
@@ -32,7 +33,7 @@ pub(super) fn check(trace: &Trace, wrt: &[ProxyId], outputs: impl Iterator<Item 
                 .help("call rows whose gradients are derived, or take the inner gradient for a constant: `detach`")
                 .at(line.place.loc));
         }
-        // nothing flows to what stands before these
+        // no derivative flows to lines before these
         use Reason::{NoFloatOutput, NoGradRegion, StopGradient};
         if !matches!(activity.why_constant(line), Some(StopGradient | NoGradRegion(_) | NoFloatOutput)) {
             line.for_each_arg(|p| _ = counts.insert(p));
@@ -41,7 +42,7 @@ pub(super) fn check(trace: &Trace, wrt: &[ProxyId], outputs: impl Iterator<Item 
     Ok(())
 }
 
-/// The row whose gradient rule made a line, and why that is differentiated once only.
+/// The row whose gradient rule made a line, and the reason why it may be differentiated only once.
 fn rule_of(arena: &Arena, line: &BoundSymbol) -> Option<(Name, &'static str)> {
     if line.place.role != Role::Backward {
         return None;
@@ -51,8 +52,8 @@ fn rule_of(arena: &Arena, line: &BoundSymbol) -> Option<(Name, &'static str)> {
     Some((symbol.row().op, why))
 }
 
-/// Whether what the line's rule was made for reads something that is differentiated. Where that call is no longer there,
-/// whether the line does.
+/// Whether the call for which the line's rule was recorded reads a differentiated value. If that call was removed,
+/// whether the line itself does.
 fn reads_active(trace: &Trace, activity: &Activity, line: &BoundSymbol) -> bool {
     let made_for = |l: &&std::rc::Rc<BoundSymbol>| {
         Some(l.id) == line.origin || l.place.role == Role::Forward && l.origin == line.origin

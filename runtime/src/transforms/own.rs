@@ -1,8 +1,8 @@
-//! Gradients of functions with a backward of their own: what was recorded at the call, copied over the values at hand.
+//! Gradients of functions with a custom backward: the lines recorded at the call are copied over the values at hand.
 //!
-//! Such a backward may read and write inputs of the program. It reads them as they are when it runs, which a joint trace
-//! can't say of a forward that is run apart: so they are inputs of the joint trace, and [`Joint::closed`] says what they
-//! are where both run in one.
+//! Such a backward may read and write inputs of the program. It reads their values when it runs, which a joint trace
+//! can't express for a forward that runs apart. So these values are inputs of the joint trace, and [`Joint::closed`]
+//! replaces them where forward and backward run in one program.
 //!
 //! [`Joint::closed`]: super::vjp::Joint::closed
 
@@ -23,31 +23,31 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// A write of a backward.
+/// A write by a backward.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     /// The input of the forward.
     pub(super) input: usize,
-    /// What is written.
+    /// The value that is written.
     pub(super) value: ProxyId,
 }
 
-/// What backwards read and wrote so far.
+/// The reads and writes of custom backwards so far.
 #[derive(Default)]
 pub(super) struct Own {
-    /// Per input of the forward that is read: the input of the joint trace.
+    /// For each input of the forward that is read, the input of the joint trace.
     pub(super) variables: Vec<(usize, ProxyId)>,
     /// The writes, in order.
     pub(super) writes: Vec<Write>,
-    /// Whether tangents are sought: backwards have no variables then.
+    /// Whether tangents are computed; backwards have no variables then.
     pub(super) tangents: bool,
 }
 
 /// The cotangents of these parameters of a line, each with the number of the first value made for it; or the first
-/// parameter that has no rule.
+/// parameter without a rule.
 ///
 /// # Errors
-/// What a rule's calls report.
+/// Reports errors of calls in rules.
 pub(super) fn cotangents(
     b: &mut Builder,
     site: Site,
@@ -74,8 +74,8 @@ pub(super) fn cotangents(
     Ok(Ok(found))
 }
 
-/// The parameters in the order in which the row's rules stand: differentiated again, what the rules add to one value is
-/// added in the opposite order, which rounding shows where it cancels.
+/// The parameters in the order of the row's rules. In a second derivative, contributions to one value are added in the
+/// opposite order, and rounding shows the order where they cancel.
 fn as_declared(line: &BoundSymbol, active: &[usize]) -> Vec<usize> {
     let row = line.symbol.row();
     let place = |i: &usize| {
@@ -88,10 +88,10 @@ fn as_declared(line: &BoundSymbol, active: &[usize]) -> Vec<usize> {
 }
 
 impl Own {
-    /// The cotangents of a function's arguments; each with the number of the first value made for it.
+    /// The cotangents of a function's arguments, each with the number of the first value made for it.
     ///
     /// # Errors
-    /// E711, E718.
+    /// E711 and E718.
     pub(super) fn cotangents(
         &mut self,
         b: &mut Builder,
@@ -101,7 +101,7 @@ impl Own {
         let line = site.line;
         let rule = rule_of(b.arena(), line)?;
         let group = |from: usize| line.args[from..].iter().map(proxies).filter_map(|p| p.first().copied());
-        // a result that is kept is read as the line's own, whose derivative is this backward
+        // a kept result is read as the line's own, whose derivative is this backward
         let results = || line.args.iter().map(proxies).zip(&line.outs).take(ports.outs);
         let own = |kept: ProxyId| results().find(|(arg, _)| arg.first() == Some(&kept)).map_or(kept, |(_, out)| *out);
         let kept: Vec<ProxyId> = group(ports.outs + ports.ins).take(ports.kept).map(own).collect();
@@ -142,7 +142,7 @@ impl Own {
         Ok(grads.filter_map(|(i, g)| Some((ports.outs + i, Value::Tensor(to((*g)?)), made_from))).collect())
     }
 
-    /// An input as it is now.
+    /// The present value of an input.
     fn now(&mut self, b: &mut Builder, input: usize) -> ProxyId {
         if let Some(write) = self.writes.iter().rev().find(|w| w.input == input) {
             return write.value;
@@ -158,7 +158,7 @@ impl Own {
     }
 }
 
-/// The input of the program that a variable is.
+/// The input of the program for which a variable stands.
 fn variable(b: &Builder, line: &BoundSymbol, name: ProxyId) -> Result<usize, Error> {
     b.inputs().iter().position(|input| input.proxy == name).ok_or_else(|| {
         let value = b.arena().name(name).to_string();
@@ -168,18 +168,18 @@ fn variable(b: &Builder, line: &BoundSymbol, name: ProxyId) -> Result<usize, Err
     })
 }
 
-/// The inputs that the backward of a line's function writes, as the line names them.
+/// The inputs that the custom backward of a line writes, in the names of the line.
 pub fn written(arena: &Arena, line: &BoundSymbol) -> Vec<ProxyId> {
     let (Some(ports), Ok(rule)) = (line.symbol.own(), rule_of(arena, line)) else { return Vec::new() };
     let variables = &line.args[ports.outs + ports.ins + ports.kept..];
     rule.writes.iter().filter_map(|(j, _)| variables.get(*j).and_then(|v| proxies(v).first().copied())).collect()
 }
 
-/// The trace without the lines that only say that a function has a backward of its own: for programs that are not
+/// The trace without the lines that only attach a custom backward to a function, for programs that are not
 /// differentiated any more.
 ///
 /// # Errors
-/// E730 (debug builds).
+/// E730 in debug builds.
 pub fn settle(trace: &Trace) -> Result<Trace, Error> {
     let started = Instant::now();
     if trace.lines.iter().all(|l| l.symbol.own().is_none()) {
@@ -205,14 +205,14 @@ pub fn settle(trace: &Trace) -> Result<Trace, Error> {
     super::finish(&source, "settle", started, lines, &outputs)
 }
 
-/// Records the rule's lines over other values, which `map` begins with. Lines on values of other types than those that
-/// they were recorded on are bound anew: a cotangent may be in pieces that lie elsewhere.
+/// Records the rule's lines over other values; `map` has the first of these. Lines whose values have other types than
+/// at recording are bound again, because a cotangent may be divided otherwise.
 ///
 /// # Errors
-/// What binding reports.
+/// Reports errors of binding.
 fn copy(b: &mut Builder, rule: &OwnRule, map: &mut FxHashMap<ProxyId, ProxyId>) -> Result<(), Error> {
     let arena = b.arena().clone();
-    // where the function was called is no matter; what its backward says of gradients is
+    // regions around the call of the function do not matter, but regions in its backward that set gradient modes do
     let inner = |kind: &RegionKind| matches!(kind, RegionKind::NoGrad | RegionKind::EnableGrad | RegionKind::Named(_));
     let mut regions = Outside::new(rule.root, inner, Event::Replace);
     let context = b.context.clone();

@@ -1,5 +1,5 @@
-//! What stands between tracing and execution, as the user of a compiled function wishes: how much gradients keep, and
-//! transforms of his own.
+//! The options of a compiled function between tracing and execution: the values that gradients keep, and the user's
+//! transforms.
 
 use super::remat::Remat;
 use crate::error::{Error, ErrorKind};
@@ -9,43 +9,43 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Where in the pipeline a transform stands.
+/// The place of a transform in the pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
-    /// Before differentiation: each closure whose gradient is taken, and the function itself.
+    /// Before differentiation: the transform sees each closure whose gradient is taken, and the function itself.
     Acquired,
-    /// After differentiation: each joint trace, rematerialised.
+    /// After differentiation: the transform sees each joint trace, rematerialised.
     Joint,
-    /// The simplified program, before executors claim its lines.
+    /// At the end: the transform sees the simplified program, before executors claim its lines.
     Simplified,
 }
 
 /// A transform: trace to trace.
 pub type Transform = dyn Fn(&Trace) -> Result<Trace, Error> + Send + Sync;
 
-/// The wishes of one compiled function.
+/// The options of one compiled function.
 #[derive(Clone, Default)]
 pub struct Pipeline {
-    /// What gradients keep.
+    /// The values that gradients keep.
     pub remat: Remat,
-    /// The names of the executors, whose gradients of operators on tensors of subclasses come first.
+    /// The names of the executors, whose gradients of operators on tensors of subclasses are used first.
     pub executors: Vec<&'static str>,
     transforms: Vec<(At, &'static str, Arc<Transform>)>,
 }
 
 impl Pipeline {
-    /// Adds a transform behind those that stand at `at` already.
+    /// Adds a transform after those at `at`.
     pub fn add(&mut self, at: At, name: &'static str, transform: Arc<Transform>) {
         self.transforms.push((at, name, transform));
     }
 
-    /// Whether a transform stands at `at`.
+    /// Whether there is a transform at `at`.
     pub fn has(&self, at: At) -> bool {
         self.transforms.iter().any(|(a, ..)| *a == at)
     }
 
-    /// The wishes for what a compiled function called inside of another one records: its own transforms see its lines
-    /// first, then those of the function around it; a budget of its own is that of the gradients that it takes.
+    /// The options for recording a compiled function that is called inside of another one. Its own transforms see its
+    /// lines first, then those of the surrounding function. Its own budget applies to the gradients that it takes.
     pub fn inside(&self, around: &Pipeline) -> Pipeline {
         let own = self.transforms.iter().filter(|(at, ..)| *at != At::Simplified);
         Pipeline {
@@ -55,11 +55,11 @@ impl Pipeline {
         }
     }
 
-    /// Runs the transforms at `at`; `note` sees what each made. What they have seen is tagged, so that each line is
-    /// edited once: a trace holds those of the closures inside it, which were seen apart.
+    /// Runs the transforms at `at`; `note` receives the result of each. Lines that they have seen are tagged, so that
+    /// each line is edited once: a trace contains the lines of closures inside it, which were seen separately.
     ///
     /// # Errors
-    /// What a transform reports; E730, with its name, where it made a bad trace.
+    /// Reports errors of transforms, and E730 with the name of a transform that made an invalid trace.
     pub fn apply(
         &self,
         at: At,
@@ -76,7 +76,7 @@ impl Pipeline {
             let mut made = transform(&trace).map_err(|e| e.note(format!("in the transform `{name}`")))?;
             made.provenance.made_by = name;
             same_ends(name, &trace, &made)?;
-            // whoever wrote it, the program that runs is sound: in release builds too
+            // a user's transform is verified in release builds too, so that the program is sound
             verify::changed(&trace, &made)?;
             note(name, &made, started);
             trace = made;
@@ -98,7 +98,7 @@ impl Pipeline {
 }
 
 impl At {
-    /// The tag of lines that its transforms have seen; none where they see each program once, as a whole.
+    /// The tag of lines that transforms at this place have seen; none where they see each program once, as a whole.
     fn seen(self) -> Option<Tag> {
         match self {
             At::Acquired => Some(Tag::SEEN_ACQUIRED),
@@ -108,7 +108,7 @@ impl At {
     }
 }
 
-/// Callers know inputs by position and identity, outputs by position.
+/// Checks the inputs and outputs: callers know inputs by position and identity, outputs by position.
 fn same_ends(transform: &'static str, before: &Trace, after: &Trace) -> Result<(), Error> {
     let claim = if !before.input_proxies().eq(after.input_proxies()) {
         "its inputs are not those of the trace that it was given"
@@ -120,7 +120,7 @@ fn same_ends(transform: &'static str, before: &Trace, after: &Trace) -> Result<(
     Err(bad(transform, after, claim))
 }
 
-/// Results may change dtype, as casts make them, but not their sizes: what they are given to was bound for those.
+/// Checks that results keep their sizes, for which their readers were bound. They may change dtype, as casts do.
 fn same_sizes(transform: &'static str, before: &Trace, after: &Trace) -> Result<(), Error> {
     for (was, is) in before.outputs.iter().zip(&after.outputs) {
         let (was, now) = (before.ty(*was), after.ty(*is));

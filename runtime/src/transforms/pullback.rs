@@ -1,4 +1,4 @@
-//! The reverse sweep: cotangents from results to arguments, through any list of lines.
+//! The reverse sweep, which passes cotangents from results to arguments through any list of lines.
 
 use super::activity::{Activity, LineRole};
 use super::expand::{self, Mode, Redirect};
@@ -15,22 +15,22 @@ use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Where the cotangent of an output comes from.
+/// The source of an output's cotangent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seed {
-    /// It is zero.
+    /// The cotangent is zero.
     Zero,
-    /// Ones.
+    /// The cotangent is a tensor of ones.
     Ones,
-    /// A new input of the joint trace.
+    /// The cotangent is a new input of the joint trace.
     Input,
-    /// A new input, a plain tensor whatever class the output is of.
+    /// The cotangent is a new input, a plain tensor whatever the class of the output.
     Plain,
-    /// This value, which the trace reads already.
+    /// The cotangent is this value, which the trace reads already.
     Value(ProxyId),
 }
 
-/// How the lines that a sweep makes are marked.
+/// The marks on lines that a sweep makes.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
     role: Role,
@@ -40,12 +40,12 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// Lines of a gradient.
+    /// The style of lines of a gradient.
     pub(super) fn backward() -> Style {
         let tags = TagSet::EMPTY.with(Tag::BACKWARD);
         Style { role: Role::Backward, sum: Role::Accumulate, tags, prefix: "ct" }
     }
-    /// Lines of a tangent, found by transposing a gradient.
+    /// The style of lines of a tangent, which is found by transposing a gradient.
     pub(super) fn tangent() -> Style {
         Style { role: Role::Forward, sum: Role::Forward, tags: TagSet::EMPTY, prefix: "t" }
     }
@@ -58,13 +58,13 @@ pub(super) struct Pullback<'b> {
     style: Style,
     cotangents: FxHashMap<ProxyId, ProxyId>,
     regions: Outside,
-    /// What functions with a backward of their own read and wrote.
+    /// The reads and writes of custom backwards.
     pub(super) own: Own,
 }
 
 impl<'b> Pullback<'b> {
     pub(super) fn new(b: &'b mut Builder, activity: Activity, style: Style) -> Pullback<'b> {
-        // checkpoints, autocasts and gradient modes do not reach into gradients
+        // checkpoints, autocasts and gradient modes do not apply to gradients
         let regions =
             Outside::new(b.root(), |kind| matches!(kind, RegionKind::Named(_) | RegionKind::Root), Event::Vjp);
         let own = Own { tangents: style.role == Role::Forward, ..Own::default() };
@@ -114,7 +114,7 @@ impl<'b> Pullback<'b> {
         Ok(())
     }
 
-    /// The context of lines made for a line: its place, and the regions around it that reach into gradients.
+    /// The context of lines made for a line: its place, and the regions around it that apply to gradients.
     pub(super) fn context(&mut self, line: &BoundSymbol) -> Context {
         Context {
             region: self.regions.of(self.b.arena(), line.region),
@@ -127,7 +127,7 @@ impl<'b> Pullback<'b> {
     /// Sweeps over the lines, last first.
     ///
     /// # Errors
-    /// E711 where a live cotangent must pass a line without rule; what rules report.
+    /// E711 if a cotangent must pass a line without a rule, and errors of rules.
     pub(super) fn run(&mut self, lines: &[Rc<BoundSymbol>]) -> Result<(), Error> {
         for line in lines.iter().rev() {
             let flow: Vec<Option<ProxyId>> = line.outs.iter().map(|o| self.cotangent(*o)).collect();
@@ -164,8 +164,8 @@ impl<'b> Pullback<'b> {
         Ok(())
     }
 
-    /// Adds to the cotangents of the fields of which a line makes a tensor that stands for a plain one, whose cotangent
-    /// `ct` is: by the derivative of what it stands for.
+    /// Adds to the cotangents of the fields of a tensor that stands for a plain one, whose cotangent is `ct`, by the
+    /// derivative of the tensor's plain value.
     fn fields(
         &mut self,
         line: &Rc<BoundSymbol>,
@@ -200,7 +200,7 @@ impl<'b> Pullback<'b> {
         found.into_iter().try_for_each(|(p, ct)| self.add(p, ct))
     }
 
-    /// Adds what a rule gave for an argument, item by item.
+    /// Adds a rule's result for an argument, item by item.
     fn contribute(
         &mut self,
         line: &BoundSymbol,
@@ -235,7 +235,7 @@ impl<'b> Pullback<'b> {
                 let filled = self.b.filled(&want, value.clone())?;
                 self.b.cotangent(p, filled)?
             }
-            // halves and mixed dtypes: rules compute in the common dtype
+            // rules compute in the common dtype, which differs from the argument's for halves and mixed dtypes
             Value::Tensor(v) => self.b.cast(*v, want.dtype).and_then(|v| self.b.cotangent(p, v))?,
             _ => {
                 return Err(Error::bug(
@@ -256,7 +256,7 @@ impl<'b> Pullback<'b> {
         }
     }
 
-    /// Without the axis that only an argument of rank 0 imagined: a rule computes it where other arguments have it.
+    /// Drops the axis that an argument of rank 0 does not have: a rule computes it if other arguments have one.
     fn drop_imagined(&mut self, line: &BoundSymbol, given: ProxyId, want: &TensorTy) -> Result<ProxyId, Error> {
         let one = |ty: TensorTy| ty.rank() == 1 && ty.shape[0].is(1);
         if want.rank() > 0
@@ -302,7 +302,7 @@ pub(super) fn with_aux(arena: &Arena, line: &Rc<BoundSymbol>, in_mask: &[bool]) 
         ProxyTy::Tensor(t) => t.device,
         _ => Device::Cpu,
     });
-    // of a tensor of a subclass the body says what it is; a class's own rule gives none
+    // the body of a line on subclasses knows its auxiliary results; a class's own rule has none
     let made = line.dispatch.as_ref().map(|body| &body.outs[line.outs.len().min(body.outs.len())..]);
     let mut aux = Vec::new();
     for (out, types) in sig.aux.iter().zip(&line.solved.aux) {

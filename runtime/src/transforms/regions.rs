@@ -1,10 +1,11 @@
-//! Regions of lines that a transform makes for other lines: the same scopes without those that do not reach there.
+//! Regions for lines that a transform makes for other lines: the scopes of those lines, without the scopes that do not
+//! apply.
 
 use crate::trace::tag::{Event, Policy, SplitSide};
 use crate::trace::*;
 use rustc_hash::FxHashMap;
 
-/// For regions, the region without scopes of certain kinds around it.
+/// Maps regions to regions without scopes of certain kinds around them.
 pub(super) struct Outside {
     root: RegionId,
     stays: fn(&RegionKind) -> bool,
@@ -13,8 +14,8 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    /// Of scopes inside `root`, those that `stays` accepts are kept; of those with a tag that a user declared, the ones
-    /// whose policy at `event` says so.
+    /// Keeps the scopes inside `root` that `stays` accepts. A scope with a tag that a user declared is kept if the
+    /// tag's policy at `event` allows it.
     pub(super) fn new(root: RegionId, stays: fn(&RegionKind) -> bool, event: Event) -> Outside {
         Outside { root, stays, event, known: FxHashMap::default() }
     }
@@ -30,7 +31,7 @@ impl Outside {
         }
     }
 
-    /// What is left of `id`: itself if nothing goes.
+    /// The region that remains of `id`, which is `id` itself if no scope is removed.
     pub(super) fn of(&mut self, arena: &Arena, id: RegionId) -> RegionId {
         if id == self.root || id == RegionId(0) {
             return id;

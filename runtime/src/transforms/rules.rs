@@ -1,7 +1,7 @@
-//! Running one derivative rule of one line.
+//! Runs a derivative rule of a line.
 //!
-//! A zero cotangent is `Absent` in rules: arithmetic drops it, and so do calls that are 0 where it is
-//! ([`facts::is_zero`]). A rule that still needs a value where it got none runs again with zeros made for it.
+//! A zero cotangent is `Absent` in rules: arithmetic drops it, and so do calls that are 0 if it is 0
+//! ([`facts::is_zero`]). A rule that needs a value in the place of an absent one runs again with zeros made for it.
 
 use super::activity::cotangent_name;
 use super::lists;
@@ -19,22 +19,22 @@ use fulgurite_core::{Name, Scalar, TensorTy, Value};
 /// A parameter, its cotangent, and the number of the first value made for it.
 pub(super) type Contribution = (usize, Value<ProxyId>, usize);
 
-/// What a rule is run on.
+/// The line and the cotangents on which a rule runs.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
     /// The line.
     pub(super) line: &'a BoundSymbol,
-    /// Per result: what flows there. `None` is zero.
+    /// For each result, its cotangent or tangent; `None` is zero.
     pub(super) flow: &'a [Option<ProxyId>],
-    /// Whether the flow are tangents: a sum back to the shape of an argument is then left out.
+    /// Whether `flow` has tangents; a sum back to the shape of an argument is then left out.
     pub(super) tangents: bool,
 }
 
-/// The cotangent of parameter `i` of a line, by the row's rule; `None` if it has none. The value is
-/// `Absent` if the cotangent is zero.
+/// The cotangent of parameter `i` of a line, by the row's rule; `None` if there is no rule. The value is `Absent` if
+/// the cotangent is zero.
 ///
 /// # Errors
-/// What the rule's calls report.
+/// Reports errors of calls in the rule.
 pub(super) fn vjp(b: &mut Builder, site: Site, i: usize) -> Result<Option<Value<ProxyId>>, Error> {
     let arg = site.line.symbol.row().sig.params[i].name.name;
     let Some(rule) = site.line.symbol.vjp_rule(arg) else { return Ok(None) };
@@ -44,10 +44,10 @@ pub(super) fn vjp(b: &mut Builder, site: Site, i: usize) -> Result<Option<Value<
     run(b, site, &rule.block, &[]).map(|mut values| Some(values.swap_remove(0)))
 }
 
-/// The tangents of the results of a line that the tangent of parameter `i` contributes, by the row's `jvp` rule.
+/// The contribution of the tangent of parameter `i` to the tangents of a line's results, by the row's `jvp` rule.
 ///
 /// # Errors
-/// What the rule's calls report.
+/// Reports errors of calls in the rule.
 pub(super) fn jvp(
     b: &mut Builder,
     line: &BoundSymbol,
@@ -62,7 +62,7 @@ pub(super) fn jvp(
     run(b, Site { line, flow: &flow, tangents: true }, rule, &names).map(Some)
 }
 
-/// Runs a rule: first with absent zeros, then, if that fails, with zeros made.
+/// Runs a rule: first with absent zeros, and if that fails with zeros made.
 pub(super) fn run(
     b: &mut Builder,
     site: Site,
@@ -106,7 +106,7 @@ fn attempt(
     Ok(values)
 }
 
-/// The names that a rule may read beside arguments and options: results, auxiliary results, cotangents.
+/// The names that a rule may read besides arguments and options: results, auxiliary results, cotangents.
 fn scope(arena: &Arena, line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Name, Value<ProxyId>)> {
     let sig = &line.symbol.row().sig;
     let groups = line.out_groups();
@@ -116,7 +116,7 @@ fn scope(arena: &Arena, line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Na
     for ((out, value), range) in sig.outs.iter().zip(line.results()).zip(&groups) {
         let cotangent = match &value {
             Value::List(_) if flow[range.clone()].iter().all(Option::is_none) => Value::Absent,
-            // of a zero piece the type says how much room it takes
+            // a zero piece is represented by its type, which has its size
             Value::List(_) => {
                 let piece = |i: usize| match (flow[i], arena.tensor_ty(line.outs[i])) {
                     (None, Some(ty)) => Value::Type(ty),
@@ -136,7 +136,7 @@ fn scope(arena: &Arena, line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Na
         let value = names.iter().find(|(n, _)| *n == only.name.name).map(|(_, v)| v.clone());
         names.extend(value.map(|v| (Name::new("out"), v)));
     }
-    // where one result alone can have a cotangent, `g` is that one
+    // if a single result can have a cotangent, `g` names that cotangent
     if let [only] = floats.as_slice() {
         names.push((Name::new("g"), only.clone()));
     }
@@ -148,7 +148,7 @@ fn scope(arena: &Arena, line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Na
     names
 }
 
-/// A builder that knows zeros, and tangents.
+/// A builder that knows zeros and tangents.
 struct RuleMachine<'b> {
     builder: &'b mut Builder,
     tangents: bool,
@@ -189,8 +189,8 @@ impl Machine for RuleMachine<'_> {
 }
 
 impl RuleMachine<'_> {
-    /// The value of a call of which an argument is zero, or pieces of one are, if it can be had without zeros. Otherwise
-    /// a zero among which the row only chooses becomes the number.
+    /// The value of a call with an argument that is zero, or has pieces that are zero, if it can be computed without
+    /// making zeros. Otherwise a zero that the row only selects becomes the number 0.
     fn of_zeros(
         &mut self,
         op: Name,

@@ -1,7 +1,7 @@
 //! Gradient rules of batched rows.
 //!
-//! A batched row has the rules that are derived from its meaning. Where none can be derived, the row that it was made
-//! from has a written one, which is run on what stands for one slice and batched in its turn.
+//! A batched row has the rules that are derived from its meaning. If none can be derived, the row of which it is the
+//! batched form has a written one, which is run on stand-ins for one slice and then batched.
 
 use super::rules::{self, Site};
 use super::vmap::vmap;
@@ -14,11 +14,11 @@ use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::sig::Item;
 use fulgurite_core::{Dim, TensorTy, Value};
 
-/// The cotangent of parameter `i` of a line, by a rule of its row or of the row whose batched form that is; `None` if
-/// neither has one. The value is `Absent` if the cotangent is zero.
+/// The cotangent of parameter `i` of a line, by a rule of its row, or of the row of which that is the batched form;
+/// `None` if neither has a rule. The value is `Absent` if the cotangent is zero.
 ///
 /// # Errors
-/// What the rule's calls report.
+/// Reports errors of calls in the rule.
 pub(super) fn vjp(b: &mut Builder, site: Site, i: usize) -> Result<Option<Value<ProxyId>>, Error> {
     if let Some(value) = rules::vjp(b, site, i)? {
         return Ok(Some(value));
@@ -54,17 +54,17 @@ pub(super) fn vjp(b: &mut Builder, site: Site, i: usize) -> Result<Option<Value<
     slice.whole(b, value, batch.flags[i]).map(Some)
 }
 
-/// What a rule does to one slice.
+/// A rule on one slice.
 struct Slice {
     inner: Builder,
-    /// The batches that its inputs stand for a slice of.
+    /// The batches for whose slices the inputs stand.
     given: Vec<ProxyId>,
-    /// How many slices there are.
+    /// The number of slices.
     size: Option<Dim>,
 }
 
 impl Slice {
-    /// What stands for one slice of a batch.
+    /// The stand-in for one slice of a batch.
     fn stand_in(&mut self, whole: ProxyId) -> Option<ProxyId> {
         let arena = self.inner.arena().clone();
         let ProxyTy::Tensor(mut t) = arena.ty(whole) else { return Some(whole) };
@@ -108,7 +108,7 @@ impl Slice {
         })
     }
 
-    /// The rule's value for all slices; of an argument that they share, their sum.
+    /// The rule's value for all slices; for an argument that they share, the sum over slices.
     fn whole(self, b: &mut Builder, value: Value<ProxyId>, own: bool) -> Result<Value<ProxyId>, Error> {
         let mut outs = Vec::new();
         value.for_each(&mut |p| outs.push(*p));

@@ -1,7 +1,8 @@
-//! A joint trace cut into forward and backward, with the fewest residuals.
+//! Cuts a joint trace into forward and backward, with the fewest residuals.
 //!
-//! The forward holds what its own outputs need, and the lines of the user's program that may refuse; everything else
-//! belongs to the backward. What the backward reads of the forward is a residual, found by id after dead lines are gone: so each is read, and none stands there twice.
+//! The forward has the lines that its own outputs need, and the lines of the user's program that may refuse; all other
+//! lines belong to the backward. A value of the forward that the backward reads is a residual. Residuals are found by
+//! id after dead lines are removed, so each of them is read, and each is listed once.
 
 use super::dce::{live, refuses};
 use super::vjp::Joint;
@@ -13,43 +14,43 @@ use rustc_hash::FxHashSet;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What the forward keeps for the backward.
+/// The values that the forward keeps for the backward.
 #[derive(Clone, Debug, Default)]
 pub struct ResidualPlan {
-    /// Tensors, in the order of their first use in the backward.
+    /// The tensors, in the order of their first use in the backward.
     pub tensors: Vec<ProxyId>,
-    /// Numbers and keys, in the same order.
+    /// The numbers and keys, in the order of their first use.
     pub numbers: Vec<ProxyId>,
-    /// Per forward line: the residuals that its gradient reads.
+    /// For each forward line, the residuals that its gradient reads.
     pub per_line: Vec<(BoundSymbolId, Vec<ProxyId>)>,
-    /// Bytes of the tensors that are not inputs.
+    /// The bytes of the tensors that are not inputs.
     pub bytes: usize,
 }
 
 /// A forward and a backward trace.
 #[derive(Clone, Debug)]
 pub struct Split {
-    /// Inputs of the forward; its outputs, then the residuals (tensors, then numbers).
+    /// The forward. Its outputs are those of the joint trace's forward, then the residuals (tensors, then numbers).
     pub forward: Trace,
-    /// Inputs: the residuals in the same order, the cotangents, then inputs of the forward as they are now. Outputs: the
-    /// gradients that are not zero, then the values of its writes.
+    /// The backward. Its inputs are the residuals in their order, the cotangents, then the present values of inputs of
+    /// the forward. Its outputs are the gradients that are not zero, then the values of its writes.
     pub backward: Trace,
-    /// What is kept.
+    /// The values that are kept.
     pub plan: ResidualPlan,
-    /// Per output of the forward: the backward's input that is its cotangent, if one is.
+    /// For each output of the forward, the backward's input that is its cotangent, if there is one.
     pub cotangents: Vec<Option<usize>>,
-    /// Inputs of the forward that the backward reads as they are then, each with the backward's own input.
+    /// The inputs of the forward whose present values the backward reads, each with the backward's own input.
     pub variables: Vec<(usize, usize)>,
-    /// Inputs of the forward that the backward writes, in the order of its last outputs.
+    /// The inputs of the forward that the backward writes, in the order of its last outputs.
     pub writes: Vec<usize>,
-    /// Per value of `wrt`: the backward's output that is its gradient; `None`: it is zero.
+    /// For each value of `wrt`, the backward's output that is its gradient; `None` if that is zero.
     pub grads: Vec<Option<usize>>,
 }
 
 /// Cuts a joint trace.
 ///
 /// # Errors
-/// E722 where a value tagged `no_save` would have to be kept; E730 (debug builds).
+/// E722 if a value tagged `no_save` would have to be kept, and E730 in debug builds.
 pub fn split(joint: &Joint) -> Result<Split, Error> {
     let started = Instant::now();
     let trace = &joint.trace;
@@ -85,7 +86,7 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
     cells.iter_mut().enumerate().for_each(|(i, cell)| cell.alias_group = i);
     let mut backward = part(trace, started, Phase::Backward, cells, backward_lines, grads.to_vec());
     backward.name = Rc::from(format!("{}.backward", trace.name));
-    // inputs of the forward are none of the backward: who runs it knows their cells
+    // inputs of the forward are not inputs of the backward; its callers know their cells
     backward.epilogue.clear();
     backward.outputs.extend(writes.iter().map(|w| w.value));
     backward.prologue.clear();
@@ -100,14 +101,14 @@ pub fn split(joint: &Joint) -> Result<Split, Error> {
     Ok(Split { forward, backward, plan, cotangents, variables, writes, grads })
 }
 
-/// What the forward makes: its outputs and its writes.
+/// The values that the forward must make: its outputs and its writes.
 fn forward_ends(joint: &Joint) -> Vec<ProxyId> {
     let writes = joint.trace.epilogue.iter().filter(|w| w.phase == Phase::Forward);
     joint.trace.outputs[..joint.forward_outputs].iter().copied().chain(writes.map(|w| w.value)).collect()
 }
 
-/// The lines of the forward: those that its outputs and its writes need, and those that may refuse before a cotangent is
-/// known.
+/// The lines of the forward: those that its outputs and its writes need, and those that may refuse before a cotangent
+/// is known.
 pub(super) fn forward_lines(joint: &Joint) -> FxHashSet<BoundSymbolId> {
     let trace = &joint.trace;
     let mut flows: FxHashSet<ProxyId> = trace.inputs[joint.forward_inputs..].iter().map(|c| c.proxy).collect();
@@ -126,7 +127,7 @@ pub(super) fn forward_lines(joint: &Joint) -> FxHashSet<BoundSymbolId> {
     live(&trace.lines, forward_ends(joint).into_iter(), &effect).iter().map(|l| l.id).collect()
 }
 
-/// The forward of a joint trace, with everything that its backward may read.
+/// The forward of a joint trace, with every value that its backward may read as a residual.
 pub fn forward(joint: &Joint) -> Trace {
     let trace = &joint.trace;
     let ids = forward_lines(joint);
@@ -153,7 +154,7 @@ fn part(
     trace
 }
 
-/// What the backward reads and neither makes nor gets as a cotangent.
+/// The values that the backward reads, and neither makes nor receives as cotangents.
 pub(super) fn residuals(
     joint: &Trace,
     lines: &[Rc<BoundSymbol>],
@@ -165,7 +166,7 @@ pub(super) fn residuals(
     own.extend(lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)));
     let mut plan = ResidualPlan::default();
     let mut seen = FxHashSet::default();
-    // values of a trace around this one are captured, not kept
+    // values of a surrounding trace are captured, not kept
     let mut note = |plan: &mut ResidualPlan, p: ProxyId| {
         if own.contains(&p) || is_captured(joint, p) {
             return false;

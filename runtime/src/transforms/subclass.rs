@@ -1,11 +1,9 @@
 //! Gradients of lines on tensors of subclasses.
 //!
-//! Of the operator on the class, if the class has one; else of the operator, whose parts dispatch again; else of its
-//! decomposition. The class's own rule is differentiated only if it says so (`through`); then so is a decomposition for
-//! which it has none, except where the row says that its gradient is another one.
-//!
-//! Tensors of a class may have fields of a class that is differentiated through its rules. The operator's own gradient
-//! then holds only where the inner class computes the operator's own function.
+//! The gradient of the operator on the class is used first, if the class has one; then that of the operator, whose
+//! calls dispatch again; then that of its decomposition. The class's own rule is differentiated only if it declares
+//! `through`. A decomposition on such a class is then differentiated too, unless the row states that its gradient is
+//! another one.
 
 use super::rules::{self, Contribution, Site};
 use crate::bind::{Builder, fields_of};
@@ -21,11 +19,11 @@ use fulgurite_core::{Name, Value};
 use std::borrow::Cow;
 use std::rc::Rc;
 
-/// What of a line is differentiated.
+/// The part of a line that is differentiated.
 pub(super) enum Way {
-    /// The class says what its gradient is.
+    /// The class declares the gradient.
     Declared,
-    /// The class's rule.
+    /// The rule of the class is differentiated.
     Through,
     /// The decomposition.
     Decomposed,
@@ -42,8 +40,8 @@ fn class_of(arena: &Arena, line: &BoundSymbol) -> Option<SubclassRef> {
     class
 }
 
-/// What of a line on tensors of a subclass is differentiated. Of what makes one, takes one apart or gives its plain
-/// tensor the class's `cotangent` decides ([`port`]); a function with a backward of its own has that.
+/// The part of a line on tensors of a subclass that is differentiated. For lines that make a tensor, take it apart or
+/// return its plain tensor, the class's `cotangent` decides ([`port`]); a function with a custom backward uses that.
 pub(super) fn way(arena: &Arena, line: &BoundSymbol) -> Option<Way> {
     let body = line.dispatch.as_ref().filter(|_| line.symbol.port().is_none() && line.symbol.own().is_none())?;
     let class = class_of(arena, line)?;
@@ -125,7 +123,7 @@ fn says(row: &Row) -> bool {
 /// A gradient of an operator on a class.
 pub(super) struct Declared {
     grads: Cow<'static, Grads>,
-    /// The executor that brought it.
+    /// The executor that brought the gradient.
     by: Option<&'static str>,
 }
 
@@ -140,10 +138,10 @@ pub(super) fn grads(arena: &Arena, line: &BoundSymbol) -> Option<Declared> {
     Some(Declared { grads, by: None })
 }
 
-/// The cotangents of parameters by the class's gradient; or the first that has none.
+/// The cotangents of parameters by the class's gradient, or the first parameter that has none.
 ///
 /// # Errors
-/// What the rules' calls report.
+/// Reports errors of calls in the rules.
 pub(super) fn declared(
     b: &mut Builder,
     site: Site,
@@ -177,7 +175,8 @@ pub(super) fn declared(
     Ok(Ok(found))
 }
 
-/// The cotangents of the fields that a tensor is made of, as its class says: of its cotangent `g` and the fields.
+/// The cotangents of the fields of which a tensor is made, by the rule of its class, from its cotangent `g` and the
+/// fields.
 fn made(b: &mut Builder, line: &BoundSymbol, ct: ProxyId, active: &[usize], grads: &Grads) -> Result<Found, Error> {
     let row = line.symbol.row();
     let mut names = fields_of(b, &[("g".into(), ct)])?;
@@ -194,8 +193,8 @@ fn made(b: &mut Builder, line: &BoundSymbol, ct: ProxyId, active: &[usize], grad
     Ok(Ok(found))
 }
 
-/// What a line makes of its fields stands for, where its cotangent is a plain tensor and its class says nothing of
-/// theirs: then theirs are what the derivative of the plain tensor makes of it. Gives the cotangent.
+/// If a line makes a tensor whose cotangent is plain, and the class has no rule for the cotangents of its fields, these
+/// follow from the derivative of the plain tensor. Returns the class and the cotangent.
 pub(super) fn stands_for(
     arena: &Arena,
     line: &BoundSymbol,
@@ -207,10 +206,10 @@ pub(super) fn stands_for(
     (plain && class.rules().grads_for("unflatten".into()).is_none()).then_some((class, ct))
 }
 
-/// The plain tensor that a line makes of its fields, recorded.
+/// Records the plain tensor of a tensor that a line makes of fields.
 ///
 /// # Errors
-/// What the class's rule reports; E706 where it yields no tensor.
+/// Reports errors of the class's rule, and E706 if it yields no tensor.
 pub(super) fn plain_of(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Result<ProxyId, Error> {
     let values = tensor::run(b, line.symbol.row(), &class.rules().plain, &line.solved, &line.args, &[])?;
     match values.as_slice() {
@@ -219,13 +218,13 @@ pub(super) fn plain_of(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) 
     }
 }
 
-/// The cotangents of the arguments of a line, each once; or the first that has none.
+/// The cotangents of the arguments of a line, each once, or the first argument that has none.
 pub(super) type Found = Result<Vec<Contribution>, usize>;
 
 /// The cotangents of the arguments of a line that makes a tensor of a class or takes one apart.
 ///
 /// # Errors
-/// What binding reports.
+/// Reports errors of binding.
 pub(super) fn port(b: &mut Builder, site: Site, port: Port, active: &[usize]) -> Result<Found, Error> {
     let line = site.line;
     let made_from = b.arena().len();
@@ -250,7 +249,7 @@ pub(super) fn port(b: &mut Builder, site: Site, port: Port, active: &[usize]) ->
             let ty = b.arena().ty(*x);
             let Some(layout) = ty.subclass() else { return Ok(Ok(Vec::new())) };
             if layout.class.rules().cotangent == Cotangent::Plain {
-                // a plain cotangent is one of the whole: only where that is a field it is one of the field
+                // a plain cotangent belongs to the whole tensor, and to a field only if the field is the whole tensor
                 let whole = whole_field(layout);
                 let fields = layout.fields.iter().zip(site.flow).filter_map(|((name, _), ct)| Some((*name, (*ct)?)));
                 let others = fields.clone().any(|(name, _)| Some(name) != whole);
@@ -268,7 +267,7 @@ pub(super) fn port(b: &mut Builder, site: Site, port: Port, active: &[usize]) ->
             let ct = b.unflatten(layout, &parts)?;
             Ok(Ok(vec![(0, Value::Tensor(ct), made_from)]))
         }
-        // a plain cotangent is what the argument's class makes of it
+        // the class of the argument decides how a plain cotangent is used
         Port::Plain => {
             let ct = site.flow.first().copied().flatten();
             Ok(Ok(ct.map(|ct| (0, Value::Tensor(ct), made_from)).into_iter().collect()))
@@ -276,7 +275,7 @@ pub(super) fn port(b: &mut Builder, site: Site, port: Port, active: &[usize]) ->
     }
 }
 
-/// The field that the plain tensor is, where it is one.
+/// The field that equals the plain tensor, if there is one.
 fn whole_field(layout: &SubclassLayout) -> Option<Name> {
     let plain = &layout.class.rules().plain;
     match &*plain.value.node {
@@ -287,7 +286,7 @@ fn whole_field(layout: &SubclassLayout) -> Option<Name> {
     }
 }
 
-/// The error of a missing rule, with what the class of an argument has.
+/// Adds to the error of a missing rule the rules that the class of an argument has.
 pub(super) fn blame(arena: &Arena, line: &BoundSymbol, error: Error) -> Error {
     if let (Some((class, Port::Flatten)), Some(arg)) = (line.symbol.port(), line.args.first()) {
         let text = &class.text.plain;

@@ -1,7 +1,7 @@
-//! Tensors of subclasses taken apart: lines on them become lines on their fields.
+//! Unrolling: lines on tensors of subclasses become lines on their fields.
 //!
-//! Run once, after differentiation, on whole programs. An executor may claim a line on tensors of subclasses before: it
-//! then runs on the fields of its arguments. What was put together and is taken apart again is left out.
+//! Unrolling runs once, after differentiation, on whole programs. An executor may claim a line on tensors of subclasses
+//! before; it then runs on the fields of the arguments. Making a tensor of fields and taking it apart again cancel.
 
 use super::expand::{Redirect, inline};
 use crate::error::Error;
@@ -14,18 +14,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Whether something in the trace is of a subclass.
+/// Whether a line of the trace involves tensors of subclasses.
 pub fn has_subclasses(trace: &Trace) -> bool {
     trace.lines.iter().any(|l| l.dispatch.is_some() || l.symbol.port().is_some())
 }
 
-/// Says which executor runs a line on tensors of subclasses whole, if one does.
+/// Returns the executor that runs a line on tensors of subclasses whole, if there is one.
 pub type Claims<'a> = dyn Fn(&BoundSymbol) -> Option<&'static str> + 'a;
 
-/// The program on the fields. Inputs and outputs are plain already: whoever made the trace took them apart.
+/// The program on fields. Its inputs and outputs are plain already, because acquisition takes them apart.
 ///
 /// # Errors
-/// E730 (debug builds), also where an input or output is of a subclass.
+/// E730 in debug builds, also for an input or output of a subclass.
 pub fn unroll(trace: &Trace, claims: &Claims) -> Result<Trace, Error> {
     if !has_subclasses(trace) {
         return Ok(trace.clone());
@@ -51,16 +51,16 @@ struct Unroll<'a> {
     arena: &'a Arena,
     claims: &'a Claims<'a>,
     redirect: Redirect,
-    /// The fields of what was put together.
+    /// The fields of tensors that were made of fields.
     fields: FxHashMap<ProxyId, Vec<ProxyId>>,
-    /// What bodies made so far.
+    /// The values that bodies made so far.
     made: FxHashSet<ProxyId>,
     lines: Vec<Rc<BoundSymbol>>,
 }
 
 impl Unroll<'_> {
-    /// The body, with lines and values of its own if the line is a copy of another (run again, or of a backward written by
-    /// hand): lines that stand where the copy does, and not where the other one was recorded.
+    /// The body. If the line is a copy of another (because it runs again, or belongs to a custom backward), the body
+    /// gets lines and values of its own, at the place of the copy.
     fn own(&mut self, line: &BoundSymbol, body: &Rc<Body>) -> Rc<Body> {
         let made: Vec<ProxyId> = body.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied().collect();
         let known = made.iter().any(|p| self.made.contains(p));
@@ -117,7 +117,7 @@ impl Unroll<'_> {
         Ok(())
     }
 
-    /// The class whose rule the body of a line is.
+    /// The class whose rule is the body of a line.
     fn rule_of(&self, line: &BoundSymbol) -> Option<&'static str> {
         let mut class = None;
         let ty = |p: ProxyId| self.arena.with_ty(p, |ty| ty.subclass().map(|layout| layout.class.text.class));
@@ -125,7 +125,7 @@ impl Unroll<'_> {
         class
     }
 
-    /// The line on the fields of its arguments and results, as its executor runs it: without a body.
+    /// The line on the fields of its arguments and results, without a body, as its executor runs it.
     fn claimed(&mut self, line: &BoundSymbol, executor: &'static str) -> Result<(), Error> {
         let mut ins = Vec::new();
         line.for_each_arg(|p| self.plain(p, &mut ins));
@@ -152,7 +152,7 @@ impl Unroll<'_> {
         Ok(())
     }
 
-    /// The plain tensors that a value is made of.
+    /// The plain tensors of which a value is made.
     fn plain(&self, p: ProxyId, into: &mut Vec<ProxyId>) {
         match self.fields.get(&p) {
             Some(fields) => fields.iter().for_each(|f| self.plain(*f, into)),

@@ -1,7 +1,7 @@
 //! Reverse mode: one joint trace with the values and the gradients.
 //!
-//! Forward lines are kept as they are (composites without a rule become their bodies), backward lines follow, each at
-//! the place of the forward line that it differentiates. What the gradient skips is [`Activity`]' business.
+//! Forward lines are kept unchanged (composites without a rule become their bodies). Backward lines follow, each at the
+//! place of the forward line that it differentiates. [`Activity`] decides which lines the gradient skips.
 
 use super::activity::{Activity, LineRole};
 use super::expand::{self, Mode, Redirect};
@@ -15,46 +15,48 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// A cotangent or tangent: perhaps a symbolic zero, for which nothing is computed.
+/// A cotangent or tangent, which may be a symbolic zero, for which nothing is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cotangent {
-    /// Zero.
+    /// The value is zero.
     Zero,
-    /// This value.
+    /// The cotangent or tangent is this value.
     Value(ProxyId),
 }
 
 /// A trace with values and gradients.
 #[derive(Clone, Debug)]
 pub struct Joint {
-    /// Inputs: those of the forward, then cotangents. Outputs: those of the forward, then gradients that are not zero.
+    /// The trace. Its inputs are those of the forward, then cotangents. Its outputs are those of the forward, then the
+    /// gradients that are not zero.
     pub trace: Trace,
-    /// How many inputs the forward has.
+    /// The number of inputs of the forward.
     pub forward_inputs: usize,
-    /// How many outputs the forward has.
+    /// The number of outputs of the forward.
     pub forward_outputs: usize,
-    /// Per output of the forward: the input of the joint trace that is its cotangent, if one is.
+    /// For each output of the forward, the input of the joint trace that is its cotangent, if there is one.
     pub cotangents: Vec<Option<usize>>,
-    /// Inputs of the forward that the backward reads as they are when it runs, each with the input of the joint trace
-    /// that it is then.
+    /// The inputs of the forward whose present values the backward reads when it runs, each with the input of the joint
+    /// trace for that value.
     pub variables: Vec<(usize, usize)>,
-    /// Per value of `wrt`: the output of the joint trace that is its gradient; `None`: it is zero.
+    /// For each value of `wrt`, the output of the joint trace that is its gradient; `None` if that is zero.
     pub grads: Vec<Option<usize>>,
-    /// Per output of the forward: whether it depends on `wrt` through derivatives that are not zero.
+    /// For each output of the forward, whether it depends on `wrt` through derivatives that are not zero.
     pub needs_grad: Vec<bool>,
 }
 
 impl Joint {
-    /// The same with an edited trace: edits keep the positions of inputs and outputs.
+    /// Edits the trace; the edit keeps the positions of inputs and outputs.
     ///
     /// # Errors
-    /// What the edit reports.
+    /// Reports errors of the edit.
     pub fn edit(mut self, f: impl FnOnce(&Trace) -> Result<Trace, Error>) -> Result<Joint, Error> {
         self.trace = f(&self.trace)?;
         Ok(self)
     }
 
-    /// The same where the backward runs behind the forward, in one program: nothing is written in between.
+    /// The joint trace for a backward that runs after the forward in one program, so that nothing is written in
+    /// between.
     pub fn closed(mut self) -> Joint {
         if self.variables.is_empty() {
             return self;
@@ -85,11 +87,11 @@ impl Joint {
     }
 }
 
-/// Differentiates `trace` by `wrt`; `seeds` says per output where its cotangent comes from. Outputs that are no float
+/// Differentiates `trace` by `wrt`; `seeds` has the source of each output's cotangent. Outputs that are not float
 /// tensors have no cotangent, whatever their seed.
 ///
 /// # Errors
-/// E712 where `wrt` has something that is no float tensor; E711 where a rule is missing; what rules report.
+/// E712 if `wrt` has a value that is not a float tensor; E711 if a rule is missing; errors of rules.
 pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Error> {
     let started = Instant::now();
     let arena = &trace.arena;
@@ -148,7 +150,7 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     made.epilogue = trace.epilogue.clone();
     made.epilogue.iter_mut().for_each(|w| w.value = redirect.get(w.value));
     for (i, Write { input, value }) in writes.iter().enumerate() {
-        // of the writes to one input the last counts
+        // if an input is written several times, the last write counts
         if writes[i + 1..].iter().all(|w| w.input != *input) {
             made.epilogue.push(EpilogueWrite { input: *input, value: *value, phase: Phase::Backward });
         }
@@ -159,11 +161,11 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     Ok(Joint { trace: made, forward_inputs, forward_outputs, cotangents, variables, grads, needs_grad })
 }
 
-/// The trace with the gradients of the sum of all its float outputs by `wrt` behind its outputs; dense zeros where an
-/// output does not depend on a value. The result is an ordinary trace, which may be differentiated again.
+/// The trace with the gradients of the sum of its float outputs by `wrt` after its outputs, with dense zeros for values
+/// on which no output depends. The result is an ordinary trace, which may be differentiated again.
 ///
 /// # Errors
-/// As [`joint`]; E712 too if no output is a float tensor.
+/// The errors of [`joint`]; E712 too if no output is a float tensor.
 pub fn value_and_grad(trace: &Trace, wrt: &[ProxyId]) -> Result<Trace, Error> {
     let arena = &trace.arena;
     if let (false, Some(out)) = (trace.outputs.iter().any(|p| arena.is_float(*p)), trace.outputs.first()) {
@@ -201,7 +203,7 @@ fn not_differentiable(trace: &Trace, p: ProxyId) -> Error {
     error.kind_is(ErrorKind::NotDifferentiable { value: name, ty })
 }
 
-/// The float inputs of a trace, in order, each once: what is differentiated by default.
+/// The float inputs of a trace, in order, each once: the values by which it is differentiated by default.
 pub fn float_inputs(trace: &Trace) -> Vec<ProxyId> {
     let mut seen = FxHashSet::default();
     trace.input_proxies().filter(|p| trace.arena.is_float(*p) && seen.insert(*p)).collect()

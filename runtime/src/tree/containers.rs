@@ -1,4 +1,4 @@
-//! Trees that the standard library's containers make of trees. Users can't add these (the orphan rule), so they stand
+//! Trees made of trees by the standard library's containers. Users can't implement these (the orphan rule), so they are
 //! here.
 
 use super::{Leaves, Tree, Visitor, VisitorMut};
@@ -50,7 +50,7 @@ impl<T> Tree for PhantomData<T> {
     }
 }
 
-/// The length is part of the type: it needs no mark.
+/// The length is part of the type, so it is not marked.
 impl<T: Tree, const N: usize> Tree for [T; N] {
     fn visit<'a>(&'a self, v: &mut Visitor<'a>) {
         self.iter().enumerate().for_each(|(i, item)| v.part(i, item));
@@ -112,13 +112,13 @@ impl<T: Tree> Tree for Box<T> {
     }
 }
 
-/// What two pointers share is two parts of the tree: rebuilt they are apart.
+/// A value that two pointers share is two parts of the tree; after a rebuild they are separate.
 impl<T: Tree> Tree for Arc<T> {
     fn visit<'a>(&'a self, v: &mut Visitor<'a>) {
         (**self).visit(v);
     }
     fn visit_mut<'a>(&'a mut self, v: &mut VisitorMut<'a>) {
-        // asked twice: the borrow of a failed attempt would last
+        // `get_mut` is called twice, because the borrow of a failed attempt would last
         if Arc::get_mut(self).is_some() {
             if let Some(inner) = Arc::get_mut(self) {
                 inner.visit_mut(v);
@@ -152,7 +152,7 @@ impl<K: Ord + Hash + Display + Clone, T: Tree> Tree for BTreeMap<K, T> {
     }
 }
 
-/// In the order of the keys.
+/// Entries are visited in the order of the keys.
 impl<K: Ord + Hash + Display + Clone, T: Tree, S: BuildHasher + Default> Tree for HashMap<K, T, S> {
     fn visit<'a>(&'a self, v: &mut Visitor<'a>) {
         v.length(self.len());

@@ -1,16 +1,16 @@
-//! What the fixed parts of a tree amount to: 128 bits that differ wherever the parts do, for all that a process can
-//! meet (the chance that two given values collide is about 2^-64 per lane).
+//! The fingerprint of a tree's fixed parts: 128 bits that differ if the parts do, for all values that occur in a
+//! process (the chance that two given values collide is about 2^-64 per lane).
 
 use std::hash::Hasher;
 
-/// A running fingerprint. Equal sequences of parts give equal fingerprints; it is a [`Hasher`], so that `Hash` feeds it.
+/// A running fingerprint. Equal sequences of parts give equal fingerprints; it is a [`Hasher`], so `Hash` can feed it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fingerprint {
     a: u64,
     b: u64,
 }
 
-/// Odd, with about half the bits set: the fractions of pi and e.
+/// Odd numbers with about half of the bits set; the seeds are the fractions of pi and e.
 const SEEDS: [u64; 2] = [0x243F_6A88_85A3_08D3, 0xB7E1_5162_8AED_2A6B];
 const FACTORS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
 
@@ -21,12 +21,12 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// What it has come to.
+    /// The present value.
     pub fn words(self) -> [u64; 2] {
         [self.a, self.b]
     }
 
-    /// One more word.
+    /// Adds a word.
     #[inline]
     pub fn add(&mut self, word: u64) {
         self.a = fold(self.a ^ word, FACTORS[0]).wrapping_add(SEEDS[1]);
@@ -34,7 +34,7 @@ impl Fingerprint {
     }
 }
 
-/// Both halves of the product: every bit of `x` reaches every bit of the result.
+/// The xor of both halves of the product: every bit of `x` affects every bit of the result.
 #[inline]
 fn fold(x: u64, factor: u64) -> u64 {
     let p = x as u128 * factor as u128;
@@ -70,7 +70,7 @@ impl Hasher for Fingerprint {
     }
 }
 
-/// Text that is hashed as it is formatted.
+/// Text is hashed as it is formatted.
 impl std::fmt::Write for Fingerprint {
     fn write_str(&mut self, s: &str) -> std::fmt::Result {
         self.write(s.as_bytes());

@@ -1,8 +1,9 @@
-//! How fixed parts enter the fingerprint: by `Hash` where they have it, floats by their bits, anything else by its
+//! Adds fixed parts to the fingerprint: by `Hash` if they implement it, floats by their bits, and other types by their
 //! debug print.
 //!
-//! `#[derive(Tree)]` calls `(&&&Probe(&self.field)).mark(…)`: of the three traits the first that fits is taken, because
-//! method lookup prefers fewer dereferences. This works for any type, without asking users for another trait.
+//! `#[derive(Tree)]` calls `(&&&Probe(&self.field)).mark(…)`. The first of the three traits that applies is used,
+//! because method lookup prefers fewer dereferences. This works for any type, without another trait for users to
+//! implement.
 
 use super::{Fingerprint, Leaves, Tree, Visitor, VisitorMut};
 use std::fmt::{Debug, Write};
@@ -11,19 +12,19 @@ use std::hash::Hash;
 /// A fixed part.
 pub struct Probe<'a, T: ?Sized>(pub &'a T);
 
-/// Floats: by their bits, so that NaN equals itself and 0.0 differs from -0.0.
+/// Floats are added by their bits, so that NaN equals itself and 0.0 differs from -0.0.
 pub trait ByBits {
-    /// Adds it to the fingerprint.
+    /// Adds the part to the fingerprint.
     fn mark(&self, f: &mut Fingerprint);
 }
-/// What can be hashed.
+/// Types that can be hashed.
 pub trait ByHash {
-    /// Adds it to the fingerprint.
+    /// Adds the part to the fingerprint.
     fn mark(&self, f: &mut Fingerprint);
 }
-/// Anything that can be printed. Slower: it formats at every call.
+/// Types that can be printed. This is slower, because it formats at every call.
 pub trait ByDebug {
-    /// Adds it to the fingerprint.
+    /// Adds the part to the fingerprint.
     fn mark(&self, f: &mut Fingerprint);
 }
 
@@ -44,13 +45,13 @@ impl<T: Hash + ?Sized> ByHash for &Probe<'_, T> {
 }
 impl<T: Debug + ?Sized> ByDebug for Probe<'_, T> {
     fn mark(&self, f: &mut Fingerprint) {
-        // only a Debug implementation that fails by itself fails here; what it wrote counts
+        // only a Debug implementation that fails by itself fails here; the text that it wrote counts
         let _ = write!(f, "{:?}", self.0);
         f.add(0);
     }
 }
 
-/// An argument of a compiled function that is not a tensor: the function is compiled again for another value.
+/// An argument of a compiled function that is not a tensor; the function is compiled again for another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Fixed<T>(pub T);
 

@@ -53,7 +53,7 @@ fn the_fingerprint_tells_forms_apart() {
 
 #[test]
 fn fixed_parts_choose_how_they_are_marked() {
-    // as the derived code calls it: the borrows are what the choice hangs on
+    // the derived code calls it in this way, and the borrows decide the choice
     #[allow(clippy::needless_borrow)]
     fn all(x: f64, words: &[&str], list: Vec<f64>) -> Fingerprint {
         let mut f = Fingerprint::default();

@@ -1,10 +1,10 @@
-//! Operators on tensors in pieces: rule `placed` of a class whose field is a list with a piece for each rank, and whose
-//! metadata `place`, `dim` and `shape` say how the pieces make the whole.
+//! Sharded operators: the rule `placed` of a class whose field is a list with one piece per rank, and whose metadata
+//! `place`, `dim` and `shape` describe how the pieces form the whole.
 //!
-//! Which pieces an operator needs follows from its loops ([`fulgurite_core::place`]). Pieces that lie elsewhere are
-//! brought there by collective rows (`all_gather`, `all_reduce`, `reduce_scatter`, `all_to_all`), each a line of the
-//! body; then the operator runs on the pieces of each rank. An operator with options `place` and `dim` says itself where
-//! its result goes.
+//! The pieces that an operator needs follow from its loops ([`fulgurite_core::place`]). Pieces with another placement
+//! are moved by collective rows (`all_gather`, `all_reduce`, `reduce_scatter`, `all_to_all`), each a line of the body;
+//! then the operator runs on the pieces of each rank. An operator with options `place` and `dim` chooses the placement
+//! of its result itself.
 
 mod moves;
 mod pieces;
@@ -31,11 +31,11 @@ type Results = Vec<Value<ProxyId>>;
 
 /// A tensor of a call.
 struct Operand {
-    /// Which parameter it is of.
+    /// The number of its parameter.
     param: usize,
-    /// Its type as a whole; a key has none.
+    /// The type of the whole tensor; a key has none.
     ty: Option<TensorTy>,
-    /// Where it is, and the pieces; `None` for what every rank has as it is.
+    /// The placement and the pieces; `None` for a value that every rank has whole.
     held: Option<Pieces>,
 }
 
@@ -58,15 +58,15 @@ struct Placed<'a> {
     line: &'a BoundSymbol,
     class: SubclassRef,
     ranks: usize,
-    /// In the order of the row's loads.
+    /// The tensors, in the order of the row's loads.
     operands: Vec<Operand>,
 }
 
 /// The results of a line on tensors in pieces.
 ///
 /// # Errors
-/// E708 where tensors of several meshes meet, or plain ones of rank above 0, or a view would have to move elements; what
-/// the calls on pieces report.
+/// E708 for tensors of several meshes, for plain tensors of rank above 0, or for a view that would have to move
+/// elements; and errors of the calls on pieces.
 pub(super) fn run(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Result<Results, Error> {
     let call = Placed::new(b, line, class)?;
     if let Some(to) = call.wanted() {
@@ -78,7 +78,8 @@ pub(super) fn run(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Re
     }
     let block = row.index_body();
     let nest = block.and_then(|block| lower_with(row, block, &line.solved, &Registered).ok());
-    // where a class means something else than its plain tensors, parts need not make a whole: a mean of what is shown
+    // if a class does not simply stand for its plain tensors, partial results need not sum to the whole: for instance,
+    // a mean over the elements that a mask shows
     let whole = call.of_classes(b.arena()).iter().any(|class| class.rules().error.when.is_some());
     let found = nest.as_ref().and_then(|nest| call.way(nest, whole));
     let (way, sizes) = found.unwrap_or_else(|| (call.whole(), false));
@@ -88,7 +89,7 @@ pub(super) fn run(b: &mut Builder, line: &BoundSymbol, class: SubclassRef) -> Re
     {
         return call.pieces(b, &way, true);
     }
-    // of a view that a rule or a decomposition takes no user holds the elements
+    // a user holds no elements of a view that a rule or a decomposition takes
     if costs > 0 && line.symbol.is_view() && line.origin.is_none() {
         return Err(call.stuck());
     }
@@ -105,7 +106,7 @@ impl<'a> Placed<'a> {
         }
         let mut call = Placed { line, class, ranks: 0, operands: Vec::new() };
         for (param, leaf) in &leaves {
-            // two numbers that an operator gave are a key, which every rank has
+            // two numbers that an operator returned are a key, which every rank has
             let is_key = line.symbol.row().sig.params[*param].ty.elem.contains(&Elem::Key);
             let (ty, held) = match leaf {
                 Value::Tensor(_) if is_key => (None, None),
@@ -115,7 +116,7 @@ impl<'a> Placed<'a> {
             };
             call.operands.push(Operand { param: *param, ty, held });
         }
-        // what a rule made of nothing, every rank makes
+        // every rank makes the values that a rule makes without inputs
         for (operand, (_, leaf)) in call.operands.iter_mut().zip(&leaves) {
             let (Value::Tensor(p), None, Some(ty)) = (leaf, &operand.held, &operand.ty) else { continue };
             if ty.rank() == 0 {
@@ -131,7 +132,7 @@ impl<'a> Placed<'a> {
         Ok(call)
     }
 
-    /// Where the operator itself says that its result goes.
+    /// The placement of the result, if the operator has options for it.
     fn wanted(&self) -> Option<Place> {
         let sig = &self.line.symbol.row().sig;
         let option = |name: &str| {
@@ -154,7 +155,7 @@ impl<'a> Placed<'a> {
         Ok(vec![self.made(b, locals, to, &ty.shape)?])
     }
 
-    /// The body, whose parts come here again; or the operator on whole tensors, where that moves less.
+    /// Runs the body, whose calls come here again, or the operator on whole tensors if that moves less.
     fn composite(&self, b: &mut Builder) -> Result<Results, Error> {
         let solved = &self.line.solved;
         if solved.outs.iter().chain(&solved.aux).any(|out| *out == OutTy::FromBody) {
@@ -163,7 +164,7 @@ impl<'a> Placed<'a> {
         let whole = self.whole();
         let cost = self.cost(&whole);
         if self.of_classes(b.arena()).iter().any(|class| self.line.symbol.rule_on(class).is_some()) {
-            // the pieces' own class says what the operator is: it is asked before the body is
+            // the class of the pieces is asked for a rule before the body is made
             let way = self.unmoved(b.arena()).unwrap_or(whole);
             return self.pieces(b, &way, false);
         }
@@ -184,21 +185,22 @@ impl<'a> Placed<'a> {
         self.pieces(b, &whole, false)
     }
 
-    /// The body of a row whose results only the body knows: of a row that makes pieces of pieces, a mesh of two axes.
+    /// Runs the body of a row whose result types only the body knows, such as a row that makes pieces of pieces on a
+    /// mesh of two axes.
     fn through_body(&self, b: &mut Builder) -> Result<Results, Error> {
         let (mut inner, values) = body::run(b.arena(), self.line)?.ok_or_else(|| self.stuck())?;
         inner.take_from(0).into_iter().for_each(|l| b.push(l));
         Ok(values)
     }
 
-    /// The classes of which pieces are.
+    /// The classes of the pieces.
     fn of_classes(&self, arena: &Arena) -> Vec<SubclassRef> {
         let pieces = self.operands.iter().filter_map(|o| o.held.as_ref()).flat_map(|(_, pieces)| pieces);
         pieces.filter_map(|p| arena.with_ty(*p, |ty| ty.subclass().map(|layout| layout.class))).collect()
     }
 
-    /// The way in which every tensor stays where it is, if that is one: the body leaves all pieces where they are when
-    /// the pieces are plain, and computes with the same numbers on a piece as on the whole.
+    /// The way that moves no tensor, if there is one: on plain pieces, the body must move no piece, and compute with
+    /// equal numbers on a piece and on the whole.
     fn unmoved(&self, arena: &Rc<Arena>) -> Option<Way> {
         let sized = |o: &Opt| matches!(o.ty, OptType::Shape { .. } | OptType::Size(_));
         if self.line.symbol.row().sig.opts.iter().any(sized) {
@@ -230,7 +232,7 @@ impl<'a> Placed<'a> {
         (!parts(&way) && pieces::same_numbers(self, arena, &way, &lines)).then_some(way)
     }
 
-    /// Every tensor whole.
+    /// The way in which every tensor is whole.
     fn whole(&self) -> Way {
         let outs = vec![Place::Replicate; self.outs().len()];
         Way { ins: vec![Place::Replicate; self.operands.len()], outs, cut: None }
@@ -244,8 +246,8 @@ impl<'a> Placed<'a> {
         moved(way, &self.held(), self.ranks as u64).map_or(u64::MAX, |costs| costs.iter().sum())
     }
 
-    /// The way to take, of those that its loops have, and whether options that are sizes are those of pieces; `whole`:
-    /// without parts of results.
+    /// The best of the ways that the loops allow, and whether options that are sizes must be those of pieces. `whole`
+    /// excludes partial results.
     fn way(&self, nest: &Nest, whole: bool) -> Option<(Way, bool)> {
         let shape = |o: &Operand| o.ty.iter().flat_map(|t| t.shape.iter().map(|d| d.value())).collect();
         let shapes: Vec<Vec<i64>> = self.operands.iter().map(shape).collect();
@@ -258,13 +260,14 @@ impl<'a> Placed<'a> {
         Some((way, sizes))
     }
 
-    /// The types of the results as wholes, then of those for gradients.
+    /// The types of the whole results, then those of auxiliary results.
     fn outs(&self) -> Vec<TensorTy> {
         let solved = &self.line.solved;
         [pieces::types(&solved.outs), pieces::types(&solved.aux)].concat()
     }
 
-    /// The operator on the pieces of each rank, brought to where the way wants them; with options for pieces if `sizes`.
+    /// Runs the operator on the pieces of each rank, after moving them to the placements of the way; with options for
+    /// pieces if `sizes`.
     fn pieces(&self, b: &mut Builder, way: &Way, sizes: bool) -> Result<Results, Error> {
         let mut locals: Vec<Option<Vec<ProxyId>>> = Vec::new();
         for (operand, to) in self.operands.iter().zip(&way.ins) {
@@ -277,7 +280,7 @@ impl<'a> Placed<'a> {
         let mut found: Vec<Vec<ProxyId>> = vec![Vec::new(); outs.len()];
         for rank in 0..self.ranks {
             let made = match self.line.effects.random && rank > 0 {
-                // every rank draws the same numbers
+                // every rank draws equal numbers
                 true => found.iter().map(|of| of[0]).collect(),
                 false => self.on_rank(b, (way, sizes), rank, &locals)?,
             };
@@ -301,7 +304,7 @@ impl<'a> Placed<'a> {
         Ok(results)
     }
 
-    /// A tensor in pieces.
+    /// Makes a tensor of pieces.
     fn made(
         &self,
         b: &mut Builder,
@@ -323,12 +326,12 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// Whether a result or an argument is in parts.
+/// Whether a result or an argument is partial.
 fn parts(way: &Way) -> bool {
     way.ins.iter().chain(&way.outs).any(|place| matches!(place, Place::Partial(_)))
 }
 
-/// What a rank has of a tensor; `None` if there is no such axis.
+/// The part of a tensor that a rank has; `None` if there is no such axis.
 fn own(ty: &TensorTy, place: Place, ranks: usize, rank: usize) -> Option<TensorTy> {
     let mut ty = ty.clone();
     if let Place::Shard(axis) = place {
@@ -338,7 +341,7 @@ fn own(ty: &TensorTy, place: Place, ranks: usize, rank: usize) -> Option<TensorT
     Some(ty)
 }
 
-/// Where a tensor is, and its pieces.
+/// The placement of a tensor, and its pieces.
 type Pieces = (Place, Vec<ProxyId>);
 
 /// The type of an argument, and its pieces if it is of the class.

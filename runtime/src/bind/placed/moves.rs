@@ -1,4 +1,4 @@
-//! Pieces brought from one place to another, by collective rows.
+//! Moves pieces from one placement to another by collective rows.
 
 use crate::bind::Builder;
 use crate::error::Error;
@@ -12,7 +12,7 @@ fn int(i: usize) -> Value<ProxyId> {
     Value::Num(Scalar::Int(i as i64))
 }
 
-/// The pieces of a tensor of type `ty` where it shall be.
+/// The pieces of a tensor of type `ty` in another placement.
 pub(super) fn bring(
     b: &mut Builder,
     pieces: &[ProxyId],
@@ -37,7 +37,7 @@ pub(super) fn bring(
         (Place::Partial(fold), Place::Shard(dim)) => {
             call(Intrinsic::ReduceScatter, vec![list()], &[word(fold), ("dim", int(dim))])
         }
-        // what follows needs no message: each rank has all that it wants
+        // the remaining moves need no message, because each rank has the elements that it needs
         (Place::Replicate, Place::Shard(dim)) => {
             let mut own = Vec::new();
             for (rank, p) in pieces.iter().enumerate() {
@@ -58,8 +58,8 @@ pub(super) fn bring(
     }
 }
 
-/// What a line brings from one place to another: from where, to where, the size of the whole tensor, and the number of
-/// ranks; `None` for other lines.
+/// The move that a line makes: the placements before and after, the size of the whole tensor, and the number of ranks;
+/// `None` for other lines.
 fn moves(arena: &Arena, line: &BoundSymbol) -> Option<(Place, Place, u64, u64)> {
     let (shard, part) = (Place::Shard(0), Place::Partial(Fold::Sum));
     let (from, to) = match Intrinsic::of(line.symbol)? {
@@ -73,17 +73,17 @@ fn moves(arena: &Arena, line: &BoundSymbol) -> Option<(Place, Place, u64, u64)> 
     let mut pieces = Vec::new();
     line.for_each_arg(|p| pieces.extend(arena.tensor_ty(p)));
     let (ranks, all) = (pieces.len() as u64, pieces.iter().map(super::bytes).sum::<u64>());
-    // parts are as large as the whole
+    // partial pieces are as large as the whole
     Some((from, to, if from == part { all / ranks.max(1) } else { all }, ranks))
 }
 
-/// Whether one of these lines, or one in their bodies, brings a tensor to another place.
+/// Whether one of these lines, or one in their bodies, moves a tensor.
 pub(super) fn any(arena: &Arena, lines: &[Rc<BoundSymbol>]) -> bool {
     let body = |line: &BoundSymbol| line.dispatch.as_ref().is_some_and(|body| any(arena, &body.lines));
     lines.iter().any(|line| moves(arena, line).is_some() || body(line))
 }
 
-/// What the collectives among these lines and in their bodies cost.
+/// The cost of the collectives among these lines and in their bodies.
 pub(super) fn cost_of(arena: &Arena, lines: &[Rc<BoundSymbol>]) -> u64 {
     let one = |line: &Rc<BoundSymbol>| match moves(arena, line) {
         Some((from, to, bytes, ranks)) => cost(from, to, bytes, ranks).unwrap_or(0),

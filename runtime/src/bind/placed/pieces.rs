@@ -1,4 +1,4 @@
-//! Calls on the pieces of one rank, and the proof that they do what the call on the whole does to them.
+//! Calls on the pieces of one rank, and the proof that they compute the pieces of the whole call's results.
 
 use super::{Operand, Placed, own};
 use crate::bind::{Builder, body};
@@ -15,7 +15,7 @@ use fulgurite_core::sig::{self, ArgTy, OutTy, Size, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use std::rc::Rc;
 
-/// Whether an argument is one of the tensors that loops load: no number.
+/// Whether an argument is a tensor that loops load, and not a number.
 pub(super) fn is_loaded(arena: &Arena, v: &Value<ProxyId>) -> bool {
     match v {
         Value::Tensor(p) => !matches!(arena.arg_ty(*p), ArgTy::Number(_)),
@@ -24,13 +24,13 @@ pub(super) fn is_loaded(arena: &Arena, v: &Value<ProxyId>) -> bool {
     }
 }
 
-/// Whether calls on pieces do what this way says: the loops of a call on tensors of other sizes are those of the whole,
-/// resized. Says whether options that are sizes have to be those of pieces.
+/// Whether calls on pieces follow this way: the loops of a call on tensors of other sizes must be those of the whole,
+/// resized. Returns whether options that are sizes must be those of pieces.
 pub(super) fn can(call: &Placed, nest: &Nest, way: &Way) -> Option<bool> {
     let Some(extent) = way.extent(nest) else { return Some(false) };
     let ranks = call.ranks as i64;
     if way.outs.contains(&Place::Partial(Fold::Avg)) && extent % ranks != 0 {
-        // means over pieces of several sizes are no mean
+        // the mean of means over pieces of different sizes is not the mean
         return None;
     }
     let to = extent + 1;
@@ -42,7 +42,7 @@ pub(super) fn can(call: &Placed, nest: &Nest, way: &Way) -> Option<bool> {
     };
     let wanted = way.resized(nest, to);
     let sizes = [false, true].into_iter().find(|sizes| same(*sizes).is_some_and(|found| found == wanted))?;
-    // a single element may be taken for one that broadcasts, or an axis to drop
+    // an axis of one element could broadcast or be dropped
     let one = |rank| piece(extent as usize, call.ranks, rank) == 1;
     if extent == 1 || !(0..call.ranks).any(one) {
         return Some(sizes);
@@ -52,7 +52,7 @@ pub(super) fn can(call: &Placed, nest: &Nest, way: &Way) -> Option<bool> {
     (ranks_of(&solved) == ranks_of(&call.line.solved)).then_some(sizes)
 }
 
-/// The tensors of results.
+/// The tensor types of results.
 pub(super) fn types(outs: &[OutTy]) -> Vec<TensorTy> {
     let mut types = Vec::new();
     for out in outs {
@@ -65,7 +65,7 @@ pub(super) fn types(outs: &[OutTy]) -> Vec<TensorTy> {
     types
 }
 
-/// The call on types, where what is cut has `to` elements.
+/// Solves the call on types, with `to` elements along the axis that is cut.
 fn probe(call: &Placed, way: &Way, to: i64, sizes: bool) -> Option<Solved> {
     let row = call.line.symbol.row();
     let outs = call.outs();
@@ -96,8 +96,8 @@ fn probe(call: &Placed, way: &Way, to: i64, sizes: bool) -> Option<Solved> {
     sig::solve_types(row, &args).ok()
 }
 
-/// Whether the decomposition computes with the same numbers on the pieces of the first rank as on the whole, of which
-/// `lines` are: a mean that divides by the size of an axis that is cut does not.
+/// Whether the decomposition computes with equal numbers on the pieces of the first rank and on the whole, whose lines
+/// are `lines`. A mean that divides by the size of an axis that is cut does not.
 pub(super) fn same_numbers(call: &Placed, arena: &Rc<Arena>, way: &Way, lines: &[Rc<BoundSymbol>]) -> bool {
     let piece = || {
         let mut at = 0;
@@ -131,7 +131,7 @@ pub(super) fn same_numbers(call: &Placed, arena: &Rc<Arena>, way: &Way, lines: &
     piece() == Some(true)
 }
 
-/// Whether two programs call the same operators with the same numbers and options; shapes and sizes may differ.
+/// Whether two programs call equal operators with equal numbers and options; shapes and sizes may differ.
 fn alike(arena: &Rc<Arena>, a: &[Rc<BoundSymbol>], b: &[Rc<BoundSymbol>]) -> bool {
     let one = |(a, b): (&Rc<BoundSymbol>, &Rc<BoundSymbol>)| {
         let sig = &a.symbol.row().sig;
@@ -161,7 +161,8 @@ fn resized(ty: &TensorTy, axis: usize, to: i64) -> TensorTy {
     ty
 }
 
-/// An argument of which only the type is read has the sizes of a result, if it has its shape.
+/// The type of an argument of which only the type is read: it has the sizes of a piece of the result that has its
+/// shape.
 fn like(ty: &TensorTy, outs: &[TensorTy], way: &Way, to: i64) -> TensorTy {
     let cut = |(out, place): (&TensorTy, &Place)| match place {
         Place::Shard(axis) if out.shape == ty.shape => Some(*axis),
@@ -175,7 +176,8 @@ fn cut_axis(way: &Way) -> Option<usize> {
     way.outs.first().and_then(|place| if let Place::Shard(axis) = place { Some(*axis) } else { None })
 }
 
-/// Options that are the sizes of tensors that are cut, for pieces of them; `piece`: how many of so many elements.
+/// Replaces options that are sizes of cut tensors by the sizes of pieces; `piece` has the number of elements of a
+/// piece.
 fn localise<V>(call: &Placed, args: &mut [Value<V>], way: &Way, piece: &dyn Fn(usize) -> i64) {
     let sig = &call.line.symbol.row().sig;
     let ins = call
@@ -205,7 +207,7 @@ fn localise<V>(call: &Placed, args: &mut [Value<V>], way: &Way, piece: &dyn Fn(u
     }
 }
 
-/// Which axis of a tensor of this type is the first of a list of axes.
+/// The axis of a tensor of this type at which a list of axes begins.
 fn first_axis(call: &Placed, ty: &Type, list: Name) -> Option<usize> {
     let mut at = 0;
     for dim in ty.dims.as_ref()? {
@@ -223,7 +225,7 @@ fn first_axis(call: &Placed, ty: &Type, list: Name) -> Option<usize> {
 }
 
 impl Placed<'_> {
-    /// The dtype of a number that is known only when the program runs.
+    /// The dtype of a number that is known only at run time.
     fn number(&self, arg: usize) -> Option<DType> {
         let sig = &self.line.symbol.row().sig;
         let opts = sig.opts.iter().map(|o| o.name.name);
@@ -234,7 +236,7 @@ impl Placed<'_> {
         }
     }
 
-    /// The operator on the pieces of one rank; with options for pieces if `sizes`.
+    /// Runs the operator on the pieces of one rank, with options for pieces if `sizes`.
     pub(super) fn on_rank(
         &self,
         b: &mut Builder,
@@ -251,7 +253,7 @@ impl Placed<'_> {
         let cut = self.operands.iter().zip(&way.ins).find_map(|(o, p)| extent(o, p));
         let empty = cut.is_some_and(|n| piece(n, self.ranks, rank) == 0);
         if empty && let Some(Place::Partial(_)) = way.outs.first() {
-            // nothing to reduce: what changes no other part
+            // the piece is empty, so its partial result is the neutral element
             let one = |(ty, place): (&TensorTy, &Place)| match place {
                 Place::Partial(fold) => b.full(ty, fold.identity(ty.dtype)),
                 _ => b.full(ty, 0.0),
@@ -291,7 +293,7 @@ impl Placed<'_> {
     }
 }
 
-/// A call that is a reshape: the way in which the pieces of its argument become those of its result, if they do.
+/// If a call is a reshape that maps pieces of its argument to pieces of its result, that way.
 pub(super) fn reshaped(call: &Placed, nest: &Nest) -> Option<Way> {
     let mut held = call.operands.iter().enumerate().filter_map(|(t, o)| Some((t, o.ty.as_ref()?, o.place()?)));
     let (Some((at, ty, Place::Shard(axis))), None) = (held.next(), held.next()) else { return None };

@@ -1,4 +1,5 @@
-//! A trace over symbolic sizes in two parts: lines that follow from sizes of the call, and behind them those that don't.
+//! Cuts a trace over symbolic sizes in two parts: lines that depend on sizes of the call, and the lines after them that
+//! do not.
 
 use super::{Line, Sizes, SymbolicTrace, Typed};
 use crate::trace::{ProxyId, ProxyTy};
@@ -6,13 +7,13 @@ use fulgurite_core::Value;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 
-/// A part of a trace. What it reads and gives is named by position in the whole one.
+/// A part of a trace. Its inputs and outputs are given by their position in the whole trace.
 pub struct Part {
     /// The part as a trace.
     pub trace: SymbolicTrace,
-    /// Its inputs.
+    /// The inputs.
     pub inputs: Vec<ProxyId>,
-    /// Its results.
+    /// The results.
     pub outputs: Vec<ProxyId>,
 }
 
@@ -22,7 +23,7 @@ impl SymbolicTrace {
         self.outputs.iter().copied().chain(self.writes.iter().map(|w| w.value))
     }
 
-    /// The atoms of the types of results, and of inputs that have the type of a result at these sizes.
+    /// The atoms in the types of results, and in those of inputs that have the type of a result at these sizes.
     pub fn atoms_that_come_back(&self, sizes: Sizes) -> FxHashSet<String> {
         let seen = RefCell::new(FxHashSet::default());
         let note = |name: &str| {
@@ -39,8 +40,8 @@ impl SymbolicTrace {
         seen.into_inner()
     }
 
-    /// Per line, whether it is of the tail: its types are known from the sizes that `known` gives, and so are those of
-    /// all lines that read what it makes.
+    /// For each line, whether it belongs to the tail: its types are known from the sizes that `known` returns, and so
+    /// are those of all lines that read its results.
     pub fn tail(&self, known: Sizes) -> Vec<bool> {
         let settled: Vec<bool> = self.values.iter().map(|value| value.at(known).is_ok()).collect();
         let mut early = vec![false; self.values.len()];
@@ -60,7 +61,7 @@ impl SymbolicTrace {
         tail
     }
 
-    /// The lines that are not of the tail, with all inputs; and those that are.
+    /// The lines before the tail, with all inputs; and the lines of the tail.
     pub fn cut(&self, tail: &[bool]) -> (Part, Part) {
         let inputs = self.inputs.len();
         let mut late = vec![false; self.values.len()];
@@ -100,7 +101,7 @@ impl SymbolicTrace {
             }
             next += line.made();
         }
-        // invariant: a part reads its inputs and what it makes
+        // invariant: a part reads its inputs and its own results
         let to = |p: &ProxyId| position.get(p).copied().unwrap_or(ProxyId(u32::MAX));
         let lines = self.lines.iter().enumerate().filter(|(at, _)| has(*at)).map(|(_, line)| line.with_args(&to));
         let input = |p: &ProxyId| super::Input { path: self.values[p.0 as usize].name.clone(), donated: false };
@@ -117,7 +118,7 @@ impl SymbolicTrace {
 }
 
 impl Line {
-    /// How many values it makes.
+    /// The number of values that the line makes.
     fn made(&self) -> usize {
         self.outs + self.aux
     }

@@ -1,7 +1,8 @@
-//! Windows copied out of a tensor: elements at affine positions, some of which may lie outside of its axes.
+//! Copies windows out of a tensor: elements at affine positions, some of which may lie outside of its axes.
 //!
-//! The operand of a convolution's product, padding, unfolding. The loops run in the order of the result; the two fastest
-//! are a rectangle, in which the positions that lie inside are an interval of lines and one of columns.
+//! Such copies are the operand of a convolution's product, padding, and unfolding. The loops run in the order of the
+//! result. The two fastest loops form a rectangle, in which the positions inside the tensor are an interval of lines
+//! and an interval of columns.
 
 use super::tiles::{Linear, load_bytes, out_bytes, stored_bits};
 use crate::executors::fusion::fuse::{Group, live};
@@ -16,7 +17,7 @@ use fulgurite_kernels::fill;
 use fulgurite_kernels::window::{self, Inside, Rectangle};
 use smallvec::SmallVec;
 
-/// A loop: its extent, and bytes from index to index.
+/// A loop: its extent, and the distance in bytes from index to index in source and result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Loop {
     size: usize,
@@ -35,21 +36,21 @@ struct Bound {
 /// A compiled copy.
 #[derive(Clone, Debug)]
 pub struct Im2col {
-    /// Source and result: value (later: storage), and the byte at index 0.
+    /// For source and result: the value (later the storage), and the byte at index 0.
     pub places: [(u32, isize); 2],
-    /// At least two, slowest first.
+    /// The loops, at least two, slowest first.
     loops: SmallVec<[Loop; 6]>,
     bounds: Vec<Bound>,
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     bytes: usize,
-    /// What stands for elements outside, as stored.
+    /// The stored form of the element that stands for positions outside.
     value: [u8; 8],
     kernel: window::Fn,
     /// Estimated nanoseconds on one thread.
     pub cost: f64,
 }
 
-/// The load and the axes of a group that only copies elements, dtype and all.
+/// The load and the axes of a group that only copies elements and keeps their dtype.
 fn only_copies<'g>(group: &'g Group, env: &Env) -> Option<(u32, &'g Load, &'g [Axis])> {
     let [out] = group.outs.as_slice() else { return None };
     let (Op::Load(load), Place::Axes(axes)) = (&group.graph.node(out.node).op, &out.place) else { return None };
@@ -60,14 +61,14 @@ fn only_copies<'g>(group: &'g Group, env: &Env) -> Option<(u32, &'g Load, &'g [A
 }
 
 impl Im2col {
-    /// The copy that a group is, if it reads beyond its source.
+    /// The copy that a group performs, if it reads beyond its source.
     pub fn padded(group: &Group, env: &Env, isa: Level) -> Option<Im2col> {
         let (_, load, _) = only_copies(group, env)?;
         load.outside?;
         Im2col::new(group, env, isa)
     }
 
-    /// The copy that a group is.
+    /// The copy that a group performs, if it only copies.
     pub fn new(group: &Group, env: &Env, isa: Level) -> Option<Im2col> {
         let (value, load, axes) = only_copies(group, env)?;
         let (sizes, dims) = (&group.graph.sizes, group.graph.sizes.len());
@@ -103,33 +104,34 @@ impl Im2col {
         })
     }
 
-    /// How many slices the result has along its slowest loop, and the bytes of one, if they lie one behind the other.
+    /// The number of slices of the result along its slowest loop, and the bytes of a slice, if the slices are
+    /// contiguous.
     pub fn slices(&self) -> Option<(usize, usize)> {
         let [first, rest @ ..] = self.loops.as_slice() else { return None };
         let bytes = self.bytes * rest.iter().map(|l| l.size).product::<usize>();
         (rest.len() >= 2 && first.to == bytes as isize && self.places[1].1 == 0).then_some((first.size, bytes))
     }
 
-    /// Copies slices `from..to` of the result, to the front of a storage that starts at `target`.
+    /// Copies slices `from..to` of the result to the front of a storage that starts at `target`.
     ///
     /// # Safety
-    /// As [`Im2col::copy`], for [`Im2col::slices`] slices, for which there is room.
+    /// The contract of [`Im2col::copy`] holds; `target` has room for the slices, which [`Im2col::slices`] counts.
     pub unsafe fn copy_slices(&self, source: *const u8, target: *mut u8, (from, to): (usize, usize)) {
         let rectangles: usize = self.loops[1..self.loops.len() - 2].iter().map(|l| l.size).product();
         let target = target.wrapping_offset(-(from as isize * self.loops[0].to));
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { self.rectangles(source, target, (from * rectangles, to * rectangles)) }
     }
 
-    /// Copies between these storages.
+    /// Copies from the storage of the source to that of the result.
     ///
     /// # Safety
-    /// The storages that start here are those that this copy was made for; no other thread writes that of the result.
+    /// The pointers are to the storages that this copy was made for; no other thread writes that of the result.
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8, threads: usize) {
         let (from, to) = (Memory(&[from as *mut u8]), Memory(&[to]));
         let rectangles: usize = self.loops[..self.loops.len() - 2].iter().map(|l| l.size).product();
         threads::share(rectangles, threads, self.cost, &|first, end| {
-            // SAFETY: the caller's; rectangles of the result are disjoint.
+            // SAFETY: the caller upholds the contract; rectangles of the result are disjoint.
             unsafe { self.rectangles(from.at(0), to.at(0), (first, end)) }
         });
     }
@@ -137,7 +139,7 @@ impl Im2col {
     /// Copies rectangles `first..end`.
     ///
     /// # Safety
-    /// As [`Im2col::copy`].
+    /// The contract of [`Im2col::copy`] holds.
     unsafe fn rectangles(&self, from: *const u8, to: *mut u8, (first, end): (usize, usize)) {
         let outer = &self.loops[..self.loops.len() - 2];
         let mut idx: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
@@ -147,7 +149,7 @@ impl Im2col {
             rest /= l.size;
         }
         for _ in first..end {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe { self.rectangle(&idx, from, to) };
             for (i, l) in idx.iter_mut().zip(outer).rev() {
                 *i += 1;
@@ -159,10 +161,10 @@ impl Im2col {
         }
     }
 
-    /// The rectangle at an index of the outer loops.
+    /// Copies the rectangle at an index of the outer loops.
     ///
     /// # Safety
-    /// As [`Im2col::copy`].
+    /// The contract of [`Im2col::copy`] holds.
     unsafe fn rectangle(&self, idx: &[usize], from: *const u8, to: *mut u8) {
         let n = self.loops.len();
         let (line, col) = (self.loops[n - 2], self.loops[n - 1]);
@@ -194,7 +196,7 @@ impl Im2col {
         };
         let copy = |first: usize, end: usize, cols: (usize, usize)| {
             if end > first {
-                // SAFETY: the caller's; only elements inside are read.
+                // SAFETY: the caller upholds the contract; only elements inside are read.
                 unsafe { (self.kernel)(&rectangle(first, end - first, cols), &self.value) }
             }
         };
@@ -224,7 +226,7 @@ impl HostStep for Im2col {
     }
 
     unsafe fn run(&self, memory: Memory, _: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { self.copy(memory.at(self.places[0].0), memory.at(self.places[1].0), threads) };
         Ok(())
     }
@@ -243,19 +245,19 @@ impl HostStep for Im2col {
     }
 }
 
-/// Where `at + i · step` lies in `0..size`, for `i` in `0..n`.
+/// The interval of `i` in `0..n` for which `at + i · step` lies in `0..size`.
 fn inside(at: i64, step: i64, size: i64, n: usize) -> (usize, usize) {
     meet(fill::interval(false, at, step, n), fill::interval(false, size - 1 - at, -step, n))
 }
 
-/// Both intervals; `(0, 0)` if nothing is in both.
+/// The intersection of two intervals; `(0, 0)` if it is empty.
 fn meet(a: (usize, usize), b: (usize, usize)) -> (usize, usize) {
     let both = (a.0.max(b.0), a.1.min(b.1));
     if both.0 < both.1 { both } else { (0, 0) }
 }
 
-/// The dims in this order as loops, those that lie behind each other everywhere as one; `bounds` get one coefficient per
-/// loop. At least two loops.
+/// The dims in this order as loops. Adjacent dims that are contiguous in source, result and bounds become one loop;
+/// `bounds` get one coefficient per loop. There are at least two loops.
 fn merged(order: &[usize], sizes: &[usize], from: &Linear, to: &Linear, bounds: &mut [Bound]) -> SmallVec<[Loop; 6]> {
     let mut loops: SmallVec<[Loop; 6]> = SmallVec::new();
     let mut coefs: Vec<SmallVec<[i64; 6]>> = vec![SmallVec::new(); bounds.len()];

@@ -1,7 +1,8 @@
-//! The CPU executor: the steps that it makes of items, and kernels for lines that are no loops.
+//! The CPU executor: it makes steps of items, and runs kernels for lines that are not loops.
 //!
-//! Fusions are programs over [`tiles`] of [`fulgurite_kernels`], or copies of windows ([`im2col`]); products are matrix
-//! products ([`product`], [`quantised_gemm`] for weights in groups of integers); [`scan`]s run along lines.
+//! Fusions become programs over [`tiles`] of [`tile_kernels`], or copies of windows ([`im2col`]). Products become
+//! matrix products ([`product`], [`small_gemm`] for few rows, [`quantised_gemm`] for weights quantised in groups).
+//! [`scan`]s run along lines.
 
 mod im2col;
 mod product;
@@ -73,7 +74,7 @@ impl Linker for Cpu {
     }
 }
 
-/// The kernel of a line that is no loops to be fused: a primitive, or the special kernel that its row names
+/// The kernel of a line that has no loops to fuse: a primitive on the host, or the special kernel that its row names
 /// (`kernels: {cpu: …}`).
 pub(super) fn whole(line: &Line) -> Option<Arc<dyn Kernel>> {
     super::host::kernel(line).or_else(|| match Special::named("cpu", line.kernel("cpu")?)? {

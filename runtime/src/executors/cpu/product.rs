@@ -1,8 +1,8 @@
-//! Products: contractions as matrix products over strided memory, by the `gemm` crate.
+//! Products: contractions as matrix products over strided memory, computed by the crate `gemm`.
 //!
-//! Every dim of a contraction is a batch dim (in both operands and the result), a row, a column, or summed. Dims of a
-//! kind that lie behind each other in memory become one; the largest of each kind is the matrix's, the others are loops
-//! around it. Transposed operands are a matter of strides.
+//! Every dim of a contraction is a batch dim (in both operands and the result), a row, a column, or summed. Dims of one
+//! kind that are contiguous become one dim. The largest of each kind belongs to the matrix, the others become loops
+//! around it. A transposed operand differs in its strides alone.
 
 mod packed;
 
@@ -21,25 +21,25 @@ use gemm::Parallelism;
 use packed::{Pack, copying};
 use std::sync::Mutex;
 
-/// Distances (elements) of a loop in the operands and the result.
+/// A loop: its extent, and its strides (in elements) in the operands and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Extent.
+    /// The extent.
     pub size: usize,
-    /// In the left operand.
+    /// The stride in the left operand.
     pub a: isize,
-    /// In the right operand.
+    /// The stride in the right operand.
     pub b: isize,
-    /// In the result.
+    /// The stride in the result.
     pub c: isize,
 }
 
-/// A contraction as loops, see [`crate::executors::fusion::graph::piece::Exact`].
+/// A contraction as loops; see [`crate::executors::fusion::graph::piece::Exact`].
 #[derive(Clone, Debug)]
 pub struct Literal {
-    /// The values (later: storages) that must be finite, as they are stored.
+    /// The values (later storages) that must be finite, with the dtypes in which they are stored.
     pub finite: Vec<(u32, DType)>,
-    /// The sum.
+    /// The program that computes the sum.
     pub sum: Program,
 }
 
@@ -48,36 +48,36 @@ const ONE: Axis = Axis { size: 1, a: 0, b: 0, c: 0 };
 /// A storage and an offset in elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// Which dense value (later: which storage).
+    /// The dense value (later the storage).
     pub value: u32,
-    /// Element at index 0.
+    /// The element at index 0.
     pub offset: isize,
 }
 
 /// A compiled contraction.
 #[derive(Clone, Debug)]
 pub struct Product {
-    /// f32 or f64.
+    /// The dtype, f32 or f64.
     pub dtype: DType,
-    /// Operands and result.
+    /// The places of the operands and the result.
     pub places: [Place; 3],
-    /// Rows, columns, summed.
+    /// The rows.
     pub m: Axis,
-    /// See `m`.
+    /// The columns.
     pub n: Axis,
-    /// See `m`.
+    /// The summed dim.
     pub k: Axis,
-    /// Loops around the product.
+    /// The loops around the product.
     pub outer: Vec<Axis>,
-    /// Sums around the product.
+    /// The sums around the product.
     pub sums: Vec<Axis>,
     /// Estimated nanoseconds on one thread.
     pub cost: f64,
-    /// An operand that is copied part by part.
+    /// The operand that is copied one part at a time, if there is one.
     pack: Option<Box<Pack>>,
-    /// What runs instead where an operand is not finite.
+    /// The loops that run instead if an operand is not finite.
     pub exact: Option<Box<Literal>>,
-    /// The product as few vectors against a matrix, and whether the operands change places for it.
+    /// The product of few vectors with a matrix, and whether the operands are swapped for it.
     small: Option<(SmallGemm, bool)>,
 }
 
@@ -130,7 +130,7 @@ impl Product {
             let bytes = values.ty(chunk.source).dtype.size() as i64;
             let step: i64 = chunk.steps.iter().zip(&source.strides).map(|(k, s)| k * s * bytes).sum();
             let copy = copying(chunk, values, form, isa);
-            // The source is what stays in memory.
+            // The source stays in memory.
             *if chunk.right { &mut fb } else { &mut fa } = Form { root: source.root, offset: 0, ..source };
             let summed = summed.has(chunk.dim);
             Box::new(Pack {
@@ -159,44 +159,44 @@ impl Product {
         Product { dtype, places, m, n, k, outer, sums, cost, pack, exact, small }
     }
 
-    /// Runs it.
+    /// Runs the product.
     ///
     /// # Safety
     /// `memory` has valid memory of these `sizes` for the operands and the result, which overlaps neither.
     unsafe fn multiply(&self, memory: Memory, sizes: &[usize], threads: usize) -> Result<(), Fault> {
         if let Some(exact) = &self.exact {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             let finite = |(v, dtype): &(u32, DType)| unsafe { finite(*dtype, memory.at(*v), sizes[*v as usize]) };
             if !exact.finite.iter().all(finite) {
                 let accs = Block::new(exact.sum.scratch()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
-                // SAFETY: the caller's; the block has room for the accumulators.
+                // SAFETY: the caller upholds the contract; the block has room for the accumulators.
                 return unsafe { Program::run(&exact.sum, memory, sizes, accs.data(), threads) };
             }
         }
         if let Some((small, swapped)) = self.small {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             return unsafe { self.run_small(&small, swapped, memory, threads) };
         }
         if let Some(pack) = &self.pack {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             return unsafe { self.run_packed(pack, memory, threads) };
         }
         let batches: usize = self.outer.iter().map(|a| a.size).product();
         let share = threads > 1 && self.cost >= threads::WORTH_SHARING;
-        // Several products are divided among threads, one product is divided inside.
+        // Several products are divided among threads; one product is divided by `gemm`.
         let apart = share && batches >= 2 * threads;
         let inside = if share && !apart { Parallelism::Rayon(threads) } else { Parallelism::None };
         threads::share(batches, if apart { threads } else { 1 }, self.cost, &|from, to| {
             for batch in from..to {
                 let (a, b, c) = self.offsets(batch);
-                // SAFETY: the caller's; batches write disjoint parts of the result.
+                // SAFETY: the caller upholds the contract; batches write disjoint parts of the result.
                 unsafe { self.matrices(self.pointers(memory), (a, b, c), false, inside) };
             }
         });
         Ok(())
     }
 
-    /// Where the operands and the result of a batch start.
+    /// The offsets at which the operands and the result of a batch start.
     fn offsets(&self, batch: usize) -> (isize, isize, isize) {
         let (mut a, mut b, mut c) = (self.places[0].offset, self.places[1].offset, self.places[2].offset);
         let mut rest = batch;
@@ -208,15 +208,15 @@ impl Product {
         (a, b, c)
     }
 
-    /// SmallGemm vectors against a matrix, batch by batch; columns are divided among threads.
+    /// Multiplies few vectors by a matrix, batch by batch; columns are divided among threads.
     ///
     /// # Safety
-    /// `memory` holds the storages that this product was made for; nobody else writes to that of the result.
+    /// `memory` holds the storages that this product was made for; no other thread writes to that of the result.
     unsafe fn run_small(&self, small: &SmallGemm, swapped: bool, memory: Memory, threads: usize) -> Result<(), Fault> {
         let failed = Failed::default();
         let batches: usize = self.outer.iter().map(|a| a.size).product();
         let nanos = self.cost.max(self.traffic() as f64 / 16.0);
-        // A task is a stretch of columns of one batch.
+        // A task is a range of columns of one batch.
         let per_batch = if threads <= 1 || nanos < threads::WORTH_SHARING || batches >= threads {
             1
         } else {
@@ -224,13 +224,13 @@ impl Product {
         };
         let step = small.cols.div_ceil(per_batch);
         threads::share(batches * per_batch, threads, nanos, &|from, to| {
-            // Room for the vectors one behind the other, where they do not lie so.
+            // The vectors are packed into this block unless they are contiguous.
             let Some(block) = failed.block(if small.lies() { 0 } else { small.rows * small.depth * 4 }) else { return };
             let packed = block.data() as *mut f32;
             for task in from..to {
                 let (a, b, c) = self.offsets(task / per_batch);
                 let first = task % per_batch * step;
-                // SAFETY: the caller's; tasks write disjoint parts of the result.
+                // SAFETY: the caller upholds the contract; tasks write disjoint parts of the result.
                 unsafe {
                     let a = (memory.at(self.places[0].value) as *const f32).offset(a);
                     let b = (memory.at(self.places[1].value) as *const f32).offset(b);
@@ -243,17 +243,18 @@ impl Product {
         failed.result()
     }
 
-    /// Where the operands and the result are.
+    /// Pointers to the operands and the result.
     fn pointers(&self, memory: Memory) -> [*mut u8; 3] {
         [memory.at(self.places[0].value), memory.at(self.places[1].value), memory.at(self.places[2].value)]
     }
 
-    /// One matrix product at these offsets, with its sums; added to the result if `add`.
+    /// Computes one matrix product at these offsets, with its sums; it is added to the result if `add`.
     ///
     /// # Safety
-    /// From `at`, moved by `offsets`, each operand's rectangle lies in its storage, and nobody else writes to the result's.
+    /// From `at`, moved by `offsets`, each operand's rectangle lies in its storage; no other thread writes to that of
+    /// the result.
     unsafe fn matrices(&self, at: [*mut u8; 3], offsets: (isize, isize, isize), add: bool, parallelism: Parallelism) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             match self.dtype {
                 DType::F64 => self.matrices_of::<f64>(at, offsets, add, parallelism),
@@ -263,7 +264,7 @@ impl Product {
     }
 
     /// # Safety
-    /// As [`Product::matrices`]; `T` is the type of the dtype.
+    /// The contract of [`Product::matrices`] holds; `T` is the type of the dtype.
     unsafe fn matrices_of<T: Real>(
         &self,
         at: [*mut u8; 3],
@@ -281,7 +282,7 @@ impl Product {
                 rest /= l.size;
                 (a, b) = (a + i * l.a, b + i * l.b);
             }
-            // SAFETY: the caller's. Strides of `gemm` are (column, row); alpha scales the destination, beta the product.
+            // SAFETY: the caller upholds the contract. Strides of `gemm` are (column, row); alpha scales the destination, beta the product.
             unsafe {
                 let a = (at[0] as *const T).offset(a);
                 let b = (at[1] as *const T).offset(b);
@@ -332,7 +333,7 @@ impl HostStep for Product {
     }
 
     unsafe fn run(&self, memory: Memory, sizes: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         Ok(unsafe { self.multiply(memory, sizes, threads) }?)
     }
 
@@ -358,32 +359,33 @@ impl HostStep for Product {
     }
 }
 
-/// Whether all numbers of a storage are finite. All are looked at, side by side, without a branch for each.
+/// Whether all numbers of a storage are finite. The loop has no branch, so that it becomes vector instructions.
 ///
 /// # Safety
-/// The pointer is to so many bytes of a float dtype.
+/// The pointer is to `bytes` bytes of a float dtype.
 unsafe fn finite(dtype: DType, at: *const u8, bytes: usize) -> bool {
     /// # Safety
-    /// The pointer is to so many bytes of `T`.
+    /// The pointer is to `bytes` bytes of `T`.
     unsafe fn all<T: Copy>(at: *const u8, bytes: usize, finite: impl Fn(T) -> bool) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         let numbers = unsafe { std::slice::from_raw_parts(at as *const T, bytes / size_of::<T>()) };
         numbers.iter().fold(true, |so_far, x| so_far & finite(*x))
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         match dtype {
             DType::F64 => all(at, bytes, f64::is_finite),
             DType::F32 => all(at, bytes, f32::is_finite),
             DType::F16 => all(at, bytes, half::f16::is_finite),
             DType::BF16 => all(at, bytes, half::bf16::is_finite),
-            // Integers that a sum converts.
+            // Integers that a sum converts are finite.
             _ => true,
         }
     }
 }
 
-/// The form for few vectors, where the product has few rows or few columns and the other operand lies well.
+/// The product as few vectors with a matrix, if it has few rows or few columns and the strides of the other operand
+/// fit.
 fn small_gemm_of(m: Axis, n: Axis, k: Axis) -> Option<(SmallGemm, bool)> {
     let straight = SmallGemm { rows: m.size, cols: n.size, depth: k.size, a: (m.a, k.a), b: (k.b, n.b), c: (m.c, n.c) };
     if m.size <= small_gemm::MOST && straight.fits() {
@@ -393,7 +395,7 @@ fn small_gemm_of(m: Axis, n: Axis, k: Axis) -> Option<(SmallGemm, bool)> {
     (n.size <= small_gemm::MOST && swapped.fits()).then_some((swapped, true))
 }
 
-/// What went wrong on any thread.
+/// The first error of any thread.
 #[derive(Default)]
 struct Failed(Mutex<Option<Fault>>);
 
@@ -409,7 +411,7 @@ impl Failed {
     }
 }
 
-/// Numbers that `gemm` multiplies.
+/// The number types that `gemm` multiplies.
 trait Real: Copy + 'static {
     const ONE: Self;
 }
@@ -427,7 +429,7 @@ fn dims_of(load: &Load) -> DimSet {
     })
 }
 
-/// The offset and the distance per dim of an affine load.
+/// The offset of an affine load, and its stride per dim.
 fn strides(load: &Load, form: &Form, dims: usize) -> (isize, Vec<isize>) {
     let mut offset = form.offset as isize;
     let mut out = vec![0; dims];
@@ -442,7 +444,7 @@ fn strides(load: &Load, form: &Form, dims: usize) -> (isize, Vec<isize>) {
     (offset, out)
 }
 
-/// Axes that lie behind each other everywhere as one, slowest first.
+/// Merges axes that are contiguous in the operands and the result; slowest first.
 fn merged(mut axes: Vec<Axis>) -> Vec<Axis> {
     axes.sort_by_key(|x| (-x.c.abs(), -x.a.abs(), -x.b.abs()));
     let mut out: Vec<Axis> = Vec::new();
@@ -458,7 +460,7 @@ fn merged(mut axes: Vec<Axis>) -> Vec<Axis> {
     out
 }
 
-/// The largest axis, and the others.
+/// The largest axis, and the other axes.
 fn largest(mut axes: Vec<Axis>) -> (Axis, Vec<Axis>) {
     match (0..axes.len()).max_by_key(|i| axes[*i].size) {
         Some(i) => (axes.remove(i), axes),

@@ -1,5 +1,5 @@
-//! The kernel of `linear_scan`: y[n] = a[n] * y[n - 1] + b[n], and b[n] where the scan starts anew; one step per element
-//! instead of a sum of products.
+//! The kernel of `linear_scan`: y[n] = a[n] * y[n - 1] + b[n], and y[n] = b[n] where the scan starts anew. It takes one
+//! step per element instead of a sum of products.
 
 use crate::buffer::Element;
 use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
@@ -33,7 +33,7 @@ impl Kernel for Recurrence {
             ([a, b, start], [out]) => (a, b, Some(start), out),
             _ => return Err(ExecError::new("E807", "`linear_scan` takes two or three tensors and gives one")),
         };
-        // a row of anybody's may name this kernel
+        // any row may name this kernel, so its shapes are checked
         let of_others = |shape: &[usize]| sizes(shape) != sizes(b.shape);
         if of_others(a.shape) || of_others(out.shape) || start.is_some_and(|start| of_others(start.shape)) {
             return Err(ExecError::new("E807", "`linear_scan` takes tensors of one shape, and gives one of it"));
@@ -61,22 +61,22 @@ impl Kernel for Recurrence {
     }
 }
 
-/// The sizes of a tensor; one of rank 0 stands for one element along the axis.
+/// The sizes of a tensor; a tensor of rank 0 has one element along the axis.
 fn sizes(shape: &[usize]) -> &[usize] {
     if shape.is_empty() { &[1] } else { shape }
 }
 
 /// The axis of a scan.
 struct Along<'a> {
-    /// Its size.
+    /// The number of elements.
     n: usize,
-    /// How far apart its elements lie.
+    /// The distance between elements.
     inner: usize,
-    /// Where a scan starts anew.
+    /// Whether the scan starts anew, by element.
     start: Option<&'a [bool]>,
 }
 
-/// Every line along the axis.
+/// Runs the recurrence along every line of the axis.
 fn lines<T: Element + Copy>(
     a: &TensorRef<'_>,
     b: &TensorRef<'_>,
@@ -91,7 +91,7 @@ fn lines<T: Element + Copy>(
         let first = line / inner * inner * n + line % inner;
         let mut y = 0.0;
         for (step, at) in (first..).step_by(inner).take(n).enumerate() {
-            // where the scan starts the factor meets nothing, be it infinite
+            // at a start the factor multiplies nothing, so an infinite factor has no effect
             let starts = step == 0 || start.is_some_and(|flags| flags[at]);
             y = if starts { wide(b[at]) } else { wide(a[at]) * y + wide(b[at]) };
             out[at] = narrow(y);
@@ -106,7 +106,7 @@ mod tests {
     use crate::buffer::Buffer;
     use crate::executors::{Kernel, TensorMut, TensorRef};
 
-    /// Rows of anybody's may name the kernel.
+    /// Any row may name the kernel.
     #[test]
     fn tensors_of_other_sizes_are_refused() {
         let tensor = |n: usize| Buffer::from_slice(&vec![1.0f32; n], &[n]).expect("a vector");

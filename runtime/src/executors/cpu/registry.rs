@@ -1,4 +1,4 @@
-//! The registry of tile kernels: what codegen compiled from the rows and builtins, by name, variant and dtype.
+//! The registry of tile kernels that codegen compiled from rows and builtins, by name, variant and dtype.
 
 use super::Level;
 use fulgurite_core::DType;
@@ -20,7 +20,7 @@ pub fn find(symbol: &str, variant: &str, dtype: DType, isa: Level) -> Option<Til
     at(table(), (symbol, variant, dtype)).map(|entry| isa.pick(entry))
 }
 
-/// A lookup by texts that do not live for ever: a map of longer-lived keys is one of shorter-lived ones.
+/// Looks up a key whose texts live shorter than those in the map.
 fn at<'k>(
     table: &'k FxHashMap<(&'k str, &'k str, DType), &'static KernelEntry>,
     key: (&'k str, &'k str, DType),
@@ -33,13 +33,13 @@ pub fn builtin(b: Builtin, dtype: DType, isa: Level) -> Option<TileFn> {
     variant(b, "", dtype, isa)
 }
 
-/// The kernel of a builtin whose second argument is one number for all elements, where there is one of its own.
+/// The kernel of a builtin whose second argument is one number for all elements, if there is such a kernel.
 pub fn builtin_by(b: Builtin, dtype: DType, isa: Level) -> Option<TileFn> {
     variant(b, "by", dtype, isa)
 }
 
-/// The kernel of `second(first(x, y), z)`, or of `second(z, first(x, y))` where the order is `turned` and matters; `by`
-/// says of y and z whether they are one number for all elements.
+/// The kernel of `second(first(x, y), z)`, or of `second(z, first(x, y))` if `turned` and the order matters. `by` says
+/// for y and z whether each is one number for all elements.
 pub fn pair(first: Builtin, second: Builtin, turned: bool, by: [bool; 2], isa: Level) -> Option<TileFn> {
     let second = if turned && second == Builtin::Sub { "from" } else { second.name() };
     let mut name = String::with_capacity(16);

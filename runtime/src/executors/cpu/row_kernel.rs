@@ -1,4 +1,4 @@
-//! The tile kernel of a pointwise line's row.
+//! Finds the tile kernel of a pointwise line's row.
 
 use super::registry;
 use crate::executors::Line;
@@ -9,7 +9,7 @@ use fulgurite_core::sig::Item;
 use fulgurite_core::{DType, Name};
 use fulgurite_kernels::abi::Level;
 
-/// The kernel of a pointwise line, if there is one for its options and dtype, and all numbers are known.
+/// The tile kernel of a pointwise line, if there is one for its options and dtype, and all its numbers are known.
 pub(super) fn of(line: &Line) -> Option<RowKernel> {
     let row = line.symbol.symbol.row();
     if !row.is_pointwise() {

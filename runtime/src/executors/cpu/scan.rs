@@ -1,4 +1,4 @@
-//! Scans: every prefix (or suffix) reduced, along the last axis.
+//! Scans: reduce every prefix (or suffix) along the last axis.
 
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::ValueId;
@@ -13,22 +13,22 @@ use fulgurite_kernels::with_register;
 /// A compiled scan.
 #[derive(Clone, Debug)]
 pub struct ScanStep {
-    /// What is scanned and the result: dense values (later: storages).
+    /// The scanned value and the result: dense values (later storages).
     pub values: [u32; 2],
-    /// Element at index 0 of the input.
+    /// The element at index 0 of the input.
     offset: isize,
     dtype: DType,
     red: Red,
     reverse: bool,
     exclusive: bool,
-    /// Sizes and input strides of the axes before the last.
+    /// The sizes and input strides of the axes before the last.
     outer: Vec<(usize, isize)>,
-    /// Length and input stride of the last axis.
+    /// The length and input stride of the last axis.
     last: (usize, isize),
 }
 
 impl ScanStep {
-    /// Compiles a scan; the result is dense.
+    /// Compiles a scan, whose result is dense.
     pub fn new(s: &Scan, values: &Values, form: &dyn Fn(ValueId) -> Form) -> ScanStep {
         let (ty, input) = (values.ty(s.input).clone(), form(s.input));
         let mut outer: Vec<(usize, isize)> =
@@ -50,11 +50,11 @@ impl ScanStep {
         self.outer.iter().map(|o| o.0).product()
     }
 
-    /// The running value of one line.
+    /// Scans one line.
     ///
     /// # Safety
-    /// From both pointers on, `last.0` elements `last.1` apart (`to`: side by side) lie in storages of dtype `T`, and nobody
-    /// else writes to the second.
+    /// From `from` on, `last.0` elements with stride `last.1`, and from `to` on as many contiguous elements, lie in
+    /// storages of dtype `T`; no other thread writes to the second.
     unsafe fn line<T: Elem + Narrow<T::Acc>>(&self, from: *const T, to: *mut T) {
         let (n, stride) = self.last;
         let step = match self.red {
@@ -71,7 +71,7 @@ impl ScanStep {
         };
         for j in 0..n {
             let i = if self.reverse { n - 1 - j } else { j };
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe {
                 let x = T::acc(from.offset(i as isize * stride).read().lane());
                 if self.exclusive {
@@ -103,7 +103,7 @@ impl HostStep for ScanStep {
                     at += (rest % n) as isize * stride;
                     rest /= n;
                 }
-                // SAFETY: the caller's; lines are disjoint.
+                // SAFETY: the caller upholds the contract; lines are disjoint.
                 with_register!(self.dtype, T => unsafe {
                     let from = (memory.at(self.values[0]) as *const T).offset(at);
                     let to = (memory.at(self.values[1]) as *mut T).add(line * self.last.0);
@@ -128,7 +128,7 @@ impl HostStep for ScanStep {
     }
 }
 
-/// An element from its accumulator.
+/// Converts an accumulator to an element.
 trait Narrow<A> {
     fn narrow(acc: A) -> Self;
 }

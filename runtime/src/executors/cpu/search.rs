@@ -1,5 +1,5 @@
-//! The kernel of `searchsorted`: a binary search in each row. Of a row that is not sorted it gives what the steps of the
-//! row's meaning lead to.
+//! The kernel of `searchsorted`: a binary search in each row. For a row that is not sorted it returns the index at
+//! which the steps in the row's meaning end.
 
 use crate::buffer::Element;
 use crate::executors::program::threads;
@@ -9,7 +9,7 @@ use fulgurite_core::{DType, Name};
 use half::{bf16, f16};
 use std::sync::Arc;
 
-/// The kernel of a line that looks for the places of values in sorted rows; a third input says in which order.
+/// The kernel of a line that searches values in sorted rows; a third input gives the order of the elements.
 pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
     let wide = match line.symbol.solved.outs.first()? {
         OutTy::Tensor(ty) if ty.dtype == DType::I64 => true,
@@ -23,11 +23,11 @@ pub(super) fn kernel(line: &Line) -> Option<Arc<dyn Kernel>> {
 struct Search {
     name: &'static str,
     right: bool,
-    /// i64, not i32.
+    /// Whether indices are i64; otherwise they are i32.
     wide: bool,
 }
 
-/// Nanoseconds of a step of a binary search, about.
+/// The estimated nanoseconds of a step of a binary search.
 const STEP: f64 = 4.0;
 
 impl Kernel for Search {
@@ -66,7 +66,7 @@ impl Search {
         let n = sorted.shape.last().copied().unwrap_or(1);
         let rows = sorted.shape.iter().rev().skip(1).product::<usize>();
         let each = values.len() / rows.max(1);
-        // a row of anybody's may name this kernel
+        // any row may name this kernel, so its shapes are checked
         if each * rows != values.len() || out.len() != values.len() || order.is_some_and(|o| o.len() != all.len()) {
             let what = format!("`{}` takes as many values for each sorted row, and gives an index for each", self.name);
             return Err(ExecError::new("E807", what));
@@ -77,7 +77,7 @@ impl Search {
             Some(Some(order)) => Some(order),
         };
         let mut counts = vec![0i64; values.len()];
-        // an index outside is refused where there is no value to look for, too
+        // an index out of range is refused even if there is no value to search for
         for row in 0..rows {
             let line = &all[row * n..][..n];
             let arranged: Vec<T>;
@@ -99,7 +99,8 @@ impl Search {
         })
     }
 
-    /// Where a binary search for each value ends: before the elements that are not smaller (for the right side: larger).
+    /// The index at which a binary search for each value ends: before the elements that are not smaller, or on the
+    /// right side before those that are larger.
     fn line<T: Element + PartialOrd>(&self, line: &[T], values: &[T], counts: &mut [i64]) {
         let steps = (line.len() as f64 + 1.0).log2();
         let found = counts.as_mut_ptr() as usize;
@@ -108,7 +109,7 @@ impl Search {
                 let (mut start, mut stop) = (0, line.len());
                 while start < stop {
                     let middle = start + (stop - start) / 2;
-                    // what can't be compared lies before
+                    // elements that cannot be compared count as smaller
                     let reached = if self.right { line[middle] > *v } else { line[middle] >= *v };
                     (start, stop) = if reached { (start, middle) } else { (middle + 1, stop) };
                 }
@@ -119,7 +120,7 @@ impl Search {
     }
 }
 
-/// Indices of either width.
+/// The indices of a tensor of i32 or i64.
 fn indices(order: &TensorRef<'_>) -> Option<Vec<i64>> {
     match order.dtype {
         DType::I64 => order.as_slice::<i64>().map(<[i64]>::to_vec),

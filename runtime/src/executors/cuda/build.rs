@@ -1,4 +1,4 @@
-//! Lines to a program: items, then actions.
+//! Compiles lines to a program: first to items, then to actions.
 
 use super::device::Device;
 use super::emit::{self, Action, Env, Origin, Site};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Compiles a part of a trace.
 ///
 /// # Errors
-/// What lowering reports.
+/// Reports errors of lowering.
 pub(super) fn build(part: &Part<'_>, device: Arc<dyn Device>) -> Result<Program, ExecError> {
     let mut items = Items::new(part.trace, "cuda", Ways { row_kernel: |_| None, halves: true });
     let inputs: Vec<ValueId> = part.inputs.iter().map(|p| items.value(*p)).collect();
@@ -57,7 +57,7 @@ fn origin(of: &[u32], lines: &[Named]) -> Origin {
         }
         place = Some(line.place);
     }
-    // a fusion of several rows has no one place
+    // a fusion of several rows has no single place
     Origin { place: if rows.len() == 1 { place } else { None }, rows }
 }
 
@@ -77,7 +77,7 @@ fn actions(item: &Item, env: &Env<'_>, origin: &Origin, sites: &mut Vec<Site>) -
 }
 
 fn contract(c: &Contract, env: &Env<'_>, origin: &Origin, sites: &mut Vec<Site>) -> Result<Vec<Run>, emit::Why> {
-    // what is left out must stay out, whatever the other operand holds: the sum itself
+    // elements that a sum leaves out must not affect it, whatever the other operand holds, so the sum itself runs
     if let Some(exact) = &c.exact {
         let actions = emit::group(&Group::of(exact.sum.clone()), env, origin, sites)?;
         return Ok(actions.into_iter().map(Run::Device).collect());
@@ -86,7 +86,7 @@ fn contract(c: &Contract, env: &Env<'_>, origin: &Origin, sites: &mut Vec<Site>)
         let (made, _) = emit::product(c, env, origin, None)?;
         return Ok(made.into_iter().map(Run::Device).collect());
     };
-    // an operand that is copied part by part: the copy, then its product, for each part
+    // an operand that is copied one part at a time: the copy and its product, for each part
     let (products, moves) = emit::product(c, env, origin, Some((chunk.dim, chunk.packed)))?;
     let packed = chunk.packed;
     let own = |v: ValueId| v == packed || (env.stored)(v);

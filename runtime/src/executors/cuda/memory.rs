@@ -12,16 +12,16 @@ pub(super) fn buffer(memory: Memory, ty: &ValueTy) -> Buffer {
     Buffer::from_device(Box::new(memory), ty.dtype, &ty.shape)
 }
 
-/// The memory of a tensor that lies on this device.
+/// The memory of a tensor, if it is on this device.
 pub(super) fn of<'b>(device: &Arc<dyn Device>, buffer: &'b Buffer) -> Option<&'b Memory> {
     let memory = buffer.resident()?.as_any().downcast_ref::<Memory>()?;
     memory.is_on(device).then_some(memory)
 }
 
-/// The tensor on this device; what lies there already is shared.
+/// Sends a tensor to this device; a tensor that is there already is shared.
 ///
 /// # Errors
-/// E806 where there is no memory, E807 where the device, or the one on which it lies, fails.
+/// E806 if there is not enough memory, and E807 if this device, or the one that has the tensor, fails.
 pub(super) fn send(device: &Arc<dyn Device>, from: Operand<'_>) -> Result<Buffer, ExecError> {
     let (here, ty);
     let bytes = match from {
@@ -39,7 +39,7 @@ pub(super) fn send(device: &Arc<dyn Device>, from: Operand<'_>) -> Result<Buffer
         }
     };
     let memory = Memory::new(device, bytes.len())?;
-    // SAFETY: the memory has so many bytes.
+    // SAFETY: the memory has at least that many bytes.
     unsafe { device.upload(memory.address(), bytes)? };
     Ok(buffer(memory, &ty))
 }

@@ -1,16 +1,17 @@
-//! The CUDA executor: fusions, products and scans as CUDA C, on a device.
+//! The CUDA executor: it compiles fusions, products and scans to CUDA C and runs them on a device.
 //!
 //! | module | is |
 //! |---|---|
-//! | `build` | lines to items to actions |
-//! | `emit` | items as kernels |
-//! | `program` | what runs: memory, launches |
-//! | `replay` | programs that are launched whole |
-//! | `memory` | tensors that lie on a device |
-//! | [`device`] | who runs it: an NVIDIA driver, or the CPU by the same texts |
+//! | `build` | compiles lines to items, and items to actions |
+//! | `emit` | emits items as kernels |
+//! | `program` | runs a program: memory, launches |
+//! | `replay` | records programs and launches them as a whole |
+//! | `memory` | holds tensors that are on a device |
+//! | [`device`] | is an NVIDIA driver, or the CPU with the same kernels |
 //!
-//! Neighbouring lines become one program. What it reads is sent to the device, unless it lies there; its results stay
-//! until somebody reads them elsewhere. What has no kernel (sorting) is the next executor's, with transfers around it.
+//! Neighbouring lines become one program. Its inputs are sent to the device unless they are there already; its results
+//! stay there until another executor reads them. A line without a kernel (such as sorting) goes to the next executor,
+//! with transfers around it.
 
 mod build;
 pub mod device;
@@ -25,23 +26,23 @@ use device::Device;
 use fulgurite_core::DType;
 use std::sync::{Arc, OnceLock};
 
-/// CUDA C in front of every program's kernels.
+/// CUDA C that precedes the kernels of every program.
 pub fn prelude() -> String {
     format!("{}\n{}", fulgurite_core::builtins::CUDA_PRELUDE, include_str!("templates/kernels.cuh"))
 }
 
-/// The elements in the memory of a device; what lies there already is shared.
+/// The elements in the memory of a device; a tensor that is there already is shared.
 ///
 /// # Errors
-/// E806 where there is no memory, E807 where a device fails.
+/// E806 if there is not enough memory, and E807 if a device fails.
 pub fn to_device(device: &Arc<dyn Device>, buffer: &Buffer) -> Result<Buffer, ExecError> {
     memory::send(device, Operand::Anywhere(buffer))
 }
 
-/// The usual executors, with the device called so in front of them.
+/// The usual executors, with the device of this name before them.
 ///
 /// # Errors
-/// E809: there is no such device, with what was looked for.
+/// E809 if there is no such device, with the name that was looked for.
 pub fn first(name: &str) -> Result<Vec<Arc<dyn Executor>>, ExecError> {
     let device: Arc<dyn Executor> = Arc::new(Cuda::on(device::named(name)?));
     let others = super::default().into_iter().filter(|e| e.name() != device.name());
@@ -51,7 +52,7 @@ pub fn first(name: &str) -> Result<Vec<Arc<dyn Executor>>, ExecError> {
 /// The executor `cuda`.
 #[derive(Default)]
 pub struct Cuda {
-    /// Where programs run; found at the first program if none is given.
+    /// The device on which programs run; if none is given, the first program looks for one.
     device: OnceLock<Arc<dyn Device>>,
 }
 

@@ -1,4 +1,4 @@
-//! A program on a device: its memory, and what is done in order.
+//! A program on a device: its memory, and its actions in order.
 
 use super::device::{Address, Device, Memory, Module, Unit};
 use super::emit::{Action, Arg, Kernel, Site};
@@ -14,53 +14,53 @@ use crate::trace::BoundSymbolId;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// One thing to do.
+/// A step of a program.
 pub(super) enum Run {
-    /// On the device.
+    /// An action on the device.
     Device(Action),
-    /// Several times, with values that move by so many bytes from time to time.
+    /// A loop over actions, with values that move by some bytes in each iteration.
     Rounds {
-        /// How often.
+        /// The number of iterations.
         count: usize,
-        /// What, and by how many bytes each value moves.
+        /// The actions, each with the bytes by which its values move.
         actions: Vec<(Action, Vec<(ValueId, i64)>)>,
     },
-    /// On the CPU: what it reads is fetched, what it gives is sent.
+    /// A kernel on the CPU: its inputs are fetched from the device, its results sent there.
     Host {
-        /// What runs.
+        /// The kernel.
         kernel: Arc<dyn executors::Kernel>,
-        /// What it reads, in the shapes that it sees.
+        /// The inputs, in the shapes that the kernel sees.
         inputs: Vec<(ValueId, ValueTy)>,
-        /// What it writes.
+        /// The results.
         outs: Vec<(ValueId, ValueTy)>,
     },
 }
 
-/// What a program is made of.
+/// The parts of which a program is made.
 pub(super) struct Parts {
     pub device: Arc<dyn Device>,
-    /// Types of the values.
+    /// The types of the values.
     pub types: Vec<ValueTy>,
     pub inputs: Vec<ValueId>,
     pub outputs: Vec<ValueId>,
-    /// What is done, and the line that it is for.
+    /// The steps, each with the line that it belongs to.
     pub runs: Vec<(Run, Option<usize>)>,
     pub sites: Vec<Site>,
-    /// Names of values, for messages.
+    /// The names of values, for messages.
     pub labels: FxHashMap<ValueId, String>,
     pub lines: Vec<BoundSymbolId>,
 }
 
-/// Where a value lies.
+/// The place of a value.
 #[derive(Clone, Copy)]
 enum Place {
-    /// In an input's memory.
+    /// The value is in an input's memory.
     Input(usize),
-    /// In memory of its own, which leaves the program.
+    /// The value has memory of its own, which leaves the program.
     Output(usize),
-    /// In the arena.
+    /// The value is in the arena.
     Arena(usize),
-    /// In a block of its own: for devices that see where each value ends.
+    /// The value is in a block of its own, for devices that check where each value ends.
     Block(usize),
 }
 
@@ -70,13 +70,13 @@ pub struct Program {
     unit: Unit,
     module: OnceLock<Result<Arc<dyn Module>, ExecError>>,
     places: FxHashMap<ValueId, Place>,
-    /// Bytes of the arena.
+    /// The bytes of the arena.
     arena: usize,
-    /// Bytes of the blocks.
+    /// The bytes of each block.
     blocks: Vec<usize>,
     /// The results that have memory of their own.
     made: Vec<ValueId>,
-    /// Whether all is done on the device.
+    /// Whether all steps run on the device, so that they can be recorded.
     records: bool,
     whole: Mutex<Whole>,
 }
@@ -115,7 +115,7 @@ fn touches(action: &Action) -> Vec<ValueId> {
 }
 
 impl Program {
-    /// Plans its memory.
+    /// Makes a program and plans its memory.
     pub(super) fn new(parts: Parts) -> Program {
         let mut places: FxHashMap<ValueId, Place> = FxHashMap::default();
         parts.inputs.iter().enumerate().for_each(|(i, v)| _ = places.insert(*v, Place::Input(i)));
@@ -135,7 +135,7 @@ impl Program {
         let mut values: Vec<(ValueId, (usize, usize))> = life.into_iter().collect();
         values.sort_unstable();
         let request = |(v, life): &(ValueId, (usize, usize))| {
-            // what kernels read several elements of at once begins where they may
+            // a value from which kernels read several elements at once starts at an aligned address
             let bytes = parts.types[*v as usize].bytes().next_multiple_of(ALIGN).max(ALIGN);
             Request { bytes, from: life.0, to: life.1, fixed: false }
         };
@@ -163,31 +163,31 @@ impl Program {
     }
 }
 
-/// Values begin at multiples of this.
+/// Values are aligned to this many bytes.
 const ALIGN: usize = 256;
 
-/// Results of at most so many bytes are copied out of recorded programs.
+/// Results of at most this many bytes are copied out of recorded programs.
 const FEW: usize = 256;
 
-/// Bytes of a fault: the number of its site, and what was found.
+/// The bytes of a fault: the number of its site, and the index or divisor.
 const FAULT: usize = 16;
 
-/// Memory that a run uses and leaves.
+/// The memory that a run uses and leaves behind.
 struct Work {
     arena: Option<Memory>,
     blocks: Vec<Memory>,
     fault: Memory,
 }
 
-/// What launches whole programs, and the memory that their recordings name.
+/// The recordings of a program, and the memory that they name.
 #[derive(Default)]
 struct Whole {
     replays: Replays,
     work: Option<Work>,
-    /// Memory for the results of a few bytes, which programs keep (losses): they are copied from there, so that where
-    /// each of them goes does not matter.
+    /// Memory for small results, which callers keep (such as losses). The recording writes them here and they are
+    /// copied out, so that their addresses may differ from run to run.
     few: Vec<(usize, Memory)>,
-    /// The device has no recordings, or failed to make one.
+    /// Whether recording is off, because the device can't record or failed to.
     off: bool,
 }
 
@@ -195,7 +195,7 @@ struct Whole {
 struct Running<'p> {
     program: &'p Program,
     module: Option<&'p Arc<dyn Module>>,
-    /// Addresses of the inputs, then of the results that are made.
+    /// The addresses of the inputs, then of the results that are made.
     at: &'p [u64],
     work: &'p Work,
 }
@@ -263,11 +263,11 @@ impl OnDevice for Program {
         };
         let sent = self.parts.inputs.iter().zip(inputs).map(at).collect::<Result<Vec<_>, _>>()?;
         let at: Vec<u64> = sent.into_iter().chain(made.iter().map(Memory::address)).map(|a| a.0).collect();
-        // the addresses of results are nobody else's while this runs
+        // while this runs, no other code has the addresses of the results
         let whole = if self.records && !self.made.is_empty() { self.whole.try_lock().ok() } else { None };
         match whole {
             Some(mut whole) => self.run_whole(&mut whole, &at, module)?,
-            // somebody else runs it now
+            // another thread runs the recording now
             None => self.run_apart(&at, module, &self.work()?)?,
         }
         let made: Vec<Buffer> = self
@@ -281,7 +281,7 @@ impl OnDevice for Program {
             Some(Place::Output(o)) => made.get(*o).cloned(),
             _ => None,
         };
-        // invariant: an output is one of these
+        // invariant: an output is an input or is made
         Ok(self.parts.outputs.iter().filter_map(output).collect())
     }
 }
@@ -301,14 +301,14 @@ impl Program {
         })
     }
 
-    /// Runs it action by action.
+    /// Runs the program step by step.
     fn run_apart(&self, at: &[u64], module: Option<&Arc<dyn Module>>, work: &Work) -> Result<(), ExecError> {
         let running = Running { program: self, module, at, work };
         running.all()?;
         running.faults()
     }
 
-    /// Runs it as a whole, if it ran at these addresses before: the second time it is recorded.
+    /// Runs the program as a recording, if it ran at these addresses before; the second run records it.
     fn run_whole(&self, whole: &mut Whole, at: &[u64], module: Option<&Arc<dyn Module>>) -> Result<(), ExecError> {
         let Whole { replays, work, few, off } = whole;
         if *off {
@@ -325,7 +325,7 @@ impl Program {
         let mut fixed = at.to_vec();
         few.iter().for_each(|(at, memory)| fixed[*at] = memory.address().0);
         if replays.find(&fixed).is_none() && !replays.repeats(&fixed) {
-            // one arena is enough, if recordings have one: what is launched here comes behind them
+            // recordings may share their arena with this run, because this run is enqueued after theirs
             return match work {
                 Some(work) => self.run_apart(at, module, work),
                 None => self.run_apart(at, module, &self.work()?),
@@ -346,7 +346,8 @@ impl Program {
                 }
             },
         };
-        // SAFETY: inputs and results are at the addresses of the recording, and what else it names is kept with it.
+        // SAFETY: inputs and results are at the addresses of the recording, and all other memory that it names is kept
+        // with it.
         unsafe { replay.run()? };
         running.faults()?;
         for (o, memory) in few {
@@ -361,7 +362,7 @@ impl Program {
         e
     }
 
-    /// The same error with the largest values of the plan.
+    /// Adds the largest values of the plan to an error.
     fn largest(&self, e: ExecError) -> ExecError {
         let bytes = |v: &ValueId| self.parts.types[*v as usize].bytes();
         let mut values: Vec<ValueId> = self.places.keys().copied().collect();
@@ -399,7 +400,7 @@ impl Running<'_> {
     }
 
     fn address(&self, v: ValueId) -> Address {
-        // invariant: the plan has every value that an action touches
+        // invariant: the plan has every value that an action accesses
         match self.program.places.get(&v) {
             Some(Place::Input(i)) => Address(self.at[*i]),
             Some(Place::Output(o)) => Address(self.at[self.program.parts.inputs.len() + *o]),
@@ -417,13 +418,13 @@ impl Running<'_> {
 
     fn send(&self, v: ValueId, bytes: &[u8]) -> Result<(), ExecError> {
         self.fits(v, bytes.len())?;
-        // SAFETY: the value has so many bytes.
+        // SAFETY: the value has at least that many bytes.
         unsafe { self.device().upload(self.address(v), bytes) }
     }
 
     fn fetch(&self, v: ValueId, bytes: &mut [u8]) -> Result<(), ExecError> {
         self.fits(v, bytes.len())?;
-        // SAFETY: the value has so many bytes.
+        // SAFETY: the value has at least that many bytes.
         unsafe { self.device().download(bytes, self.address(v)) }
     }
 
@@ -435,9 +436,9 @@ impl Running<'_> {
         }
     }
 
-    /// Everything, in order.
+    /// Runs all steps in order.
     fn all(&self) -> Result<(), ExecError> {
-        // SAFETY: the fault has so many bytes.
+        // SAFETY: the fault has this many bytes.
         unsafe { self.device().zero(self.work.fault.address(), FAULT)? };
         let of = self.program;
         of.parts.runs.iter().try_for_each(|(run, line)| self.run(run).map_err(|e| of.blame(e, *line)))
@@ -472,14 +473,15 @@ impl Running<'_> {
             }
             Action::Multiply { gemm, values, offsets } => {
                 let at = std::array::from_fn(|i| Address(place(values[i]).wrapping_add_signed(offsets[i])));
-                // SAFETY: the product was made for values of these types, and each has its memory; a result is no operand.
+                // SAFETY: the product was made for values of these types, and each has its memory; the result is not an
+                // operand.
                 unsafe { self.device().multiply(gemm, at) }
             }
-            // SAFETY: the value has so many bytes.
+            // SAFETY: the value has this many bytes.
             Action::Zero(v) => unsafe { self.device().zero(Address(place(*v)), self.bytes(*v)) },
             Action::Copy { to, from } => {
                 self.fits(*to, self.bytes(*from))?;
-                // SAFETY: both values have so many bytes.
+                // SAFETY: both values have this many bytes.
                 unsafe { self.device().copy(Address(place(*to)), Address(place(*from)), self.bytes(*to)) }
             }
         }
@@ -491,7 +493,7 @@ impl Running<'_> {
         inputs: &[(ValueId, ValueTy)],
         outs: &[(ValueId, ValueTy)],
     ) -> Result<(), ExecError> {
-        // what a kernel before this one got wrong is not to be computed with
+        // the CPU must not compute with values that an earlier kernel got wrong
         self.faults()?;
         let memory = |(_, ty): &(ValueId, ValueTy)| {
             Buffer::zeros(ty.dtype, &ty.shape).map_err(|e| ExecError::new("E806", e.to_string()))
@@ -512,7 +514,7 @@ impl Running<'_> {
     /// The first fault of the kernels so far, if there is one.
     fn faults(&self) -> Result<(), ExecError> {
         let mut bytes = [0u8; FAULT];
-        // SAFETY: the fault has so many bytes.
+        // SAFETY: the fault has this many bytes.
         unsafe { self.device().download(&mut bytes, self.work.fault.address())? };
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
         match word(0) {

@@ -1,12 +1,13 @@
-//! Programs that are launched whole: what a program asks of its device at the same addresses again is recorded once.
+//! Recordings of programs: if a program runs at the same addresses again, its work is recorded once and then launched
+//! as a whole.
 //!
-//! A training step finds its tensors where one of the last steps left theirs, for devices give memory out again in the
-//! order in which they got it back; so a few recordings serve all steps.
+//! A training step finds its tensors where one of the last steps left theirs, because devices return freed memory in
+//! order. So a few recordings serve all steps.
 
 use super::device::Replay;
 use std::collections::VecDeque;
 
-/// Recordings that a program keeps, and calls that it remembers.
+/// At most this many recordings are kept and calls remembered, because training reuses only a few sets of addresses.
 const MOST: usize = 8;
 
 /// A program's recordings, by the addresses of its inputs and results.
@@ -22,7 +23,7 @@ impl Replays {
         self.kept.iter().find(|(known, _)| known == at).map(|(_, replay)| &**replay)
     }
 
-    /// Whether a call at these addresses was seen before; from now on it was.
+    /// Whether a call at these addresses was seen before; this call is remembered.
     pub fn repeats(&mut self, at: &[u64]) -> bool {
         if self.seen.iter().any(|seen| seen == at) {
             return true;
@@ -32,7 +33,7 @@ impl Replays {
         false
     }
 
-    /// Keeps a recording, the oldest is given up for it.
+    /// Keeps a recording, and drops the oldest one if there are too many.
     pub fn keep(&mut self, at: Vec<u64>, replay: Box<dyn Replay>) -> &dyn Replay {
         self.kept.truncate(MOST - 1);
         self.kept.push_front((at, replay));

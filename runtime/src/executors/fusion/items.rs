@@ -1,4 +1,4 @@
-//! Lines to items: values, pieces, fusions. What every executor that compiles several lines at once begins with.
+//! Makes items of lines: values, pieces, fusions. Every executor that compiles several lines at once begins here.
 
 use super::fuse::{Apart, Form, Fused, Fuser, Item, Opaque};
 use super::graph::affine::Affine;
@@ -15,51 +15,52 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What stands behind the items' lines.
+/// The line that an item came from.
 pub(crate) struct Named {
     pub id: BoundSymbolId,
     pub name: &'static str,
     pub executor: &'static str,
-    /// File and line of its row.
+    /// The file and line of its row.
     pub place: (&'static str, u32),
-    /// Values of which it reads or places elements that an index tensor names: who is to blame for a wrong index.
+    /// The values in which the line reads or places elements by an index tensor, to find the line of a wrong index.
     pub picks: Vec<ValueId>,
 }
 
-/// What an executor can run.
+/// The capabilities of an executor.
 #[derive(Clone, Copy)]
 pub(crate) struct Ways {
-    /// The kernel of a pointwise line's row, where it is used and there is one.
+    /// The kernel of a pointwise line's row, if the executor uses one and it exists.
     pub row_kernel: fn(&Line) -> Option<RowKernel>,
-    /// Products whose operands are both f16, or both bf16, and lie as they are; those that lines before have widened too.
+    /// Whether products take operands that are both f16, or both bf16, in their own layout, even if earlier lines
+    /// widened them.
     pub halves: bool,
 }
 
-/// Lines on their way to items.
+/// Lines that are being made into items.
 pub(crate) struct Items<'t> {
     trace: &'t Trace,
     pub values: Values,
     pub of_proxy: FxHashMap<ProxyId, ValueId>,
     pub lines: Vec<Named>,
-    /// The f16 or bf16 value of each f32 one that has its elements.
+    /// For each f32 value with the elements of an f16 or bf16 value, that value.
     widened: FxHashMap<ValueId, ValueId>,
     fuser: Fuser,
     ways: Ways,
     executor: &'static str,
 }
 
-/// Items in the order in which they run, and where their values lie.
+/// Items in the order in which they run, with the layout of their values.
 pub(crate) struct Made {
     pub items: Vec<(Item, Vec<u32>)>,
-    /// Values that must exist in memory.
+    /// The values that must exist in memory.
     pub needed: FxHashSet<ValueId>,
-    /// What was not joined, if that was asked.
+    /// Pairs of lines that were not fused, if they were requested.
     pub apart: Vec<Apart>,
     forms: FxHashMap<ValueId, Form>,
 }
 
 impl Made {
-    /// Where a value lies.
+    /// The layout of a value.
     pub fn form(&self, v: ValueId, values: &Values) -> Form {
         self.forms.get(&v).cloned().unwrap_or_else(|| Form::dense(v, values.ty(v)))
     }
@@ -70,17 +71,17 @@ impl Made {
     }
 }
 
-/// What compiling an item needs to know of the program around it.
+/// The environment in which an item is compiled.
 pub struct Env<'a> {
-    /// Types of values.
+    /// The types of values.
     pub values: &'a Values,
-    /// Where values lie.
+    /// The layout of a value.
     pub form: &'a dyn Fn(ValueId) -> Form,
     /// Whether a value that the item defines must exist in memory.
     pub stored: &'a dyn Fn(ValueId) -> bool,
 }
 
-/// Values, what stands for proxies, lines, and items.
+/// Values, the value of each proxy, lines, and items.
 type Finished = (Values, FxHashMap<ProxyId, ValueId>, Vec<Named>, Made);
 
 impl<'t> Items<'t> {
@@ -97,12 +98,12 @@ impl<'t> Items<'t> {
         }
     }
 
-    /// Notes what is not joined, and why.
+    /// Notes pairs of lines that are not fused, with the reason.
     pub fn explain(&mut self) {
         self.fuser.explain = true;
     }
 
-    /// The value that stands for a proxy.
+    /// The value of a proxy.
     pub fn value(&mut self, p: ProxyId) -> ValueId {
         let (trace, values) = (self.trace, &mut self.values);
         *self.of_proxy.entry(p).or_insert_with(|| {
@@ -111,11 +112,11 @@ impl<'t> Items<'t> {
         })
     }
 
-    /// A line that is fused; `root` says as what a proxy was defined. Conditions on indices are left to the loops that
-    /// place elements by them, as far as the line has such.
+    /// Adds a line that is fused; `root` returns the proxy as which a proxy was defined. Conditions on indices are left
+    /// to the line's scatters, as far as it has such.
     ///
     /// # Errors
-    /// E802 where the line has no meaning as loops.
+    /// E802 if the line has no meaning as loops.
     pub fn line(&mut self, line: &Line, checks: &[Check], root: &dyn Fn(ProxyId) -> ProxyId) -> Result<(), ExecError> {
         let mut pieces = self.pieces(line, root)?;
         for check in checks {
@@ -140,8 +141,8 @@ impl<'t> Items<'t> {
         Ok(())
     }
 
-    /// Lets a product take its operands as they were before they were widened: programs widen what they multiply, so that
-    /// what is added to the product is added in f32, and the product of the halves has the same elements in f32.
+    /// Lets a product take its operands as they were before they were widened. Programs widen the operands of products
+    /// so that terms added to a product are added in f32, and the product of the halves has equal elements in f32.
     fn multiply_halves(&self, piece: &mut Piece) {
         let Piece::Contract(c) = piece else { return };
         let source = |v: ValueId| self.widened.get(&v).copied();
@@ -176,7 +177,7 @@ impl<'t> Items<'t> {
         Ok(convert(&io, &mut self.values))
     }
 
-    /// A condition: its truth as a value, and a step that fails if it is false.
+    /// Adds a condition: its truth as a value, and a step that fails if it is false.
     pub fn check(&mut self, line: &Line, check: &Check, root: &dyn Fn(ProxyId) -> ProxyId) {
         self.named(line);
         let shape: SmallVec<[usize; 6]> =
@@ -205,23 +206,23 @@ impl<'t> Items<'t> {
         self.lines.push(Named { id, name, executor: self.executor, place, picks: Vec::new() });
     }
 
-    /// Somebody else's kernel for a line.
+    /// Adds a kernel that another executor brought for a line.
     pub fn kernel(&mut self, id: BoundSymbolId, executor: &'static str, opaque: Opaque) {
         self.fuser.line(self.lines.len() as u32, Role::Forward);
         self.lines.push(Named { id, name: "", executor, place: ("", 0), picks: Vec::new() });
         self.fuser.opaque(opaque, &mut self.values);
     }
 
-    /// The value with the elements of a proxy that lies dense.
+    /// A dense value with the elements of a proxy.
     pub fn dense(&mut self, p: ProxyId) -> ValueId {
         let v = self.value(p);
         self.fuser.dense(v, &mut self.values)
     }
 
-    /// The items that `outputs` need, of a program that begins with `inputs`.
+    /// Returns the items that `outputs` need, in a program with these inputs.
     ///
     /// # Errors
-    /// E802, as [`Fuser::finish`]; E811 where an item reads a value that no item before it writes.
+    /// E802, as [`Fuser::finish`] reports it, and E811 if an item reads a value that no item before it writes.
     pub fn finish(self, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Finished, ExecError> {
         let Items { trace, values, of_proxy, lines, fuser, .. } = self;
         let Fused { items, forms, apart } = fuser.finish(outputs)?;
@@ -237,7 +238,8 @@ impl<'t> Items<'t> {
     }
 }
 
-/// An f32 value and the f16 or bf16 one that has the same elements in the same places, if that is what a piece makes.
+/// The f32 value that a piece makes, with the f16 or bf16 value that has its elements at equal positions, if the piece
+/// only widens.
 fn widening(piece: &Piece, values: &Values) -> Option<(ValueId, ValueId)> {
     let Piece::Map(fragment) = piece else { return None };
     let [out] = fragment.outs.as_slice() else { return None };
@@ -254,7 +256,7 @@ fn widening(piece: &Piece, values: &Values) -> Option<(ValueId, ValueId)> {
     (widens && whole).then_some((out.value, load.value))
 }
 
-/// The values whose elements a piece reads or places by an index that is computed.
+/// The values whose elements a piece reads or places by computed indices.
 fn picked(piece: &Piece) -> Vec<ValueId> {
     let Piece::Map(fragment) = piece else { return Vec::new() };
     let computed = |idx: &[Index]| idx.iter().any(|i| matches!(i, Index::Node(_)));
@@ -266,13 +268,13 @@ fn picked(piece: &Piece) -> Vec<ValueId> {
     loads.chain(placed.map(|o| o.value)).collect()
 }
 
-/// Whether a piece places an element for each of `index`, an index of an axis of this size: then one outside becomes an
-/// error of the placing.
+/// Whether a piece scatters an element for each element of `index`, along an axis of this size; then an index out of
+/// range becomes an error of the scatter.
 fn asks(piece: &mut Piece, index: ValueId, size: i64, values: &Values) -> bool {
     let Piece::Map(fragment) = piece else { return false };
     let elements: usize = values.ty(index).shape.iter().product();
     let graph = &fragment.graph;
-    // each element by its own loops, which run over nothing else: none is left out
+    // each element has its own loops, and these run over nothing else, so no element is left out
     let is_index = |n: NodeId| match &graph.node(n).op {
         Op::Load(l) if l.value == index && l.outside.is_none() => {
             let alone = |i: &Index| match i {
@@ -306,7 +308,7 @@ fn asks(piece: &mut Piece, index: ValueId, size: i64, values: &Values) -> bool {
     false
 }
 
-/// The first value that is read, by an item or as an output, before an item has written it; and a line of the reader.
+/// The first value that an item or an output reads before an item has written it, with a line of the reader.
 fn unwritten(
     items: &[(Item, Vec<u32>)],
     inputs: &[ValueId],
@@ -314,7 +316,7 @@ fn unwritten(
     values: &Values,
     form: &dyn Fn(ValueId) -> Form,
 ) -> Option<(ValueId, Option<u32>)> {
-    // of a value without elements nothing is read
+    // a value without elements is never read
     let lacks = |written: &FxHashSet<ValueId>, v: ValueId| {
         let root = form(v).root;
         values.ty(root).elements() > 0 && !written.contains(&root)
@@ -333,7 +335,7 @@ fn unwritten(
     outputs.iter().find(|v| lacks(&written, **v)).map(|v| (*v, None))
 }
 
-/// Drops items and results that no output needs and that can't refuse; the dense values that are needed.
+/// Drops items and results that no output needs and that can't refuse; returns the dense values that are needed.
 fn prune(
     items: Vec<(Item, Vec<u32>)>,
     outputs: &[ValueId],
@@ -345,7 +347,7 @@ fn prune(
         let refuses = match &mut item {
             Item::Group(g) => {
                 g.keep(&|o: &Out| needed.contains(&o.value) && form(o.value).root == o.value);
-                // what is made for its refusals alone has a place in memory too
+                // a result that is computed only because it may refuse needs memory too
                 needed.extend(g.outs.iter().map(|o| o.value));
                 !g.outs.is_empty()
             }
@@ -360,7 +362,7 @@ fn prune(
             other => other.reads(),
         };
         needed.extend(reads.into_iter().map(|v| form(v).root));
-        // A kernel writes all that it gives, wanted or not.
+        // A kernel writes all of its results, whether or not they are wanted.
         needed.extend(if matches!(item, Item::Opaque(_)) { item.defines() } else { Vec::new() });
         kept.push((item, lines));
     }

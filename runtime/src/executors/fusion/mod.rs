@@ -1,9 +1,9 @@
-//! From lines to items: what every executor that compiles several lines at once begins with.
+//! From lines to items: the first part of every executor that compiles several lines at once.
 //!
 //! Lines become *pieces* ([`graph`]: scalar operations over named loops, products, scans), and pieces are joined into
 //! *items* ([`fuse`], [`items`]).
 //!
-//! **Invariant:** no executor is imported here; what one can run it says by [`items::Ways`].
+//! **Invariant:** no executor is imported here; an executor states its capabilities in [`items::Ways`].
 
 pub(crate) mod fuse;
 pub(crate) mod graph;

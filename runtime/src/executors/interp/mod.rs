@@ -1,7 +1,8 @@
-//! The oracle: every line by its meaning, element by element, in f64. Slow and obvious.
+//! The interpreter, which serves as the oracle: it evaluates every line's meaning element by element in f64. It is slow
+//! and simple.
 //!
-//! It runs what `fulgurite_core::eval::nest` evaluates: loops over scalar expressions. Each result is rounded to its
-//! dtype once, so a line differs from another executor's by what that one rounds in between.
+//! It evaluates loops over scalar expressions by `fulgurite_core::eval::nest`. Each result is rounded to its dtype
+//! once, so it differs from another executor's result by the roundings within a line.
 
 use super::nest::NestKernel;
 use super::{Claim, Executor, Line};

@@ -1,4 +1,4 @@
-//! Claimed lines to a program: items, steps, plan.
+//! Compiles claimed lines to a program: items, steps, plan.
 
 use super::compiled::{Compiled, Output, Parts, StepInfo};
 use super::host_step::Linker;
@@ -12,7 +12,7 @@ use crate::executors::{CompileOptions, ExecError};
 use crate::trace::{ProxyId, Trace};
 use rustc_hash::FxHashMap;
 
-/// Compiles claimed lines; `linker` makes the steps of those that are fused here.
+/// Compiles claimed lines; `linker` makes the steps of items.
 pub(crate) fn build(
     trace: &Trace,
     partition: Partition,
@@ -138,11 +138,12 @@ fn finish(
     }))
 }
 
-/// The most steps that a nest of loops may take: bytes and places that are computed from a number of steps, at most 64 for
-/// each, then fit the machine's integers.
+/// At most this many steps in a nest of loops, because sizes in bytes and positions that are computed from it, at most
+/// 64 per step, must fit the machine's integers.
 const MOST_STEPS: usize = isize::MAX as usize / 64;
 
-/// Refuses a node whose loops no machine ends: a window may be as wide as its option says, whatever the size of its tensor.
+/// Refuses a node whose loops would not end on any machine: an option may make a window wide, whatever the size of its
+/// tensor.
 fn countable(graph: &Graph) -> Result<(), ExecError> {
     for node in &graph.nodes {
         let sizes: Vec<usize> = node.dims.iter().map(|d| graph.sizes[d as usize]).collect();

@@ -1,4 +1,4 @@
-//! A compiled program: what runs.
+//! Compiled programs.
 
 use super::device_step::Held;
 use super::host_step::{Fault, Memory, Stopped};
@@ -16,32 +16,32 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
 
-/// A result: a dense storage in some shape.
+/// A result: a dense storage with a shape.
 pub(crate) struct Output {
     pub storage: u32,
     pub dtype: DType,
     pub shape: Sizes,
 }
 
-/// What a program is made of.
+/// The parts of which a program is made.
 pub(crate) struct Parts {
     pub inputs: Vec<(DType, Sizes)>,
     pub outputs: Vec<Output>,
-    /// Names of the storages, for messages.
+    /// The names of the storages, for messages.
     pub labels: Vec<Option<String>>,
     pub steps: Vec<Step>,
     pub infos: Vec<StepInfo>,
-    /// By step and storage, the line that picks elements of it by an index tensor.
+    /// For each step and storage, the line that picks elements of the storage by an index tensor.
     pub blame: FxHashMap<(usize, u32), BoundSymbolId>,
     pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
-    /// The storage of a step's accumulators.
+    /// The storage of each step's accumulators.
     pub scratch: FxHashMap<usize, u32>,
     pub storages: Vec<Storage>,
-    /// Whether a storage is used in host memory.
+    /// For each storage, whether it is used in host memory.
     pub here: Vec<bool>,
-    /// Storages on devices that are done with: (step, storage).
+    /// The last uses of storages on devices: (step, storage).
     pub last: Vec<(usize, u32)>,
-    /// Storages that hold nothing before the step that writes them first: (step, storage).
+    /// The storages that a step is the first to write: (step, storage).
     pub fresh: Vec<(usize, u32)>,
     pub arena: usize,
     pub peak: usize,
@@ -50,56 +50,56 @@ pub(crate) struct Parts {
     pub threads: usize,
 }
 
-/// A program for inputs of fixed types. It may run on several threads at once.
+/// A program for inputs of fixed types. Several threads may run it at once.
 pub struct Compiled {
     parts: Parts,
-    /// Bytes of each storage.
+    /// The bytes of each storage.
     sizes: Vec<usize>,
-    /// Storage of each step's accumulators.
+    /// The storage of each step's accumulators.
     scratch: Vec<Option<u32>>,
-    /// Whether some step is worth several threads.
+    /// Whether some step has enough work for several threads.
     shares: bool,
-    /// Whether some step works on a device.
+    /// Whether some step runs on a device.
     holds: bool,
 }
 
-/// One step, for people.
+/// A description of a step, for users.
 #[derive(Clone, Debug)]
 pub struct StepInfo {
-    /// Who runs it.
+    /// The executor that runs the step.
     pub executor: &'static str,
-    /// What it is.
+    /// The name of the step.
     pub what: String,
-    /// What it does in order, a line each, where it is several things.
+    /// The parts of the step in order, a line each, if it has several.
     pub steps: Vec<String>,
-    /// The lines that it runs.
+    /// The lines that the step runs.
     pub lines: Vec<BoundSymbolId>,
-    /// Their rows.
+    /// The rows of these lines.
     pub rows: Vec<&'static str>,
-    /// Bytes that it moves.
+    /// The bytes that the step moves.
     pub bytes: usize,
-    /// Estimated nanoseconds on one thread.
+    /// The estimated nanoseconds on one thread.
     pub nanos: f64,
 }
 
-/// A program, for people.
+/// A description of a program, for users.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// Steps, in order.
+    /// The steps, in order.
     pub steps: Vec<StepInfo>,
-    /// Bytes of the arena.
+    /// The bytes of the arena.
     pub arena: usize,
-    /// Most bytes of the arena that are in use at once.
+    /// The most bytes of the arena that are in use at once.
     pub peak: usize,
-    /// Bytes of the results.
+    /// The bytes of the results.
     pub outputs: usize,
-    /// Lines that read a result of another line and run apart from it, where [`CompileOptions::explain`] asked.
+    /// Lines that read a result of another line and are not fused with it, if [`CompileOptions::explain`] is set.
     ///
     /// [`CompileOptions::explain`]: crate::executors::CompileOptions::explain
     pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
 }
 
-/// Blocks that leave a program, and whether each is an input that was given away.
+/// The blocks that leave a program, and for each whether it is a donated input.
 type Blocks = (SmallVec<[Block; 8]>, SmallVec<[bool; 8]>);
 
 impl fmt::Display for Description {
@@ -131,21 +131,21 @@ impl Compiled {
         Compiled { parts, sizes, scratch, shares, holds }
     }
 
-    /// Runs the program: the trace's outputs, then the values of its epilogue's writes.
+    /// Runs the program. Returns the trace's outputs, then the values of its epilogue's writes.
     ///
     /// # Errors
-    /// E803 for other inputs than it was compiled for, E804 and E805 for what elements can do wrong, E806, and what
-    /// kernels report.
+    /// E803 for inputs of other types than it was compiled for, E804 and E805 for indices out of range and division by
+    /// zero, E806 without memory, and errors of kernels.
     pub fn run(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError> {
         self.check(inputs)?;
         self.execute(inputs, &[])
     }
 
-    /// The same; inputs that are marked `donated` are given away: where nobody else shares one, a result may take its
-    /// memory. Donated inputs are empty afterwards, whether or not that happened.
+    /// Like [`Compiled::run`], with donated inputs: a result may take the memory of a donated input that is not shared.
+    /// Donated inputs are empty afterwards, whether or not their memory was taken.
     ///
     /// # Errors
-    /// As [`Compiled::run`]; inputs are then as they were.
+    /// Reports the errors of [`Compiled::run`]; the inputs are then unchanged.
     pub fn run_donating(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, ExecError> {
         self.check(inputs)?;
         let results = self.execute(inputs, donated)?;
@@ -224,13 +224,14 @@ impl Compiled {
                 Some(buffer) => Ok(buffer.retyped(o.dtype, &o.shape)),
                 None => Err(ExecError::new("E807", "a result was not made")),
             },
-            // invariant: an output's storage is an input, a block or a device's
+            // invariant: an output's storage is an input, a block or on a device
             Where::Arena(_) | Where::Same(_) => Ok(Buffer::from_block(arena.clone(), o.dtype, &o.shape)),
         };
         p.outputs.iter().map(result).collect()
     }
 
-    /// The blocks that leave the program: donated inputs where that is possible, else fresh ones; and which are inputs.
+    /// The blocks that leave the program: donated inputs if possible, new blocks otherwise; and for each whether it is
+    /// an input.
     fn blocks(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Blocks, OutOfMemory> {
         let p = &self.parts;
         let mut given: SmallVec<[bool; 16]> = SmallVec::from_elem(false, inputs.len());
@@ -246,7 +247,7 @@ impl Compiled {
             }
         }
         let block = |(bytes, donor): (&usize, Option<u32>)| match donor {
-            // only what lies here is unique
+            // only an input in host memory can be unique
             Some(i) => inputs[i as usize].block().cloned().or_else(|_| Block::new(*bytes)),
             None => Block::new(*bytes),
         };
@@ -261,8 +262,8 @@ impl Compiled {
                 self.poison(at, memory, given);
             }
             let scratch = self.scratch[at].map_or(std::ptr::null_mut(), |s| memory.0[s as usize]);
-            // SAFETY: inputs were checked, blocks and arena have the planned sizes, and the plan lets no two values that
-            // are in use at once share memory, but for pairs that the program itself allows.
+            // SAFETY: inputs were checked, blocks and the arena have the planned sizes, and the plan lets no two values
+            // share memory while both are in use, except for pairs that the program itself allows.
             let done = unsafe {
                 match step {
                     Step::Host(step) => step.run(memory, &self.sizes, scratch, threads),
@@ -279,8 +280,8 @@ impl Compiled {
         Ok(())
     }
 
-    /// Fills what a step writes first, so that an element that it leaves out is seen: with NaN in floats, -1 in integers.
-    /// `given` says which blocks are inputs that were given away.
+    /// Fills the storages that a step is the first to write, so that a missing write shows: with NaN in floats and -1
+    /// in integers. `given` says for each block whether it is a donated input.
     fn poison(&self, step: usize, memory: Memory, given: &[bool]) {
         for (_, storage) in self.parts.fresh.iter().filter(|(at, _)| *at == step) {
             let Storage { bytes, place, truth } = self.parts.storages[*storage as usize];
@@ -321,7 +322,7 @@ impl Compiled {
         &self.parts.inputs
     }
 
-    /// What runs where, and the memory that it needs.
+    /// A description of the steps and the memory that they need.
     pub fn describe(&self) -> Description {
         let p = &self.parts;
         let (steps, apart) = (p.infos.clone(), p.apart.clone());

@@ -1,4 +1,4 @@
-//! Steps on a device: transfers, and kernels whose values are buffers there and not memory of the plan.
+//! Steps on a device: transfers, and kernels whose values are buffers on the device rather than memory of the plan.
 
 use super::host_step::{Memory, Typed};
 use crate::buffer::Buffer;
@@ -8,30 +8,30 @@ use std::sync::Arc;
 
 /// A kernel with its operands.
 pub(crate) struct DeviceStep {
-    /// What runs.
+    /// The kernel.
     pub kernel: Arc<dyn Kernel>,
-    /// What it reads.
+    /// The values that it reads.
     pub inputs: Vec<Typed>,
-    /// What it writes.
+    /// The values that it writes.
     pub outs: Vec<Typed>,
 }
 
-/// Buffers of a running program, by storage: its inputs, and what devices made.
+/// The buffers of a running program by storage: its inputs, and values on devices.
 pub(crate) type Held<'h> = &'h mut [Option<Buffer>];
 
 impl DeviceStep {
-    /// The values that it reads or writes.
+    /// The values that the step reads or writes.
     pub fn touches(&self) -> impl Iterator<Item = u32> + '_ {
         self.inputs.iter().chain(&self.outs).map(|o| o.0)
     }
 
-    /// The values that lie on a device behind it.
+    /// The values that are on a device after the step.
     pub fn makes(&self) -> impl Iterator<Item = u32> + '_ {
         let there = !matches!(self.kernel.works(), Works::Fetches);
         self.outs.iter().filter(move |_| there).map(|o| o.0)
     }
 
-    /// A transfer as a line, with its bytes; what else it is, in a few words.
+    /// A description in a few words; a transfer is described as a line, with its bytes.
     pub fn describe(&self, name: &dyn Fn(u32) -> Option<String>) -> String {
         let (to, device) = match self.kernel.works() {
             Works::Sends(on) => ("to_device", format!("@{}", on.device())),
@@ -46,10 +46,10 @@ impl DeviceStep {
         self.inputs.iter().zip(&self.outs).map(line).collect::<Vec<_>>().join("; ")
     }
 
-    /// Runs it.
+    /// Runs the step.
     ///
     /// # Safety
-    /// `memory` has the storages that lie here, and `held` those that are buffers.
+    /// `memory` has the storages in host memory, and `held` those that are buffers.
     pub unsafe fn run(&self, memory: Memory, held: Held<'_>) -> Result<(), ExecError> {
         let lost = |v: u32| ExecError::new("E807", format!("storage {v} is not on the device"));
         match self.kernel.works() {
@@ -78,7 +78,7 @@ impl DeviceStep {
             Works::Fetches => {
                 for ((from, dtype, shape), (to, ..)) in self.inputs.iter().zip(&self.outs) {
                     let buffer = held[*from as usize].as_ref().ok_or_else(|| lost(*from))?;
-                    // SAFETY: the caller's memory has room for the tensor, and nobody else uses it now.
+                    // SAFETY: the caller's memory has room for the tensor, and no other code uses it now.
                     let mut to = unsafe { TensorMut::new(*dtype, shape, memory.0[*to as usize]) };
                     match buffer.resident() {
                         Some(there) => {

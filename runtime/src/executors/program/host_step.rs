@@ -1,4 +1,4 @@
-//! Steps in host memory: what an executor's [`Linker`] makes of items, and kernels.
+//! Steps in host memory: those that an executor's [`Linker`] makes of items, and kernels.
 
 use crate::buffer::Sizes;
 use crate::executors::fusion::fuse::Group;
@@ -9,12 +9,12 @@ use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use std::sync::Arc;
 
-/// The part of an executor that turns items into steps in host memory.
+/// The part of an executor that makes steps in host memory of items.
 pub(crate) trait Linker {
-    /// The executor's name.
+    /// The name of the executor.
     fn name(&self) -> &'static str;
 
-    /// What its steps can run.
+    /// The capabilities of its steps.
     fn ways(&self) -> Ways;
 
     /// The step that runs a fusion.
@@ -27,67 +27,67 @@ pub(crate) trait Linker {
     fn scan(&self, scan: &Scan, env: &Env<'_>) -> Box<dyn HostStep>;
 }
 
-/// A step whose operands lie in host memory.
+/// A step whose operands are in host memory.
 pub(crate) trait HostStep: Send + Sync {
-    /// The dense values that it reads or writes.
+    /// The dense values that the step reads or writes.
     fn touches(&self) -> Vec<u32>;
 
-    /// Names storages instead of values.
+    /// Replaces values by the numbers of their storages.
     fn remap(&mut self, storage: &dyn Fn(u32) -> u32);
 
-    /// Whether elements can make it stop: an index out of range, an integer divided by zero.
+    /// Whether elements can stop the step: by an index out of range, or an integer divided by zero.
     fn may_stop(&self) -> bool {
         false
     }
 
-    /// Pairs of values, written and read: the written one may take over the memory of the other.
+    /// Pairs of a written and a read value, of which the written one may take over the memory of the other.
     fn alias(&self) -> &[(u32, u32)] {
         &[]
     }
 
-    /// Bytes of the accumulators that it needs while it runs.
+    /// The bytes of the accumulators that the step needs while it runs.
     fn scratch(&self) -> usize {
         0
     }
 
-    /// Runs it.
+    /// Runs the step.
     ///
     /// # Safety
-    /// `memory` has valid memory of these `sizes` for each storage that the step touches; no other thread writes it, and
-    /// written storages overlap read ones only where [`HostStep::alias`] allows it. `scratch` has the bytes of
+    /// `memory` has valid memory of these `sizes` for each storage that the step touches. No other thread writes it,
+    /// and written storages overlap read ones only where [`HostStep::alias`] allows it. `scratch` has the bytes of
     /// [`HostStep::scratch`], aligned to 8.
     unsafe fn run(&self, memory: Memory, sizes: &[usize], scratch: *mut u8, threads: usize) -> Result<(), Stopped>;
 
-    /// Bytes that it moves.
+    /// The bytes that the step moves.
     fn traffic(&self) -> usize;
 
-    /// Estimated nanoseconds on one thread.
+    /// The estimated nanoseconds on one thread.
     fn cost(&self) -> f64;
 
-    /// What it is, in a few words.
+    /// A description in a few words.
     fn describe(&self) -> String;
 }
 
-/// Memory of the storages, by number.
+/// The memory of each storage, by number.
 #[derive(Clone, Copy)]
 pub struct Memory<'a>(pub &'a [*mut u8]);
 
 impl Memory<'_> {
-    /// Where a storage starts.
+    /// The start of a storage.
     pub fn at(&self, storage: u32) -> *mut u8 {
         self.0[storage as usize]
     }
 }
 
-// SAFETY: the pointers are to blocks that outlive the run; threads write disjoint parts, as each step says.
+// SAFETY: the pointers are to blocks that outlive the run; the threads of a step write disjoint parts.
 unsafe impl Send for Memory<'_> {}
-// SAFETY: as above.
+// SAFETY: the pointers are to blocks that outlive the run; the threads of a step write disjoint parts.
 unsafe impl Sync for Memory<'_> {}
 
-/// Why a step stopped at its elements.
+/// An error that elements caused, or a lack of memory.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// An index outside of its axis.
+    /// An index is out of range for its axis.
     OutOfRange {
         /// The storage.
         value: u32,
@@ -98,17 +98,17 @@ pub enum Fault {
         /// The size of the axis.
         size: i64,
     },
-    /// Division of an integer by zero.
+    /// An integer is divided by zero.
     DivisionByZero(Builtin),
-    /// No memory for a workspace.
+    /// There is no memory for a workspace of this many bytes.
     OutOfMemory(usize),
 }
 
-/// Why a step stopped.
+/// The reason why a step stopped.
 pub(crate) enum Stopped {
-    /// At its elements.
+    /// Elements caused the error.
     Fault(Fault),
-    /// In a kernel.
+    /// A kernel reported the error.
     Kernel(ExecError),
 }
 
@@ -118,16 +118,16 @@ impl From<Fault> for Stopped {
     }
 }
 
-/// A value (later: storage), dtype, sizes.
+/// A value (later its storage), with dtype and sizes.
 pub(crate) type Typed = (u32, DType, Sizes);
 
 /// An executor's kernel on host memory, with its operands.
 pub(super) struct KernelStep {
-    /// What runs.
+    /// The kernel.
     pub kernel: Arc<dyn Kernel>,
-    /// What it reads.
+    /// The values that it reads.
     pub inputs: Vec<Typed>,
-    /// What it writes.
+    /// The values that it writes.
     pub outs: Vec<Typed>,
 }
 
@@ -148,7 +148,7 @@ impl HostStep for KernelStep {
         let (read, written) = (self.inputs.iter(), self.outs.iter());
         // SAFETY: the caller's memory holds each operand.
         let inputs: Vec<TensorRef> = read.map(|(v, d, s)| unsafe { TensorRef::new(*d, s, memory.at(*v)) }).collect();
-        // SAFETY: as above, and nothing else uses the memory of results now.
+        // SAFETY: the caller's memory holds each result, and no other code uses it now.
         let mut outs: Vec<TensorMut> =
             written.map(|(v, d, s)| unsafe { TensorMut::new(*d, s, memory.at(*v)) }).collect();
         self.kernel.run(&inputs, &mut outs).map_err(Stopped::Kernel)
@@ -159,7 +159,7 @@ impl HostStep for KernelStep {
     }
 
     fn cost(&self) -> f64 {
-        // Where nothing is known: enough to enter the pool, in case that the kernel uses it.
+        // If the cost is not known, it is assumed to be enough to enter the pool, in case the kernel uses it.
         self.kernel.nanos().unwrap_or_else(|| {
             self.outs.iter().map(|(_, _, s)| s.iter().product::<usize>()).sum::<usize>() as f64 * 100.0
         })
@@ -170,7 +170,7 @@ impl HostStep for KernelStep {
     }
 }
 
-/// Bytes of operands.
+/// The bytes of the operands.
 pub(super) fn traffic(inputs: &[Typed], outs: &[Typed]) -> usize {
     inputs.iter().chain(outs).map(|(_, d, s)| d.size() * s.iter().product::<usize>()).sum()
 }

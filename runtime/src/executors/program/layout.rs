@@ -1,4 +1,4 @@
-//! Lifetimes of dense values, who takes over whose memory, and where each one lies.
+//! The storages of dense values: lifetimes, values that take over the memory of others, and places.
 
 use super::plan::{self, Request};
 use super::step::Step;
@@ -7,84 +7,86 @@ use crate::executors::fusion::graph::piece::Values;
 use fulgurite_core::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Where a storage is.
+/// The place of a storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// An input of the program.
+    /// The storage is an input of the program.
     Input(u32),
-    /// A block that leaves the program.
+    /// The storage is a block that leaves the program.
     Block(u32),
-    /// An offset in the arena.
+    /// The storage is at this offset in the arena.
     Arena(usize),
-    /// The memory of another storage, which it takes over.
+    /// The storage takes over the memory of this other storage.
     Same(u32),
-    /// A device's memory.
+    /// The storage is in a device's memory.
     Device,
 }
 
 /// The storage of a dense value.
 #[derive(Clone, Copy, Debug)]
 pub struct Storage {
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: usize,
-    /// Where it is.
+    /// The place.
     pub place: Where,
-    /// Whether its elements are truth values, of which only two bytes are any.
+    /// Whether the elements are bools, whose bytes must be 0 or 1.
     pub truth: bool,
 }
 
-/// Collects lifetimes, step by step.
+/// Collects the lifetimes of values, step by step.
 pub struct Layout<'a> {
     values: &'a Values,
     inputs: &'a [ValueId],
     outputs: &'a [ValueId],
     number: FxHashMap<ValueId, u32>,
     roots: Vec<ValueId>,
-    /// First and last step of use.
+    /// For each value, the first and the last step that uses it.
     life: Vec<(usize, usize)>,
-    /// (step, written, read): the written value may take the memory of the read one.
+    /// Triples of a step, a written value and a read value, of which the written one may take the memory of the read
+    /// one.
     alias: Vec<(usize, u32, u32)>,
-    /// Accumulators of programs: (step, bytes).
+    /// The accumulators of programs: (step, bytes).
     scratch: Vec<(usize, usize)>,
     /// The last step that elements can stop.
     stops: Option<usize>,
-    /// Values that lie on a device.
+    /// The values that are on a device.
     on_device: FxHashSet<ValueId>,
-    /// Values that a step uses in host memory.
+    /// The values that a step uses in host memory.
     here: FxHashSet<ValueId>,
 }
 
-/// Storages and where they are.
+/// The storages of a program, with their places.
 pub struct Placed {
     /// The storage of each dense value.
     pub number: FxHashMap<ValueId, u32>,
     /// The dense value of each storage; accumulators come after them.
     pub roots: Vec<ValueId>,
-    /// Whether a step uses it in host memory.
+    /// For each storage, whether a step uses it in host memory.
     pub here: Vec<bool>,
-    /// Values on devices that end within the program: (last step, storage).
+    /// Values on devices whose last use is within the program: (last step, storage).
     pub last: Vec<(usize, u32)>,
     /// All storages.
     pub storages: Vec<Storage>,
     /// The storage of the accumulators of a step.
     pub scratch: FxHashMap<usize, u32>,
-    /// Storages that hold nothing before the step that writes them first: (step, storage).
+    /// The storages that a step is the first to write: (step, storage).
     pub fresh: Vec<(usize, u32)>,
-    /// Bytes of the arena.
+    /// The bytes of the arena.
     pub arena: usize,
-    /// Most bytes of it that are in use at once.
+    /// The most bytes of the arena that are in use at once.
     pub peak: usize,
-    /// Bytes of each block that leaves the program.
+    /// The bytes of each block that leaves the program.
     pub blocks: Vec<usize>,
-    /// (input, block): the block may be the input's memory, if the caller gives it away.
+    /// Pairs (input, block): the block may be the memory of the input, if the caller donates it.
     pub donations: Vec<(u32, u32)>,
 }
 
-/// Homes, whether they are taken over, and donors.
+/// For each storage, the one whose memory it uses and whether it takes over a value's memory; and pairs (donated input,
+/// output).
 type Successions = (Vec<usize>, Vec<bool>, Vec<(u32, usize)>);
 
 impl<'a> Layout<'a> {
-    /// A program with these inputs and (dense) outputs.
+    /// Starts the layout of a program with these inputs and (dense) outputs.
     pub fn new(values: &'a Values, inputs: &'a [ValueId], outputs: &'a [ValueId]) -> Layout<'a> {
         let mut layout = Layout {
             values,
@@ -120,7 +122,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Step number `at`.
+    /// Adds step number `at`.
     pub(crate) fn step(&mut self, at: usize, step: &Step) {
         let step = match step {
             Step::Host(step) => step,
@@ -147,10 +149,10 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Decides where everything lies.
+    /// Decides the place of every storage.
     pub fn place(mut self) -> Placed {
         for v in self.outputs {
-            // What leaves the program lives on.
+            // Values that leave the program stay in use.
             self.touch(*v, usize::MAX);
         }
         let n = self.roots.len();
@@ -217,8 +219,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// For each storage the one whose memory it uses, and whether it takes over what another one held; and which inputs,
-    /// given away, could be which outputs.
+    /// For each storage, the one whose memory it uses and whether it takes over another value's memory; and the donated
+    /// inputs that could become outputs.
     fn successions(&self, bytes: &[usize], input: &[Option<u32>], leaves: &[bool]) -> Successions {
         let n = bytes.len();
         let mut home: Vec<usize> = (0..n).collect();
@@ -232,7 +234,7 @@ impl<'a> Layout<'a> {
                 continue;
             }
             match input[r] {
-                // Known only when the program runs; several inputs may be offered for one output.
+                // Donation is known only at run time; several inputs may be offered for one output.
                 Some(i) => {
                     if leaves[w] {
                         donors.push((i, w));
@@ -249,9 +251,9 @@ impl<'a> Layout<'a> {
             inherits[w] = true;
             succeeded[r] = true;
         }
-        // A block that was used before its output is written can't be an input that is still read.
+        // A block that is used before its output is written can't be an input that is still read.
         donors.retain(|(_, w)| !inherits[*w]);
-        // A program that stops leaves its inputs as they were.
+        // A program that stops leaves its inputs unchanged.
         donors.retain(|(_, w)| self.stops.is_none_or(|at| at < self.life[*w].0));
         (home, inherits, donors)
     }

@@ -1,9 +1,10 @@
 //! Programs: claimed lines as steps with one memory plan.
 //!
-//! Lines become items ([`super::fusion`]), items become steps ([`host_step`]: an executor's `Linker` makes them;
-//! [`device_step`]: kernels and transfers on devices), and steps get one memory plan ([`layout`], [`plan`]). Sizes are known, so all of this is done once.
+//! Lines become items ([`super::fusion`]), and items become steps: an executor's `Linker` makes those in host memory
+//! ([`host_step`]), kernels and transfers on devices are [`device_step`]s. The steps get one memory plan ([`layout`],
+//! [`plan`]). Sizes are known, so all of this is done once.
 //!
-//! **Invariant:** no executor is imported here; what runs is known by traits.
+//! **Invariant:** no executor is imported here; steps are known by traits.
 
 mod build;
 mod compiled;

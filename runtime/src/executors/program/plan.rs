@@ -1,41 +1,41 @@
-//! The memory plan: where every value of a program lies, decided once.
+//! The memory plan, which decides once where every value of a program is.
 //!
-//! Values live from the step that writes them to the last one that reads them. Those that leave the program get blocks
-//! of their own, the others offsets in one arena, reused as they die. A value takes over the memory of one that dies in
-//! the step that writes it where that step reads each element before it writes it.
+//! A value lives from the step that writes it to the last step that reads it. Values that leave the program get blocks
+//! of their own; the others get offsets in one arena, which are reused as values die. If a step reads each element of a
+//! dying value before it writes that element of its result, the result takes over the memory.
 
-/// A value to place.
+/// A value that needs a place.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: usize,
-    /// The step that writes it first.
+    /// The first step that writes the value.
     pub from: usize,
-    /// The last step that uses it.
+    /// The last step that uses the value.
     pub to: usize,
-    /// Placed elsewhere: an input, or a block of an output.
+    /// Whether the value has a place already: as an input, or in a block of an output.
     pub fixed: bool,
 }
 
 /// Offsets in an arena.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Offset of each request; fixed ones have none.
+    /// The offset of each request; fixed ones have none.
     pub offsets: Vec<Option<usize>>,
-    /// Bytes of the arena.
+    /// The bytes of the arena.
     pub bytes: usize,
-    /// Most bytes that are in use at once.
+    /// The most bytes that are in use at once.
     pub peak: usize,
 }
 
 const ALIGN: usize = 64;
 
-/// Places requests by first fit in the order in which they are written.
+/// Places requests by first fit, in the order in which they are written.
 pub fn place(requests: &[Request]) -> Plan {
     let mut order: Vec<usize> = (0..requests.len()).filter(|i| !requests[*i].fixed).collect();
     order.sort_by_key(|i| (requests[*i].from, std::cmp::Reverse(requests[*i].bytes)));
     let mut plan = Plan { offsets: vec![None; requests.len()], ..Plan::default() };
-    // What is in use, by offset.
+    // The parts in use, sorted by offset.
     let mut used: Vec<(usize, usize, usize)> = Vec::new();
     for i in order {
         let r = &requests[i];
@@ -48,7 +48,7 @@ pub fn place(requests: &[Request]) -> Plan {
                 slot = k;
                 break;
             }
-            // what no memory has stays too large, and is refused when the program runs
+            // sizes that exceed all memory saturate, and are refused when the program runs
             at = offset.saturating_add(*bytes);
         }
         used.insert(slot, (at, size, r.to));
@@ -60,7 +60,7 @@ pub fn place(requests: &[Request]) -> Plan {
     plan
 }
 
-/// Two requests that lie in the same memory while both are in use, if there are such.
+/// Two requests that overlap in memory while both are in use, if there are any.
 pub fn overlap(requests: &[Request], plan: &Plan) -> Option<(usize, usize)> {
     for (i, a) in requests.iter().enumerate() {
         let Some(x) = plan.offsets[i] else { continue };

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 /// One step.
 pub(crate) enum Step {
-    /// In host memory.
+    /// A step in host memory.
     Host(Box<dyn HostStep>),
     /// A transfer, or an executor's kernel on a device.
     Device(Box<DeviceStep>),
 }
 
 impl Step {
-    /// A kernel with its operands.
+    /// A step that runs a kernel on these operands.
     pub fn of_kernel(kernel: Arc<dyn Kernel>, inputs: Vec<Typed>, outs: Vec<Typed>) -> Step {
         match kernel.works() {
             Works::Here => Step::Host(Box::new(KernelStep { kernel, inputs, outs })),
@@ -22,7 +22,7 @@ impl Step {
         }
     }
 
-    /// Names storages instead of values.
+    /// Replaces values by the numbers of their storages.
     pub fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
         match self {
             Step::Host(step) => step.remap(storage),
@@ -30,7 +30,7 @@ impl Step {
         }
     }
 
-    /// Bytes that it moves.
+    /// The bytes that the step moves.
     pub fn traffic(&self) -> usize {
         match self {
             Step::Host(step) => step.traffic(),
@@ -38,11 +38,11 @@ impl Step {
         }
     }
 
-    /// Estimated nanoseconds on one thread.
+    /// The estimated nanoseconds on one thread.
     pub fn cost(&self) -> f64 {
         match self {
             Step::Host(step) => step.cost(),
-            // the threads here have no part in it
+            // the threads of the host have no part in it
             Step::Device(_) => 0.0,
         }
     }

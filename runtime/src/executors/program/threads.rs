@@ -4,15 +4,15 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Nanoseconds of estimated work below which it stays on one thread: handing over costs about one, and a core that is
-/// busy elsewhere costs much more.
+/// Work of fewer estimated nanoseconds stays on one thread: handing it over costs about a microsecond, and a core that
+/// is busy with other work costs much more.
 pub const WORTH_SHARING: f64 = 25_000.0;
 
-/// 0: not set yet.
+/// The number of threads; 0 if it was not set yet.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
 
-/// How many threads programs use.
+/// The number of threads that programs use.
 pub fn threads() -> usize {
     match THREADS.load(Ordering::Relaxed) {
         0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
@@ -20,12 +20,12 @@ pub fn threads() -> usize {
     }
 }
 
-/// Sets how many threads programs use from now on; at least one. Results do not depend on it.
+/// Sets the number of threads that programs use, at least one. Results do not depend on it.
 pub fn set_threads(n: usize) {
     THREADS.store(n.max(1), Ordering::Relaxed);
 }
 
-/// Runs `f` inside the pool; on the calling thread if one is enough, or no pool can be made.
+/// Runs `f` inside the pool, or on the calling thread if one is enough or no pool can be made.
 pub fn install<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
     if threads <= 1 {
         return f();
@@ -44,13 +44,13 @@ pub fn install<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
     }
 }
 
-/// Nanoseconds of estimated work of a part, at least.
+/// A part has at least this many estimated nanoseconds of work.
 const PART: f64 = 10_000.0;
 
-/// Runs `work(from, to)` over disjoint ranges that cover `0..tasks`, together about `nanos` of work on one thread; on
-/// up to `threads` threads of the pool around.
+/// Runs `work(from, to)` over disjoint ranges that cover `0..tasks`, on up to `threads` threads of the surrounding
+/// pool. `nanos` is the estimated work of all tasks on one thread.
 pub fn share(tasks: usize, threads: usize, nanos: f64, work: &(dyn Fn(usize, usize) + Sync)) {
-    // More parts than threads: a core that is busy elsewhere holds up the others by one part at most.
+    // There are more parts than threads, so a core that is busy with other work delays the others by at most one part.
     let parts = if threads <= 1 || nanos < WORTH_SHARING { 1 } else { ((nanos / PART) as usize).clamp(2, 8 * threads) };
     split(0, tasks, parts.min(tasks), work);
 }

@@ -1,4 +1,4 @@
-//! Rows by hand for these tests.
+//! Hand-written rows for these tests.
 
 use crate::symbol::{self, Symbol};
 use fulgurite_core::row::{MeaningKind, RowText};

@@ -1,4 +1,4 @@
-//! Clones of forward lines in the backward.
+//! Clones forward lines into the backward.
 
 use super::super::regions::Outside;
 use super::super::vjp::Joint;
@@ -16,14 +16,14 @@ use std::time::Instant;
 /// reads it; and the cloned lines.
 ///
 /// # Errors
-/// E730 (debug builds).
+/// E730 in debug builds.
 pub(super) fn clones(
     forward: &Forward,
     values: &FxHashSet<ProxyId>,
     started: Instant,
 ) -> Result<(Joint, Vec<Rc<BoundSymbol>>), Error> {
     let trace = forward.trace();
-    // a clone is no checkpoint any more; whether gradients flow and how autocast computes is as it was
+    // a clone is not in a checkpoint any more; gradient modes and autocast stay
     let outside = Outside::new(trace.root, |kind| *kind != RegionKind::Checkpoint, Event::Recompute);
     let mut again =
         Again { forward, values, outside, clone_of: FxHashMap::default(), lines: Vec::new(), cloned: Vec::new() };
@@ -62,12 +62,13 @@ impl Again<'_> {
         Rc::new(line.remap(&mut |p| if outs.contains(&p) { p } else { self.again(p) }))
     }
 
-    /// What is read instead of a value. Of a line with several results some may be kept: a clone makes all of them.
+    /// The value that is read instead of `p`. A clone makes all results of its line, of which some may be kept instead.
     fn again(&self, p: ProxyId) -> ProxyId {
         self.clone_of.get(&p).copied().filter(|_| self.values.contains(&p)).unwrap_or(p)
     }
 
-    /// Records the clone of the line that makes `value`, after those that it reads. Programs are deep: no recursion.
+    /// Records the clone of the line that makes `value`, after the clones that it reads. Programs are deep, so this
+    /// does not recurse.
     fn make(&mut self, value: ProxyId) {
         let mut stack = vec![value];
         while let Some(p) = stack.last().copied() {
@@ -94,7 +95,7 @@ impl Again<'_> {
     fn clone_line(&mut self, line: &Rc<BoundSymbol>) {
         let arena = &self.forward.trace().arena;
         let mut args = (**line).clone();
-        // what the body was made on is not what the clone reads
+        // the body of the original has other arguments than the clone
         args.body = OnceCell::new();
         let BoundSymbol { args: read, dispatch, .. } = args.remap(&mut |p| self.again(p));
         let mut fresh = |p: &ProxyId| {

@@ -1,9 +1,9 @@
-//! What is computed again under a budget: a cheapest cut of the forward.
+//! Rematerialisation under a budget: a minimum cut of the forward.
 //!
-//! A value is either kept, at the price of its bytes, or computed again, at the price of its line's work; what is
-//! computed again needs its arguments, kept or computed again. For one exchange rate between work and bytes the best
-//! choice is a cheapest cut of a network in which every value is an edge (as in rematerialisation by minimum cut,
-//! Jain et al. 2020 and PyTorch's min-cut partitioner, but with work as a price and not as a list of forbidden
+//! A value is either kept, at the price of its bytes, or computed again, at the price of its line's work; a value that
+//! is computed again needs its arguments, kept or computed again. For one exchange rate between work and bytes, the
+//! best choice is a minimum cut of a network in which every value is an edge (as in rematerialisation by minimum cut,
+//! Jain et al. 2020, and PyTorch's min-cut partitioner, but with work as a price and not as a list of forbidden
 //! operators). The budget is reached by trying rates.
 
 use super::super::cost::{Costs, bytes};
@@ -14,17 +14,17 @@ use crate::trace::tag::Tag;
 use crate::trace::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Rates that are tried, each half of the one before: from "a byte is worth next to no work" on.
+/// The number of rates, each half of the one before, starting with a byte that is worth next to no work.
 const STEPS: u32 = 48;
 
-/// The values that the backward computes again so that it keeps at most `budget` bytes, if that is possible; otherwise
-/// as few bytes as possible.
+/// The values that the backward computes again so that it keeps at most `budget` bytes, if that is possible, and as few
+/// bytes as possible otherwise.
 ///
 /// # Errors
-/// What making bodies or lowering reports.
+/// Reports errors of making bodies and of lowering.
 pub(super) fn recomputed(forward: &Forward, costs: &mut Costs, budget: usize) -> Result<FxHashSet<ProxyId>, Error> {
     let mut graph = Graph::of(forward, costs)?;
-    // the choice keeps fewer bytes the cheaper work is: the dearest work that fits the budget wins
+    // the cheaper work is, the fewer bytes are kept, so the highest price of work that fits the budget is searched
     let (mut low, mut high) = (0, STEPS);
     while low < high {
         let middle = (low + high) / 2;
@@ -42,16 +42,16 @@ struct Graph {
     source: usize,
     sink: usize,
     values: Vec<Held>,
-    /// Per edge (by number / 2): its price.
+    /// For each edge (by number / 2), its price.
     prices: Vec<Price>,
 }
 
-/// A value that may be computed again: an edge.
+/// A value that may be computed again, as an edge.
 struct Held {
     proxy: ProxyId,
     start: usize,
     end: usize,
-    /// What keeping it costs: nothing, if it is kept anyway.
+    /// The price of keeping the value; nothing if it is kept anyway.
     bytes: u64,
 }
 
@@ -63,7 +63,7 @@ enum Price {
 }
 
 impl Graph {
-    /// The lines that make what the backward reads, back to the inputs.
+    /// Collects the lines that make the values which the backward reads, back to the inputs.
     fn of(forward: &Forward, costs: &mut Costs) -> Result<Graph, Error> {
         let trace = forward.trace();
         let mut net = Network::default();
@@ -77,7 +77,7 @@ impl Graph {
         let outputs: FxHashSet<ProxyId> = trace.outputs[..forward.joint.forward_outputs].iter().copied().collect();
         let mut lines: FxHashMap<BoundSymbolId, usize> = FxHashMap::default();
         while let Some((p, reader)) = open.pop() {
-            // inputs, and values of a trace around this one, are there anyway
+            // inputs, and values of a surrounding trace, exist anyway
             let Some(line) = forward.maker.get(&p) else { continue };
             if let Some((_, end)) = ends.get(&p) {
                 graph.edge(*end, reader, Price::Never);
@@ -107,13 +107,12 @@ impl Graph {
     }
 
     fn edge(&mut self, from: usize, to: usize, price: Price) {
-        // capacities are set by `choose`
+        // `choose` sets the capacities
         self.net.edge(from, to, 0);
         self.prices.push(price);
     }
 
-    /// The values that are computed again, and the bytes that are kept, where `2^step` additions are worth a byte,
-    /// a 2^24th of one at the start.
+    /// The values that are computed again, and the bytes that are kept. A byte is worth `2^step` additions times 2^-24.
     fn choose(&mut self, step: u32) -> (FxHashSet<ProxyId>, u64) {
         let rate = 2f64.powi(24 - step as i32);
         let prices = &self.prices;
@@ -135,7 +134,7 @@ impl Graph {
     }
 }
 
-/// What it costs to run a line again: its work, and an addition per byte that it makes.
+/// The price of running a line again: its work, and an addition per byte that it makes.
 fn price(forward: &Forward, line: &BoundSymbol, costs: &mut Costs) -> Result<Price, Error> {
     let trace = forward.trace();
     let tags = trace.arena.effective_tags(line, trace.root);

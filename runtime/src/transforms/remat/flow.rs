@@ -1,4 +1,4 @@
-//! The cheapest cut between two nodes of a network (Dinic's algorithm: shortest augmenting paths, level by level).
+//! The minimum cut between two nodes of a network, by Dinic's algorithm (shortest augmenting paths, level by level).
 
 /// A capacity that no cut may contain.
 pub const NEVER: u64 = u64::MAX / 8;
@@ -6,20 +6,20 @@ pub const NEVER: u64 = u64::MAX / 8;
 /// A directed network with capacities.
 #[derive(Default)]
 pub struct Network {
-    /// Target and what is left of the capacity; the edge back stands behind it.
+    /// The target and the remaining capacity of each edge; the reverse edge follows it.
     edges: Vec<(usize, u64)>,
-    /// Per node, its edges.
+    /// For each node, its edges.
     nodes: Vec<Vec<usize>>,
 }
 
 impl Network {
-    /// A new node.
+    /// Adds a node.
     pub fn node(&mut self) -> usize {
         self.nodes.push(Vec::new());
         self.nodes.len() - 1
     }
 
-    /// An edge; its number.
+    /// Adds an edge and returns its number.
     pub fn edge(&mut self, from: usize, to: usize, capacity: u64) -> usize {
         let at = self.edges.len();
         self.edges.extend([(to, capacity), (from, 0)]);
@@ -28,7 +28,7 @@ impl Network {
         at
     }
 
-    /// Forgets all flow, and gives every edge of `edge` the capacity `capacity(edge)`.
+    /// Removes all flow, and gives every edge the capacity `capacity(edge)`.
     pub fn reset(&mut self, capacity: impl Fn(usize) -> u64) {
         for at in (0..self.edges.len()).step_by(2) {
             self.edges[at].1 = capacity(at);
@@ -36,7 +36,7 @@ impl Network {
         }
     }
 
-    /// Per node, whether it is on the side of `source` in a cheapest cut between `source` and `sink`.
+    /// For each node, whether it is on the side of `source` in a minimum cut between `source` and `sink`.
     pub fn cut(&mut self, source: usize, sink: usize) -> Vec<bool> {
         loop {
             let levels = self.levels(source);
@@ -48,7 +48,7 @@ impl Network {
         }
     }
 
-    /// Distances from `source` over edges that have something left.
+    /// The distances from `source` over edges with remaining capacity.
     fn levels(&self, source: usize) -> Vec<Option<usize>> {
         let mut levels = vec![None; self.nodes.len()];
         levels[source] = Some(0);
@@ -66,7 +66,8 @@ impl Network {
         levels
     }
 
-    /// Sends as much as possible along one shortest path; programs are deep, so the path is a list and not a recursion.
+    /// Sends as much flow as possible along one shortest path. Programs are deep, so the path is a list and not a
+    /// recursion.
     fn push(&mut self, source: usize, sink: usize, levels: &[Option<usize>], next: &mut [usize]) -> bool {
         let mut path: Vec<usize> = Vec::new();
         loop {
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_cheapest_cut_is_found() {
-        // two ways, 3 + 2; the cross edge lets one more through on the second
+        // two paths carry 3 + 2, and the cross edge lets one more through on the second
         let mut net = Network::default();
         let [s, a, b, t] = [(); 4].map(|_| net.node());
         net.edge(s, a, 4);

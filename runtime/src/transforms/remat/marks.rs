@@ -1,6 +1,6 @@
-//! What checkpoint regions and tags say is computed again.
+//! Rematerialisation by checkpoint regions and tags.
 //!
-//! Of a checkpoint region the inside is computed again for its own gradient. A value that leaves the outermost region
+//! The inside of a checkpoint region is computed again for its own gradient. A value that leaves the outermost region
 //! and that a gradient outside of it reads is kept, and then serves inside too.
 
 use super::Forward;
@@ -9,10 +9,10 @@ use crate::trace::tag::{self, Tag};
 use crate::trace::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The values that the backward computes again because the user says so.
+/// The values that the backward computes again because the user marked them.
 ///
 /// # Errors
-/// E722 where an input is tagged `no_save` and the backward reads it, or a value is tagged `must_save` and `no_save`.
+/// E722 if the backward reads an input that is tagged `no_save`, or a value is tagged both `must_save` and `no_save`.
 pub(super) fn recomputed(forward: &Forward) -> Result<FxHashSet<ProxyId>, Error> {
     let trace = forward.trace();
     let arena = &trace.arena;
@@ -38,7 +38,7 @@ pub(super) fn recomputed(forward: &Forward) -> Result<FxHashSet<ProxyId>, Error>
     if marked.is_empty() {
         return Ok(found);
     }
-    // who reads a value in the backward: the outermost checkpoint of the line that is differentiated
+    // for each value that the backward reads, the outermost checkpoints of the lines that are differentiated
     let mut readers: FxHashMap<ProxyId, Vec<Option<RegionId>>> = FxHashMap::default();
     for line in forward.backward() {
         let own = line.origin.and_then(|id| region.get(&id).copied()).flatten();
@@ -65,7 +65,7 @@ fn outermost(trace: &Trace, id: RegionId) -> Option<RegionId> {
     chain.into_iter().rfind(|r| trace.arena.region(*r).kind == RegionKind::Checkpoint)
 }
 
-/// What is an input can't be made again.
+/// Refuses inputs that are tagged `no_save`, because inputs can't be computed again.
 fn check_inputs(forward: &Forward) -> Result<(), Error> {
     let trace = forward.trace();
     let refused = |p: ProxyId| trace.arena.tags(p).contains(Tag::NO_SAVE) && !forward.maker.contains_key(&p);

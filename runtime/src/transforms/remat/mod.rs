@@ -1,10 +1,12 @@
-//! Rematerialisation: what the backward computes again instead of keeping it.
+//! Rematerialisation: the backward computes values again instead of keeping them.
 //!
-//! Two sources decide, one after the other. *Marks*: checkpoint regions and the tags `recompute`, `must_save`,
-//! `no_save`. *A budget*: a cheapest cut of the forward ([`cut`]) with costs from the rows. Both give a set of values,
-//! and [`again::clones`] edits the joint trace: backward lines read clones of the lines that make them.
+//! Two sources decide, one after the other. *Marks* are checkpoint regions and the tags `recompute`, `must_save`,
+//! `no_save`. *A budget* is met by a minimum cut of the forward ([`cut`]) with costs from the rows. Both choose a set
+//! of values, and [`again::clones`] edits the joint trace: backward lines read clones of the lines that make these
+//! values.
 //!
-//! **Invariant:** no line that writes is cloned; a clone reads the key of its line, so that it draws the same numbers. Values and gradients are those of the trace without.
+//! **Invariant:** no line that writes is cloned. A clone reads the key of its line, so it draws equal numbers. Values
+//! and gradients are those of the trace without rematerialisation.
 
 mod again;
 mod cut;
@@ -20,30 +22,30 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What gradients keep for their backward.
+/// The values that gradients keep for their backward.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Remat {
-    /// Everything that the backward reads, but for what checkpoint regions and tags say.
+    /// Every value that the backward reads, except as checkpoint regions and tags decide.
     #[default]
     Marked,
-    /// At most about so many bytes, where that can be reached, for the least work.
+    /// At most about this many bytes, if that can be reached, with the least work.
     Bytes(usize),
-    /// At most this share of the bytes that [`Remat::Marked`] keeps, where that can be reached, for the least work.
+    /// At most this share of the bytes that [`Remat::Marked`] keeps, if that can be reached, with the least work.
     Share(f64),
 }
 
-/// What rematerialisation did.
+/// The result of rematerialisation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RematReport {
-    /// Bytes that the backward would have kept.
+    /// The bytes that the backward would have kept.
     pub before: usize,
-    /// Bytes that it keeps.
+    /// The bytes that the backward keeps.
     pub kept: usize,
-    /// Lines of the forward that run again.
+    /// The lines of the forward that run again.
     pub lines: Vec<BoundSymbolId>,
-    /// Their work, in additions.
+    /// The work of these lines, in additions.
     pub again: f64,
-    /// The forward's whole work.
+    /// The work of the whole forward, in additions.
     pub forward: f64,
 }
 
@@ -56,11 +58,11 @@ impl std::fmt::Display for RematReport {
     }
 }
 
-/// The values of a joint trace that its backward may compute again.
+/// The forward of a joint trace, whose values the backward may compute again.
 struct Forward<'j> {
     joint: &'j Joint,
     ids: FxHashSet<BoundSymbolId>,
-    /// The line that makes a value.
+    /// For each value, the line that makes it.
     maker: FxHashMap<ProxyId, Rc<BoundSymbol>>,
 }
 
@@ -76,32 +78,32 @@ impl<'j> Forward<'j> {
         &self.joint.trace
     }
 
-    /// Forward lines, in order.
+    /// The forward lines, in order.
     fn lines(&self) -> impl DoubleEndedIterator<Item = &'j Rc<BoundSymbol>> + '_ {
         self.trace().lines.iter().filter(|l| self.ids.contains(&l.id))
     }
 
-    /// The lines behind them: of the backward, and what only the backward reads.
+    /// The lines after the forward: those of the backward, and lines that only the backward reads.
     fn backward(&self) -> impl Iterator<Item = &'j Rc<BoundSymbol>> + '_ {
         self.trace().lines.iter().filter(|l| !self.ids.contains(&l.id))
     }
 
-    /// Bytes that the backward keeps.
+    /// The bytes that the backward keeps.
     fn kept(&self) -> usize {
         let lines: Vec<_> = self.backward().cloned().collect();
         let (outputs, grads) = self.trace().outputs.split_at(self.joint.forward_outputs);
         let cotangents = &self.trace().inputs[self.joint.forward_inputs..];
         let plan = residuals(self.trace(), &lines, grads, cotangents);
-        // results are there anyway
+        // results exist anyway
         plan.bytes
             - plan.tensors.iter().filter(|p| outputs.contains(p)).map(|p| bytes(&self.trace().arena, *p)).sum::<usize>()
     }
 }
 
-/// Edits a joint trace so that its backward computes again what marks and `policy` say.
+/// Edits a joint trace so that its backward computes values again, according to marks and `policy`.
 ///
 /// # Errors
-/// E722 where an input is tagged `no_save` and the backward reads it; what making bodies reports; E730 (debug builds).
+/// E722 if the backward reads an input that is tagged `no_save`; errors of making bodies; E730 in debug builds.
 pub fn rematerialise(joint: Joint, policy: Remat) -> Result<(Joint, RematReport), Error> {
     let started = Instant::now();
     let mut report = RematReport::default();

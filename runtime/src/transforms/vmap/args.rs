@@ -10,14 +10,14 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig::{Item, Size};
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
-/// The arguments of a call, and which of them have a slice each.
+/// The arguments of a call, with a flag for each that is batched.
 pub(super) struct Batched {
     pub flags: Vec<bool>,
     pub args: Vec<Value<ProxyId>>,
 }
 
 impl Sweep {
-    /// Which parameters of a line have a slice each.
+    /// For each parameter of a line, whether it is batched.
     pub(super) fn flags(&self, line: &BoundSymbol) -> Vec<bool> {
         let params = line.symbol.row().sig.params.len();
         line.args[..params].iter().map(|arg| self.varies(arg)).collect()
@@ -29,7 +29,7 @@ impl Sweep {
         varies
     }
 
-    /// Arguments of a pointwise row: slices of one rank, so that the new axis is the first for all.
+    /// The arguments of a pointwise row, aligned to one rank of slices, so that the new axis is the first of all.
     pub(super) fn aligned(&mut self, line: &BoundSymbol) -> Result<Vec<Value<ProxyId>>, Error> {
         let params = line.symbol.row().sig.params.len();
         let rank_of = |arg: &Value<ProxyId>| match arg {
@@ -53,13 +53,13 @@ impl Sweep {
         Ok(args)
     }
 
-    /// Arguments of any other row, for parameters with these flags. `like` arguments have the axis where `types` says so.
-    /// A plain `Dim` counts it in.
+    /// The arguments of any other row, for parameters with these flags. If `types` is set, `like` arguments have the
+    /// batch axis too. A plain `Dim` option counts it.
     pub(super) fn slices(&mut self, line: &BoundSymbol, mut flags: Vec<bool>, types: bool) -> Result<Batched, Error> {
         let row = line.symbol.row();
         let params = row.sig.params.len();
         let mut args = line.args.clone();
-        // an option that counts axes counts those of all arguments alike
+        // an option that counts axes must count those of all arguments alike
         for opt in row.sig.opts.iter().filter(|o| o.ty == OptType::Dim(None)) {
             let named: Vec<usize> = (0..params).filter(|i| names_an_axis(&row.sig.params[*i], opt.name.name)).collect();
             if named.iter().any(|i| flags[*i]) {
@@ -92,7 +92,7 @@ impl Sweep {
                 (OptType::Dim(None), Some(Item::Int(dim))) if (0..params).any(counts) => {
                     args[params + i] = Value::size(*dim + Dim::from(1));
                 }
-                // -1 is found from the whole argument
+                // a size of -1 is computed from the whole argument
                 (OptType::Shape { .. }, Some(Item::Ints(shape))) => args[params + i] = intrinsics::sizes(shape),
                 _ => {}
             }
@@ -100,8 +100,8 @@ impl Sweep {
         Ok(Batched { flags, args })
     }
 
-    /// All slices of a tensor. An axis that rank 0 only imagines is made, and so are the `missing` ones that it broadcasts
-    /// along.
+    /// All slices of a tensor. An axis that rank 0 only implies is made, and so are the `missing` axes along which it
+    /// broadcasts.
     fn every(&mut self, arg: &Value<ProxyId>, imagined: bool, missing: usize) -> Result<Value<ProxyId>, Error> {
         let ones = |rank: usize| if imagined && rank == 1 { 1 } else { missing };
         Ok(match arg {
@@ -146,7 +146,7 @@ impl Sweep {
     }
 }
 
-/// How many axes an argument lacks of the list to which it broadcasts, if its type begins with one.
+/// The number of axes that an argument lacks of the list to which it broadcasts, if its type begins with a list.
 fn missing_axes(line: &BoundSymbol, param: Name, item: usize) -> usize {
     let of = line.symbol.row().sig.params.iter().find(|p| p.name.name == param);
     let first = of.and_then(|p| p.ty.dims.as_ref()).and_then(|dims| dims.first());
@@ -169,8 +169,8 @@ fn has_tensor(arg: &Value<ProxyId>) -> bool {
     }
 }
 
-/// The options of a call on slices as those of the same call on all of them, where axes are counted from the first: every
-/// one stands one further behind. `None` where nothing says that for a value.
+/// The options of a call on slices, changed for the call on all slices if axes are counted from the first: every axis
+/// is one further behind. Returns `None` if an option can't be changed so.
 pub(super) fn shifted(row: &Row, line: &BoundSymbol, args: &mut [Value<ProxyId>]) -> Option<()> {
     let params = row.sig.params.len();
     let behind = |d: &Dim| Value::size(*d + Dim::from(1));

@@ -1,4 +1,4 @@
-//! One line of a trace for all slices.
+//! Batches one line of a trace.
 
 use super::{Sweep, Way};
 use crate::bind::{Context, body_of};
@@ -9,7 +9,7 @@ use fulgurite_core::{Name, Value, batch};
 use std::rc::Rc;
 
 impl Sweep {
-    /// The line for all slices.
+    /// Batches the line.
     pub(super) fn line(&mut self, line: &Rc<BoundSymbol>) -> Result<(), Error> {
         let flags = self.flags(line);
         let sig = &line.symbol.row().sig;
@@ -36,7 +36,7 @@ impl Sweep {
             region: line.region,
             place: line.place,
             tags: line.own_tags,
-            // a gradient's line stays that of what it differentiates
+            // a gradient's line keeps the origin of the line that it differentiates
             origin: line.origin.or(Some(line.id)),
         };
         let before = std::mem::replace(&mut self.b.context, context);
@@ -56,13 +56,15 @@ impl Sweep {
         done.map_err(|e| e.at(line.place.loc))
     }
 
-    /// A row in index notation: by itself where it does the same, else by the row with one more axis.
+    /// Batches a row in index notation: by a call of the row itself if that is equivalent, otherwise by the row with
+    /// one more axis.
     fn indexed(&mut self, line: &Rc<BoundSymbol>, flags: Vec<bool>) -> Result<(), Error> {
-        // a derived row lost the requirements that limit how many axes stand in front, and its own gradient may have them
+        // a derived row has lost the requirements that limit how many axes may be in front, and its own gradient may
+        // have them
         let derived = line.symbol.name().contains(".vjp.");
         let special = !line.symbol.text.kernels.is_empty();
         let tensors = || line.symbol.row().sig.params.iter().map(|p| !batch::is_key(p)).collect::<Vec<bool>>();
-        // a kernel made by hand is worth showing every slice what they share
+        // a special kernel is worth a copy of shared arguments for every slice
         let tries = [(!derived).then(|| flags.clone()), special.then(tensors)];
         for wanted in tries.into_iter().flatten() {
             let start = self.b.lines().len();
@@ -85,7 +87,7 @@ impl Sweep {
         self.record(line, batch.symbol, made.args)
     }
 
-    /// A composite: by itself where its body does the same, else by the lines of its body.
+    /// Batches a composite: by a call of the row itself if its body is equivalent, otherwise by the lines of its body.
     fn composite(&mut self, line: &Rc<BoundSymbol>, flags: &[bool]) -> Result<(), Error> {
         let arena = self.b.arena().clone();
         let none = || Error::bug("E706", format!("`{}` has no body", line.symbol.name()));
@@ -122,7 +124,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// What a body writes to an argument that all slices share must be shared too.
+    /// Refuses a body that writes values of single slices to an argument that all slices share.
     fn check_writes(&self, line: &BoundSymbol, made: &[Option<ProxyId>]) -> Result<(), Error> {
         let results = line.outs.len() - line.effects.writes.len();
         for (&arg, version) in line.effects.writes.iter().zip(&made[results..]) {
@@ -134,13 +136,14 @@ impl Sweep {
         Ok(())
     }
 
-    /// Binds the call that stands for `line`; its results are the slices of the line's.
+    /// Binds the call that stands for `line`; its results are all slices of the line's results.
     fn record(&mut self, line: &BoundSymbol, symbol: SymbolRef, args: Vec<Value<ProxyId>>) -> Result<(), Error> {
         let arena = self.b.arena().clone();
         let old: Vec<ProxyId> = line.outs.iter().chain(&line.aux).copied().collect();
         let mut call = self.b.solve(symbol, args)?;
         if call.solved.joined != line.solved.joined {
-            // tensors of rank 0 are weaker than others, their batches are not: what the slices have together is told
+            // tensors of rank 0 are weaker in promotion than their batches, so arguments are cast to the dtype of the
+            // slices
             let args = self.computed(line, call.args)?;
             call = self.b.solve(symbol, args)?;
         }
@@ -149,7 +152,7 @@ impl Sweep {
         })?;
         for (old, new) in old.into_iter().zip(made.outs.iter().chain(&made.aux)) {
             let Some(slice) = arena.tensor_ty(old) else { continue };
-            // an axis that only the arguments imagined is dropped again
+            // an axis that the arguments only implied is dropped again
             let shape = self.lead(&slice).shape;
             let new = self.b.reshape(*new, &shape)?;
             let new = self.b.cast(new, slice.dtype)?;
@@ -158,7 +161,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// `all` are the slices of `old`.
+    /// Notes that `all` has the slices of `old`.
     pub(super) fn stands_for(&mut self, old: ProxyId, all: ProxyId) {
         let arena = self.b.arena();
         arena.set_tags(all, arena.tags(all).union(arena.tags(old)));
@@ -166,12 +169,12 @@ impl Sweep {
     }
 }
 
-/// Whether a key has a slice for each.
+/// Whether a key is batched.
 fn drawn(line: &BoundSymbol, flags: &[bool]) -> bool {
     line.symbol.row().sig.params.iter().zip(flags).any(|(p, flag)| *flag && batch::is_key(p))
 }
 
-/// The error for a pointwise row with a key for each slice.
+/// The error for a pointwise row with a key per slice.
 fn one_position(line: &BoundSymbol) -> Error {
     let keys = line.symbol.row().sig.params.iter().filter(|p| batch::is_key(p));
     let of = keys.map(|p| p.name.name).next().unwrap_or(Name::new("key"));

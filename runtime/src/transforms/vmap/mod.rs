@@ -1,10 +1,10 @@
-//! Batching: the trace that does to every slice of its inputs what a trace does to one.
+//! Batching: makes the trace that runs on every slice of its inputs, from a trace for one slice.
 //!
-//! A value is batched (it has a slice per element of the batch, along a new first axis) or it is the same for all
-//! slices. A line without batched arguments stays as it is, once. Any other becomes, by what its row is ([`Way`]), the
-//! same row on aligned arguments, the row with one more axis, or the lines of its body; nothing is written by hand for
-//! any row. Where a call of the row itself provably is its batched form ([`same`]), it is what is bound: it has a name,
-//! gradient rules and kernels.
+//! A value is batched (it has a slice per element of the batch, along a new first axis) or all slices share it. A line
+//! without batched arguments stays a single line. Any other line becomes, by the kind of its row ([`Way`]), a call of
+//! its row on aligned arguments, a call of the row with one more axis, or the lines of its body. No batching rule is
+//! written by hand. If a call of the row itself provably is its batched form ([`same`]), that call is bound, because it
+//! has a name, gradient rules and kernels.
 
 mod args;
 mod line;
@@ -20,11 +20,11 @@ use fulgurite_core::{Dim, TensorTy};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::time::Instant;
 
-/// `trace` for `size` slices of the inputs with a flag. All tensors among its outputs have the new axis in front; keys
-/// with a flag stay keys, and give each slice draws of its own.
+/// Batches `trace` for `size` slices of the inputs with a flag. All tensors among its outputs have the new axis in
+/// front. Keys with a flag stay keys, and give each slice draws of its own.
 ///
 /// # Errors
-/// E726 where a row has no batched form; E728 where a slice is written to what all slices share; what binding reports.
+/// E726 if a row has no batched form; E728 if a slice is written to a value that all slices share; errors of binding.
 pub fn vmap(trace: &Trace, flags: &[bool], size: Dim) -> Result<Trace, Error> {
     let started = Instant::now();
     let arena = trace.arena.clone();
@@ -80,29 +80,29 @@ pub fn vmap(trace: &Trace, flags: &[bool], size: Dim) -> Result<Trace, Error> {
 
 struct Sweep {
     b: Builder,
-    /// How many slices there are.
+    /// The number of slices.
     size: Dim,
-    /// Batched values, by what stands for one slice.
+    /// The batched values, by the value for one slice.
     values: FxHashMap<ProxyId, ProxyId>,
-    /// Keys of which every slice has its own draws.
+    /// The keys that give every slice draws of its own.
     keys: FxHashSet<ProxyId>,
-    /// What stands for values that no slice differs in, where a body made them.
+    /// For each value that all slices share and that a body made, its replacement.
     standing: FxHashMap<ProxyId, ProxyId>,
 }
 
 impl Sweep {
-    /// What stands for a value that is the same for all slices.
+    /// The replacement of a value that all slices share.
     fn standing(&self, p: ProxyId) -> ProxyId {
         self.standing.get(&p).copied().unwrap_or(p)
     }
 
-    /// The type of all slices of something of this type.
+    /// The type of all slices of a value of this type.
     fn lead(&self, slice: &TensorTy) -> TensorTy {
         let shape = std::iter::once(self.size).chain(slice.shape.iter().copied()).collect();
         TensorTy { dtype: slice.dtype, shape }
     }
 
-    /// All slices of a value; one that they share is shown once for each. What is no tensor is given back.
+    /// All slices of a value; a shared value is repeated for each. A value that is not a tensor is returned unchanged.
     fn whole(&mut self, p: ProxyId) -> Result<ProxyId, Error> {
         if let Some(all) = self.values.get(&p) {
             return Ok(*all);

@@ -1,4 +1,4 @@
-//! Functions with a backward of their own, for all slices: the recorded backward is batched as any trace is.
+//! Batches functions with a custom backward: the recorded backward is batched as any trace is.
 
 use super::{Sweep, vmap};
 use crate::bind::{Builder, rule_of};
@@ -8,8 +8,8 @@ use crate::trace::*;
 use fulgurite_core::Value;
 
 impl Sweep {
-    /// The line of such a function. Its results and arguments are taken for each slice, shared or not, so that what a
-    /// slice gives to a shared argument is summed by the gradient of showing it to all.
+    /// Batches the line of such a function. Every result and argument gets a value per slice, even if all slices share
+    /// it, so that the cotangents of a shared argument are summed by the gradient of repeating it.
     pub(super) fn own(&mut self, line: &BoundSymbol, ports: Ports) -> Result<(), Error> {
         let rule = rule_of(self.b.arena(), line)?;
         let given: Vec<ProxyId> = line

@@ -1,7 +1,7 @@
-//! Whether a call of a row on whole batches is what it does to every slice.
+//! Decides whether a call of a row on whole batches is equivalent to its calls on every slice.
 //!
-//! Of a row in index notation both meanings are lowered: if the loops are the same, so are the calls. Of a composite both
-//! bodies are made, that of the call, and that of one slice with each line batched: line by line they must be one.
+//! For a row in index notation both meanings are lowered; if the loops are equal, so are the calls. For a composite two
+//! bodies are made: that of the call, and that of one slice with each line batched; they must be equal line by line.
 
 use super::Sweep;
 use super::args::{Batched, shifted};
@@ -16,14 +16,14 @@ use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The loops of a call: without the ranks of what is only asked for its type.
+/// The loops of a call, without the ranks of arguments of which only the type is used.
 fn loops(symbol: SymbolRef, solved: &Solved) -> Option<Nest> {
     let nest = lower_with(symbol.row(), symbol.row().index_body()?, solved, &Registered).ok()?;
     Some(Nest { ranks: Vec::new(), ..nest })
 }
 
 impl Sweep {
-    /// A call of the line's own row on all slices that might do what is wanted of it.
+    /// The arguments of a call of the line's own row on all slices, which may be equivalent.
     pub(super) fn candidate(&mut self, line: &BoundSymbol, flags: &[bool]) -> Option<Vec<Value<ProxyId>>> {
         let start = self.b.lines().len();
         let made = self.slices(line, flags.to_vec(), true).ok()?;
@@ -35,15 +35,15 @@ impl Sweep {
         Some(args)
     }
 
-    /// What a call would be. Nothing relies on it before the call is recorded, which asks again.
+    /// The solved signature of a call. Nothing relies on it before the call is recorded, which solves it again.
     fn solved(&self, symbol: SymbolRef, args: &[Value<ProxyId>]) -> Option<Arc<Solved>> {
         estimating(|| self.b.solve(symbol, args.to_vec())).ok().map(|call| call.solved)
     }
 
-    /// Whether the row itself, called so, has the loops of the batched row.
+    /// Whether the row itself, called in this way, has the loops of the batched row.
     ///
-    /// Loops are made of numbers, so symbolic sizes are taken as what they are now. The answer holds for others if the
-    /// loops run over the same expressions, but for sizes that lowering treats in a way of its own: 1, and 0.
+    /// Loops are made of numbers, so symbolic sizes are taken at their present values. The answer holds for other sizes
+    /// if the loops run over equal expressions, except for sizes that lowering treats specially: 0 and 1.
     pub(super) fn same_loops(&self, own: (SymbolRef, &[Value<ProxyId>]), batched: (SymbolRef, &Batched)) -> bool {
         let (symbol, Batched { args, .. }) = batched;
         let (Some(own_call), Some(batched_call)) = (self.solved(own.0, own.1), self.solved(symbol, args)) else {
@@ -58,7 +58,7 @@ impl Sweep {
         if sizes.chain([&self.size]).any(special) { same() } else { estimating(same) }
     }
 
-    /// Whether these lines, which make `outs`, are those of a body over the same values.
+    /// Whether these lines, which make `outs`, are those of a body over equal values.
     pub(super) fn same_lines(&self, lines: &[Rc<BoundSymbol>], outs: &[ProxyId], body: &Body) -> bool {
         let mut names: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();
         let equal = lines.len() == body.lines.len()
@@ -73,7 +73,7 @@ impl Sweep {
     }
 }
 
-/// What a call is besides the values that it reads.
+/// The parts of a call besides the values that it reads.
 fn types(solved: &Solved) -> (Vec<&Item>, &[OutTy], &[OutTy]) {
     (solved.env.items.iter().map(|(_, item)| item).collect(), &solved.outs, &solved.aux)
 }

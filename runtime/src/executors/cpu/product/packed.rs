@@ -1,4 +1,4 @@
-//! Products of an operand that is copied part by part, just before it is used: windows.
+//! Products with an operand that is copied one part at a time, just before the part is used, such as windows.
 
 use super::{Axis, Failed, Product, Real};
 use crate::executors::cpu::im2col::Im2col;
@@ -13,54 +13,54 @@ use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use gemm::Parallelism;
 
-/// An operand that is copied part by part, just before it is used.
+/// An operand that is copied one part at a time, just before the part is used.
 #[derive(Clone, Debug)]
 pub(super) struct Pack {
-    /// Copies storage 0 to storage 1.
+    /// The copy from storage 0 to storage 1.
     pub(super) copy: Copying,
-    /// Whether it is the right operand.
+    /// Whether this is the right operand.
     pub(super) right: bool,
-    /// Bytes from part to part of the source.
+    /// The distance in bytes from part to part of the source.
     pub(super) step: isize,
-    /// Bytes of a copy.
+    /// The bytes of a copied part.
     pub(super) bytes: usize,
-    /// The loop over the parts; the copy has stride 0.
+    /// The loop over the parts; its stride in the copy is 0.
     pub(super) axis: Axis,
-    /// Whether parts are summed.
+    /// Whether the products of the parts are summed.
     pub(super) summed: bool,
 }
 
-/// The copied operand of a sum as columns; the other one has the rows.
+/// The copied operand of a sum as columns of a product whose rows come from the other operand.
 struct Columns {
-    /// Slices of the copy.
+    /// The number of slices of the copy.
     slices: usize,
-    /// Columns of a slice.
+    /// The number of columns of a slice.
     per_slice: usize,
-    /// In the result: from row to row, from column to column.
+    /// The strides in the result from row to row and from column to column.
     to: (isize, isize),
     other: Axis,
-    /// In the other operand: from row to row, along the sum.
+    /// The strides in the other operand from row to row and along the sum.
     along: (isize, isize),
 }
 
-/// How an operand is copied.
+/// The way in which an operand is copied.
 #[derive(Clone, Debug)]
 pub(super) enum Copying {
-    /// As it is.
+    /// The elements are copied as they are.
     Windows(Im2col),
-    /// With another dtype.
+    /// The elements change their dtype.
     Program(Program),
 }
 
 impl Product {
-    /// Part by part: the copy of an operand, then the products with it. Parts of the result are shared among threads;
-    /// parts of a sum follow each other.
+    /// Runs part by part: first the copy of an operand's part, then the products with it. Parts of the result are
+    /// shared among threads; parts of a sum follow each other.
     ///
     /// # Safety
-    /// As [`Product::run_small`].
+    /// The contract of [`Product::run_small`] holds.
     pub(super) unsafe fn run_packed(&self, pack: &Pack, memory: Memory, threads: usize) -> Result<(), Fault> {
         if let (Copying::Windows(windows), Some(columns)) = (&pack.copy, self.columns(pack)) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             return unsafe {
                 match self.dtype {
                     DType::F64 => self.run_columns::<f64>(pack, windows, &columns, memory, threads),
@@ -79,7 +79,8 @@ impl Product {
                 let mut pointers = self.pointers(memory);
                 let own = if pack.right { 1 } else { 0 };
                 let local = [pointers[own].wrapping_offset(part as isize * pack.step), block.data()];
-                // SAFETY: the caller's; the block has room for the copy. Copies have no indices that could fail.
+                // SAFETY: the caller upholds the contract; the block has room for the copy. A copy has no indices that
+                // could fail.
                 if let Err(f) = unsafe { pack.copy.run(local, inside) } {
                     return failed.set(f);
                 }
@@ -90,7 +91,7 @@ impl Product {
                     (a, b) = if pack.right { (a + i * pack.axis.a, b) } else { (a, b + i * pack.axis.b) };
                     let c = c + i * pack.axis.c;
                     let parallelism = if inside > 1 { Parallelism::Rayon(inside) } else { Parallelism::None };
-                    // SAFETY: the caller's; parts that are not summed write disjoint parts of the result.
+                    // SAFETY: the caller upholds the contract; parts that are not summed write disjoint elements.
                     unsafe { self.matrices(pointers, (a, b, c), pack.summed && part > 0, parallelism) };
                 }
             }
@@ -98,7 +99,7 @@ impl Product {
         failed.result()
     }
 
-    /// The columns of a sum whose copied operand lies column behind column.
+    /// The columns of a sum, if its copied operand is stored column by column.
     fn columns(&self, pack: &Pack) -> Option<Columns> {
         let Copying::Windows(windows) = &pack.copy else { return None };
         let (slices, bytes) = windows.slices()?;
@@ -113,11 +114,11 @@ impl Product {
         (pack.summed && lies && whole).then_some(Columns { slices, per_slice, to: (other.c, own.c), other, along })
     }
 
-    /// Part by part as [`Product::run_packed`]; columns are divided among threads. They are summed apart from the result,
-    /// row behind row: so `gemm` reads the copy where it lies.
+    /// Runs part by part like [`Product::run_packed`], with columns divided among threads. The columns are summed in a
+    /// block of their own, row by row, so that `gemm` reads the copy in the order in which it is stored.
     ///
     /// # Safety
-    /// As [`Product::run_small`]; `T` is the type of the dtype.
+    /// The contract of [`Product::run_small`] holds; `T` is the type of the dtype.
     unsafe fn run_columns<T: Real>(
         &self,
         pack: &Pack,
@@ -142,7 +143,7 @@ impl Product {
                 if count == 0 {
                     continue;
                 }
-                // SAFETY: the caller's; the block has room for the copy, then the sums; tasks write disjoint columns.
+                // SAFETY: the caller upholds the contract; the block has room for copy and sums; tasks write disjoint columns.
                 unsafe {
                     let copy = block.data() as *mut T;
                     let sums = copy.add(count * depth);
@@ -188,12 +189,12 @@ impl Product {
 }
 
 impl Copying {
-    /// Copies the one storage to the other.
+    /// Copies the first storage to the second.
     ///
     /// # Safety
-    /// As [`Program::run`].
+    /// The contract of [`Program::run`] holds.
     unsafe fn run(&self, local: [*mut u8; 2], threads: usize) -> Result<(), Fault> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             match self {
                 Copying::Windows(w) => {

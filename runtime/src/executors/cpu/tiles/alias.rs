@@ -1,4 +1,4 @@
-//! Which results of a program may take the memory of what it reads.
+//! Finds the results of a program that may take the memory of values that it reads.
 
 use super::emit::Emit;
 use super::program::Cursor;
@@ -7,11 +7,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::hash_map::Entry;
 
 impl Emit<'_> {
-    /// Written values that may take the memory of read ones: the same places, each read before it is written.
+    /// Finds written values that may take the memory of read ones: both use equal places, and each place is read before
+    /// it is written.
     pub(super) fn aliases(&mut self) {
         let mut pairs = Vec::new();
         let mut known = FxHashSet::default();
-        // The first and the last use of every cursor.
+        // The first and the last use of each cursor.
         let mut uses: Vec<Option<(Use, Use)>> = vec![None; self.p.cursors.len()];
         for &(cursor, walk, stage, step) in &self.touched {
             let now = (walk, stage, step);
@@ -19,7 +20,7 @@ impl Emit<'_> {
             *span = (span.0.min(now), span.1.max(now));
         }
         let reads = self.reads(&uses);
-        // Where a loop does not move a cursor, several workers read the same place: one may write before another reads.
+        // If a loop does not move a cursor, several workers read one place, and one may write before another reads.
         let own = |c: &Cursor| self.p.sizes.iter().zip(&c.at.coefs).all(|(n, coef)| *n == 1 || *coef != 0);
         for (w, written) in self.p.cursors.iter().enumerate().filter(|(_, c)| c.writes && own(c)) {
             let Some((first, _)) = uses[w] else { continue };
@@ -31,7 +32,7 @@ impl Emit<'_> {
             }
         }
         for f in &self.p.prefill {
-            // Elements are placed onto what is there: no copy where nobody else reads it.
+            // Elements are placed onto the base, which needs no copy if nothing else reads it.
             if let Some(base) = f.base
                 && !self.p.cursors.iter().any(|c| c.value == base)
             {
@@ -41,7 +42,7 @@ impl Emit<'_> {
         self.p.alias = pairs;
     }
 
-    /// The values that are read in one way only, by their cursors, in the order of these.
+    /// The values that are read in one way only, with their cursors, in the order of the cursors.
     fn reads(&self, uses: &[Option<(Use, Use)>]) -> Vec<Read<'_>> {
         let mut reads: Vec<Option<Read>> = Vec::new();
         let mut of: FxHashMap<ValueId, usize> = FxHashMap::default();
@@ -67,10 +68,10 @@ impl Emit<'_> {
     }
 }
 
-/// When a cursor is used: walk, stage of the walk, step.
+/// The time at which a cursor is used: walk, stage of the walk, step.
 type Use = (usize, usize, usize);
 
-/// How a value is read.
+/// The way in which a value is read.
 struct Read<'a> {
     cursor: &'a Cursor,
     last: Use,

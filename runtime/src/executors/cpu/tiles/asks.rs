@@ -1,20 +1,20 @@
-//! When memory is asked for.
+//! Schedules software prefetches.
 //!
-//! A program of one walk waits for memory whatever it does: it asks for it a few tiles ahead. Where several walks go over
-//! a block of rows, the first one waits and the others compute; so the memory of a walk is asked for on the ones before
-//! it, that of the first walk a block ahead.
+//! A program of one walk always waits for memory, so it prefetches a few tiles ahead. If several walks go over a block
+//! of rows, the first one waits for memory and the others compute. So the memory of a walk is prefetched during the
+//! walks before it, and the memory of the first walk a block ahead.
 
 use super::emit::Emit;
 use super::program::{Ask, Cursor};
 
-/// Bytes of a block beyond which what is asked for a block ahead would be gone when its turn comes: a part of the
-/// second cache.
+/// A block of more bytes is not prefetched a block ahead, because its memory would be evicted before its turn; this is
+/// a part of the second-level cache.
 const FAR: usize = 512 * 1024;
-/// Nanoseconds that a byte takes from the third cache.
+/// The nanoseconds to read a byte from the third-level cache.
 const BYTE: f64 = 0.03;
 
 impl Emit<'_> {
-    /// Divides the memory of all walks among them, when these are complete.
+    /// Distributes the prefetches of all walks among the walks, once these are complete.
     pub(super) fn asks(&mut self) {
         let walks = self.p.phases.len();
         let row = self.n.sizes[self.n.last()] * self.n.row_lines();
@@ -23,7 +23,7 @@ impl Emit<'_> {
         }
         for phase in &mut self.p.phases {
             phase.ahead = phase.in_place.iter().any(|i| i.ahead);
-            // One at a time: as many cache lines are on their way at once as there are buffers, about a tile's.
+            // Prefetches are spread over the steps, because the processor has line buffers for about one tile.
             let (n, steps) = (phase.asks.len(), phase.tiles.len());
             for (k, ask) in phase.asks.iter_mut().enumerate() {
                 ask.step = k * steps / n;

@@ -1,4 +1,4 @@
-//! Steps and registers of a program, from its graph and its loops.
+//! Emits the steps and registers of a program from its graph and its loops.
 
 use super::program::*;
 use super::schedule::{Nesting, load_bytes, out_bytes, scatter_bytes, tile_elements};
@@ -15,41 +15,41 @@ use smallvec::SmallVec;
 /// How often a node is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// Once per worker.
+    /// The node is computed once per worker.
     Scalar,
-    /// Once per row.
+    /// The node is computed once per row.
     Row,
-    /// For every element.
+    /// The node is computed for every element.
     Full,
 }
 
-/// Where a tile of a node is.
+/// The place of a tile of a node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Loc {
-    /// In the pool of constants.
+    /// The tile is in the pool of constants.
     Const(u32),
-    /// A register in the workspace.
+    /// The tile is a register in the workspace.
     Reg(u32),
-    /// In memory, through this cursor.
+    /// The tile is in memory, read through this cursor.
     Memory(u32),
-    /// In rows that are kept: offset in the workspace, bytes of an element.
+    /// The tile is in kept rows: the offset in the workspace, and the bytes of an element.
     Kept(u32, u32),
-    /// One number for all elements, for kernels that read no more than that.
+    /// One number stands for all elements, for kernels that read a single number.
     One(SlotInit),
-    /// One number for each row: the row register's offset in the workspace, bytes of an element.
+    /// One number stands for each row: the row register's offset in the workspace, and the bytes of an element.
     OfRow(u32, u32),
 }
 
-/// Where steps are put.
+/// The list to which a step is added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
-    /// On scalars.
+    /// Steps on scalars, once per worker.
     Once,
-    /// On rows, before or after the walk.
+    /// Steps on rows, before or after the walk.
     Rows { after: bool },
-    /// On tiles.
+    /// Steps on tiles.
     Tiles,
-    /// On the one tile of columns that all groups of lines share.
+    /// Steps on the one tile of columns that all groups of lines share.
     Pattern,
 }
 
@@ -60,40 +60,40 @@ pub(super) struct Emit<'a> {
     pub isa: Level,
     pub p: Program,
     pub class: Vec<Class>,
-    /// The walk in which a node is computed; a row's reduction is used one walk later.
+    /// The walk in which each node is computed; a row's reduction is read one walk later.
     pub walk: Vec<usize>,
-    /// Whether a full node is read on a later walk.
+    /// For each full node, whether it is read on a later walk.
     pub crosses: Vec<bool>,
     pub live: Vec<bool>,
     pub inner: DimSet,
-    /// Elements of a tile register, and of a row register.
+    /// The number of elements of a tile register; `width` is that of a row register.
     pub tile: usize,
     pub width: usize,
     pub scalars: FxHashMap<NodeId, Loc>,
     pub rows: FxHashMap<NodeId, u32>,
-    /// Full nodes that outlive their walk.
+    /// Full nodes whose values outlive their walk.
     pub lasting: FxHashMap<NodeId, Loc>,
     /// Full nodes (and splats) of the current walk.
     pub tiles: FxHashMap<NodeId, Loc>,
-    /// Of each slot, whether it is good for whole lines.
+    /// For each slot, whether it can hold whole lines.
     pub long: Vec<bool>,
-    /// Estimated nanoseconds per element of each walk.
+    /// For each walk, the estimated nanoseconds per element.
     pub walk_costs: Vec<f64>,
-    /// Nodes whose kernel computes an argument as well, and that argument.
+    /// Each node whose kernel also computes one of its arguments, with that argument.
     pub pairs: FxHashMap<NodeId, NodeId>,
     pub inner_of_pairs: FxHashSet<NodeId>,
-    /// Nodes that were made beside another result of their row, and whose turn is to come.
+    /// Nodes that were made together with another result of their row, before their turn.
     pub made: FxHashSet<NodeId>,
-    /// Free registers by size.
+    /// The free registers by size.
     pub free: FxHashMap<usize, Vec<u32>>,
     pub now: usize,
-    /// Estimated nanoseconds per element of the whole domain.
+    /// The estimated nanoseconds per element of the whole domain.
     pub per_element: f64,
-    /// For aliasing: the cursor, walk, stage of the walk, and step of every plain access.
+    /// For aliasing: the cursor, the walk, the stage of the walk and the step of every plain access.
     pub touched: Vec<(u32, usize, usize, usize)>,
 }
 
-/// Walks of every node: that of its latest argument, one more behind a row's reduction.
+/// The walk of every node: the latest walk of its arguments, or one more if that argument is a row's reduction.
 fn walks(graph: &Graph, rows: Option<DimSet>, live: &[bool]) -> Vec<usize> {
     let mut walk = vec![0; graph.nodes.len()];
     for (at, node) in graph.nodes.iter().enumerate() {
@@ -110,7 +110,7 @@ fn walks(graph: &Graph, rows: Option<DimSet>, live: &[bool]) -> Vec<usize> {
     walk
 }
 
-/// Whether a node costs so little that it is made again on every walk that reads it.
+/// Whether a node costs so little that every walk that reads it computes it again.
 pub(super) fn is_leaf(op: &Op) -> bool {
     match op {
         Op::Index(_) | Op::Test { .. } => true,
@@ -191,16 +191,17 @@ fn real(graph: &Graph) -> DimSet {
     (0..graph.sizes.len() as Dim).filter(|d| graph.sizes[*d as usize] > 1).collect()
 }
 
-/// Bytes that several walks over a block of rows touch: what is left of the first cache beside registers.
+/// At most this many bytes are touched by several walks over a block of rows, because the rest of the first-level cache
+/// holds registers.
 const BLOCK_BYTES: usize = 36 * 1024;
-/// Elements of a unit of work, at least.
+/// A unit of work has at least this many elements.
 const UNIT: usize = 16 * 1024;
-/// Elements of a panel, at least; panels of a slice, at most.
+/// A panel has at least this many elements; a slice has at most `MOST_PANELS` panels.
 const PANEL: usize = 64 * 1024;
 const MOST_PANELS: usize = 32;
 
 impl Emit<'_> {
-    /// Rows per walk, units of work, panels.
+    /// Chooses the rows per walk, the units of work and the panels.
     fn blocks(&mut self) {
         let (last, rows) = (self.n.sizes[self.n.last()], self.n.sizes[self.n.outer]);
         let (tb, _) = self.n.tile;
@@ -218,7 +219,7 @@ impl Emit<'_> {
         let tb = if has_segs { 1 } else { tb };
         self.p.block = (block / tb * tb).max(tb).min(rows.next_multiple_of(tb));
         self.p.unit_rows = UNIT.div_ceil(row).next_multiple_of(self.p.block).min(rows.next_multiple_of(self.p.block));
-        // Long lines are divided only where nothing needs whole rows.
+        // Long lines are divided only if no step needs whole rows.
         let whole_rows = walks > 1 || self.n.rows.is_some();
         self.p.unit_cols = if whole_rows || last <= 2 * UNIT { last } else { UNIT };
         if self.p.unit_cols < last {
@@ -230,8 +231,8 @@ impl Emit<'_> {
         self.slices();
     }
 
-    /// Bytes of an element of a row in all that walks touch: rows that are kept, results, and what is read, with what
-    /// the next block will read.
+    /// The bytes that walks touch per element of a row: kept rows, results and inputs, together with the inputs of the
+    /// next block.
     pub(super) fn bytes_of_walks(&self) -> usize {
         let graph = &self.group.graph;
         let mut bytes = 0;
@@ -251,7 +252,7 @@ impl Emit<'_> {
         bytes
     }
 
-    /// Whether units write to different places: each loop that is divided among them is an axis of the result.
+    /// Whether units write to disjoint places: each loop that is divided among them is an axis of the result.
     fn units_apart(&self, out: &Out) -> bool {
         let Place::Scatter { idx, .. } = &out.place else { return true };
         let (row, last) = (self.p.row(), self.p.last());
@@ -272,7 +273,7 @@ impl Emit<'_> {
         (0..=last).filter(|l| divided(*l)).all(alone)
     }
 
-    /// The loops over which every accumulated result varies, and the panels in them.
+    /// Finds the loops over which every accumulated result varies, and the panels within them.
     fn slices(&mut self) {
         let graph = &self.group.graph;
         let mut prefix = usize::MAX;
@@ -281,7 +282,7 @@ impl Emit<'_> {
             if !self.accumulates(out.node) || !(self.env.stored)(out.value) {
                 continue;
             }
-            // The row loop is sliced only where units are single rows.
+            // The row loop is sliced only if units are single rows.
             let single = self.p.unit_rows == 1;
             let most = if single { self.n.outer + 1 } else { self.n.outer };
             let common = (0..most).take_while(|l| self.n.loops[*l].iter().all(|d| node.dims.has(*d))).count();
@@ -330,7 +331,7 @@ impl Emit<'_> {
                     (Op::Reduce { .. }, _) => self.reduction(id),
                     (_, Class::Scalar) => {}
                     (_, Class::Row) => self.row(id),
-                    // Leaves are made where they are read, or stored.
+                    // Leaves are computed where they are read, or stored.
                     (op, Class::Full) if is_leaf(op) => {}
                     (_, Class::Full) => self.full(id, &last_use),
                 }
@@ -351,7 +352,7 @@ impl Emit<'_> {
         self.aliases();
     }
 
-    /// The last reader on this walk of every full node.
+    /// The last reader, on this walk, of every full node.
     fn last_uses(&self, now: usize) -> FxHashMap<NodeId, NodeId> {
         let mut last = FxHashMap::default();
         for at in 0..self.live.len() as NodeId {
@@ -361,7 +362,7 @@ impl Emit<'_> {
         }
         for out in &self.group.outs {
             if let Place::Scatter { .. } = out.place {
-                // Scattered when everything else is computed: registers stay until the walk ends.
+                // Scattering comes after all other steps, so these registers stay until the walk ends.
                 for n in placed(out) {
                     last.insert(n, NodeId::MAX);
                 }
@@ -370,7 +371,7 @@ impl Emit<'_> {
         last
     }
 
-    /// Frees the registers that nobody reads after `id`.
+    /// Frees the registers whose last reader is `id`.
     fn release(&mut self, id: NodeId, last_use: &FxHashMap<NodeId, NodeId>) {
         let mut dead = self.args(id);
         if !last_use.contains_key(&id) {
@@ -391,10 +392,10 @@ impl Emit<'_> {
         }
     }
 
-    /// Registers of a walk are free on the next.
+    /// Frees all registers at the end of a walk.
     fn reset(&mut self) {
         for i in &mut self.phase().in_place {
-            // What is written on this walk is read behind that; what was written before is in memory.
+            // A value written on this walk was read from registers; on the next walk it is read from memory.
             i.reads = !i.writes;
         }
         let tiles: Vec<(NodeId, Loc)> = self.tiles.drain().collect();
@@ -409,14 +410,14 @@ impl Emit<'_> {
         }
     }
 
-    /// A permanent piece of the workspace.
+    /// Reserves a permanent piece of the workspace.
     pub(super) fn reserve(&mut self, bytes: usize) -> u32 {
         let at = self.p.work;
         self.p.work += bytes.next_multiple_of(64);
         at as u32
     }
 
-    /// A tile register.
+    /// Allocates a tile register.
     pub(super) fn register(&mut self, ty: DType) -> u32 {
         let bytes = self.tile * ty.size();
         match self.free.get_mut(&bytes).and_then(Vec::pop) {
@@ -436,7 +437,7 @@ impl Emit<'_> {
             At::Rows { after: false } => self.phase().before.push(step),
             At::Rows { after: true } => self.phase().after.push(step),
             At::Tiles => {
-                // The slots of a step were made one behind the other, just before it.
+                // The slots of a step are contiguous and were made just before it.
                 let long = match &step {
                     Step::Kernel { ins, .. } => self.long[*ins as usize..].iter().all(|l| *l),
                     Step::Fold { src, .. } | Step::Accumulate { src, .. } => {
@@ -451,7 +452,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Slots for operands, one behind the other.
+    /// Makes contiguous slots for operands.
     pub(super) fn slots(&mut self, locs: &[Loc]) -> Slot {
         let first = self.p.slots.len() as Slot;
         for loc in locs {
@@ -466,7 +467,7 @@ impl Emit<'_> {
                     SlotInit::Moving
                 }
                 Loc::OfRow(at, bytes) => {
-                    // Where a row has several lines, a block has one row.
+                    // If a row has several lines, a block has one row.
                     let line = if self.p.has_segs() { 0 } else { bytes as usize };
                     self.phase().kept.push(Kept { slot, at, line, elem: 0 });
                     SlotInit::Moving
@@ -497,7 +498,7 @@ impl Emit<'_> {
         }
     }
 
-    /// The pool's tile of a constant.
+    /// The offset of a constant's tile in the pool.
     pub(super) fn constant(&mut self, bits: [u8; 8], bytes: usize) -> u32 {
         let lines = (self.width * bytes).div_ceil(64);
         let at = self.p.consts.len();
@@ -525,7 +526,7 @@ impl Emit<'_> {
         self.cursor(load.value, at, false)
     }
 
-    /// Whether tiles of a cursor lie in memory as they lie in registers.
+    /// Whether tiles of a cursor have the same layout in memory as in registers.
     pub(super) fn lies_like_register(&self, cursor: u32) -> bool {
         let c = &self.p.cursors[cursor as usize];
         let (line, last) = (self.n.line_loop(), self.n.last());
@@ -534,7 +535,7 @@ impl Emit<'_> {
         dense && (tb == 1 || (tc == self.n.sizes[last] && c.at.coefs[line] == (tc * c.bytes) as i64))
     }
 
-    /// Axes along which a guarded access may leave its tensor.
+    /// The axes along which a guarded access may leave its tensor.
     pub(super) fn guards(&self, idx: &[Index], shape: &[usize]) -> Vec<(Lin, i64)> {
         let sizes = &self.group.graph.sizes;
         let outside = |a: &Affine, n: usize| {
@@ -559,7 +560,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Whether a result repeats a row's reduction along the row: it is known only when the walk that makes it is over.
+    /// Whether a result repeats a row's reduction along the row; it is known only once the walk that computes it is
+    /// over.
     fn is_late(&self, out: &Out) -> bool {
         let Place::Axes(axes) = &out.place else { return false };
         let along: DimSet = axes.iter().flatten().copied().collect();
@@ -568,7 +570,7 @@ impl Emit<'_> {
             && !along.meet(self.inner).is_empty()
     }
 
-    /// Writes a result that is no sum over walks.
+    /// Writes a result that is not a sum over walks.
     fn store_out(&mut self, out: &Out) {
         let Place::Axes(axes) = &out.place else { return };
         if !(self.env.stored)(out.value) {
@@ -580,7 +582,7 @@ impl Emit<'_> {
         self.store(out.node, out.value, axes.iter().flatten().copied().collect(), cursor);
     }
 
-    /// Scatters what was computed up to this walk.
+    /// Scatters the results that are complete on this walk.
     fn scatters(&mut self, now: usize) {
         for out in self.group.outs.clone() {
             let Place::Scatter { idx, mask, how, strict, base, .. } = &out.place else { continue };
@@ -595,7 +597,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Writes a node along `dims`: its own, and those along which it repeats.
+    /// Writes a node along `dims`: its own dims, and those along which it repeats.
     fn store(&mut self, id: NodeId, value: ValueId, dims: DimSet, cursor: u32) {
         let dtype = self.env.values.ty(value).dtype;
         let half = dtype.opmath() != dtype;
@@ -665,14 +667,14 @@ impl Emit<'_> {
         self.touched.push((cursor, now, stage, step));
     }
 
-    /// The slot of what a step writes.
+    /// The slot to which a step writes.
     pub(super) fn target(&mut self, loc: Loc) -> Slot {
         let slot = self.slots(&[loc]);
         self.written(loc);
         slot
     }
 
-    /// Notes that an operand is written in place.
+    /// Notes that a step writes an operand in place.
     pub(super) fn written(&mut self, loc: Loc) {
         if let Loc::Memory(cursor) = loc
             && let Some(i) = self.phase().in_place.iter_mut().find(|i| i.cursor == cursor)

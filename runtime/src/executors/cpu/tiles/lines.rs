@@ -1,13 +1,13 @@
-//! What is done once per line rather than once per tile, when a walk is complete.
+//! Folds that run once per line rather than once per tile.
 
 use super::emit::Emit;
 use super::program::{LineFold, Move, Phase, Step};
 
-/// Bytes of a line that are still in the first cache behind its tiles.
+/// A line of at most this many bytes is still in the first-level cache after its last tile.
 const LINE_BYTES: usize = 8 * 1024;
 
 impl Emit<'_> {
-    /// Folds whole lines that are kept, if they stay in the first cache until the last of their tiles is done.
+    /// Folds whole kept lines, if they stay in the first-level cache until their last tile is done.
     pub(super) fn fold_lines(&mut self) {
         let one_line = self.n.tile.0 == 1 && !self.p.has_segs();
         let line = self.n.sizes[self.n.last()];

@@ -18,7 +18,7 @@ use crate::executors::fusion::fuse::Group;
 use crate::executors::fusion::items::Env;
 use fulgurite_kernels::abi::Level;
 
-/// Compiles a group; cursors name the dense values that they access.
+/// Compiles a group. Cursors name the dense values that they access.
 pub fn compile(group: &Group, env: &Env, isa: Level) -> Program {
     let nesting = schedule::nest(group, env);
     emit::emit(group, &nesting, env, isa)

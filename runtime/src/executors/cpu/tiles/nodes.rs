@@ -1,4 +1,4 @@
-//! Steps of single nodes.
+//! Emits the steps of single nodes.
 
 use super::super::registry;
 use super::emit::{At, Class, Emit, Loc, is_leaf};
@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 impl Emit<'_> {
-    /// A node that is computed once per worker, in a register as wide as a tile.
+    /// Emits a node that is computed once per worker, in a register as wide as a tile.
     pub(super) fn scalar(&mut self, id: NodeId) {
         let node = self.group.graph.node(id).clone();
         let loc = match &node.op {
@@ -36,14 +36,14 @@ impl Emit<'_> {
         self.scalars.insert(id, loc);
     }
 
-    /// A node that is computed once per row.
+    /// Emits a node that is computed once per row.
     pub(super) fn row(&mut self, id: NodeId) {
         let dst = self.reserve(self.width * self.group.graph.node(id).ty.size());
         self.compute(id, At::Rows { after: false }, Loc::Reg(dst));
         self.rows.insert(id, dst);
     }
 
-    /// A node that is computed for every element.
+    /// Emits a node that is computed for every element.
     pub(super) fn full(&mut self, id: NodeId, last_use: &FxHashMap<NodeId, NodeId>) {
         if self.made.remove(&id) {
             return;
@@ -54,7 +54,7 @@ impl Emit<'_> {
         {
             return self.sought(id, load, cursor);
         }
-        // Arguments first: leaves need registers of their own.
+        // Arguments come first, because leaves need registers of their own.
         let args = self.args(id);
         let pair = self.pair(id);
         let by_one = match &node.op {
@@ -76,14 +76,14 @@ impl Emit<'_> {
                 loc
             }
             None => {
-                // A kernel may write over an argument that is read for the last time.
+                // A kernel may overwrite an argument that is read for the last time.
                 let plain = matches!(node.op, Op::Call(..) | Op::Cast(_) | Op::Round(..) | Op::Select(..));
                 let over =
                     |a: &NodeId| last_use.get(a) == Some(&id) && self.group.graph.node(*a).ty.size() == node.ty.size();
                 let reuse = args.iter().copied().find(|a| plain && self.class[*a as usize] == Class::Full && over(a));
                 match reuse.and_then(|a| self.tiles.get(&a).copied()) {
                     Some(loc @ Loc::Reg(_)) => {
-                        // It changes hands: the argument no longer frees it.
+                        // The register changes its owner, so the argument no longer frees it.
                         let a = reuse.unwrap_or(id);
                         self.tiles.insert(id, loc);
                         self.every(id, pair.as_ref(), loc);
@@ -98,7 +98,7 @@ impl Emit<'_> {
         self.tiles.insert(id, dst);
     }
 
-    /// The step that computes a node for every element.
+    /// Emits the step that computes a node for every element.
     fn every(&mut self, id: NodeId, pair: Option<&Pair>, dst: Loc) {
         match pair {
             Some(pair) => self.push_pair(pair, dst),
@@ -106,7 +106,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Memory or rows that outlive the walk, for nodes that must.
+    /// The place of a node that must outlive the walk, in memory or in kept rows.
     fn destination(&mut self, id: NodeId) -> Option<Loc> {
         let ty = self.group.graph.node(id).ty;
         let outs: Vec<Out> = self.group.outs.iter().filter(|o| o.node == id).cloned().collect();
@@ -129,7 +129,7 @@ impl Emit<'_> {
         Some(Loc::Kept(at, ty.size() as u32))
     }
 
-    /// The tile of a node on this walk; makes leaves and splats.
+    /// The tile of a node on this walk; leaves and splats are computed here.
     pub(super) fn operand(&mut self, id: NodeId) -> Loc {
         if let Some(loc) = self.tiles.get(&id).or(self.scalars.get(&id)).or(self.lasting.get(&id)) {
             return *loc;
@@ -137,7 +137,7 @@ impl Emit<'_> {
         let node = self.group.graph.node(id).clone();
         let loc = match self.class[id as usize] {
             Class::Row => {
-                // A register of its own: it is filled before the tiles of a line, whatever they do.
+                // This register is not shared, because it is filled before the tiles of a line, whatever they do.
                 let dst = Loc::Reg(self.reserve(self.tile * node.ty.size()));
                 let (src, bytes) = (self.rows.get(&id).copied().unwrap_or(0), node.ty.size());
                 let slot = self.slots(&[dst]);
@@ -146,14 +146,14 @@ impl Emit<'_> {
                 dst
             }
             _ if is_leaf(&node.op) => return self.leaf(id),
-            // Scalars are made before; whatever else is read was computed on this walk or is kept.
+            // Scalars were computed before; any other operand was computed on this walk or is kept.
             _ => Loc::Reg(0),
         };
         self.tiles.insert(id, loc);
         loc
     }
 
-    /// Whether an operand is one number all over a tile.
+    /// Whether an operand is one number in a whole tile.
     pub(super) fn is_one(&self, id: NodeId) -> bool {
         match self.class[id as usize] {
             Class::Scalar => self.scalars.contains_key(&id),
@@ -162,8 +162,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Whether positions are compared with a number of each row, as where one label of a row is sought: then one place
-    /// of a line is marked, and nothing is compared. The positions, and the row register.
+    /// Recognises positions that are compared with one number per row, such as a search for the label of a row: then
+    /// one place of a line is marked, and nothing is compared. Returns the positions and the row register.
     fn row_test(&self, b: Builtin, args: &[NodeId]) -> Option<(Lin, u32)> {
         let (Builtin::Eq, [x, y]) = (b, args) else { return None };
         [(x, y), (y, x)].into_iter().find_map(|(position, number)| {
@@ -176,7 +176,7 @@ impl Emit<'_> {
         })
     }
 
-    /// Where the first element of such an operand is.
+    /// The place of the first element of an operand that is one number.
     pub(super) fn one(&mut self, id: NodeId) -> Loc {
         match (self.scalars.get(&id), self.rows.get(&id)) {
             (Some(Loc::Const(at)), _) => Loc::One(SlotInit::Const(*at)),
@@ -200,7 +200,7 @@ impl Emit<'_> {
             if load.outside.is_none() && self.n.tile.0 > 1 && self.n.tile.1 == self.n.sizes[self.n.last()] && repeats {
                 let dst = Loc::Reg(self.reserve(self.tile * node.ty.size()));
                 self.compute(id, At::Pattern, dst);
-                // Made once: good for all walks.
+                // The tile is made once and serves all walks.
                 self.lasting.insert(id, dst);
                 return dst;
             }
@@ -222,7 +222,7 @@ impl Emit<'_> {
         }
     }
 
-    /// The steps that compute a node into `dst`.
+    /// Emits the steps that compute a node into `dst`.
     fn compute(&mut self, id: NodeId, at: At, dst: Loc) {
         let node = self.group.graph.node(id).clone();
         match &node.op {
@@ -288,7 +288,7 @@ impl Emit<'_> {
         self.push(at, Step::Kernel { f, ins, outs, nums: 0 });
     }
 
-    // A divisor is tested unless it is known to be other than 0, and so it is said.
+    // A divisor is tested unless it is known to be other than 0; the condition below says just that.
     #[allow(clippy::nonminimal_bool)]
     fn call(&mut self, b: Builtin, args: &[NodeId], ty: DType, at: At, dst: Loc) {
         if let (At::Tiles, Some((lin, with))) = (at, self.row_test(b, args)) {
@@ -318,7 +318,7 @@ impl Emit<'_> {
         self.push(at, Step::Scalar { builtin: b, arity: args.len() as u8, ins, outs, from, to: ty });
     }
 
-    /// A row's kernel: all of its results at once.
+    /// Emits a row's kernel, which computes all results of the row at once.
     fn row_call(&mut self, call: &RowCall, at: At, dst: Loc) {
         let Some(f) = registry::find(call.symbol.as_str(), call.variant.as_str(), call.dtype, self.isa) else { return };
         let locs: SmallVec<[Loc; 4]> = call.args.iter().map(|a| self.arg(*a, at)).collect();
@@ -326,7 +326,7 @@ impl Emit<'_> {
         let outs: SmallVec<[Loc; 4]> =
             (0..call.outs).map(|k| if k == call.out { dst } else { self.beside(call, k, at) }).collect();
         let slots = self.slots(&outs);
-        // only now are there notes of what is written in place
+        // notes of values that are written in place exist only now
         outs.iter().for_each(|loc| self.written(*loc));
         let nums = self.p.nums.len() as u32;
         self.p.nums.extend(&call.nums);
@@ -334,7 +334,7 @@ impl Emit<'_> {
         self.cost(at, 0.4);
     }
 
-    /// Where another result of a row's kernel goes.
+    /// The place of another result of a row's kernel.
     fn beside(&mut self, call: &RowCall, out: u8, at: At) -> Loc {
         let wanted = Op::Row(RowCall { out, ..call.clone() });
         let graph = &self.group.graph;
@@ -348,7 +348,7 @@ impl Emit<'_> {
         };
         let other = (0..graph.nodes.len() as NodeId).find(|id| at == At::Tiles && made_here(id));
         let Some(id) = other else {
-            // nobody asked for it: a register that nobody reads
+            // no node reads this result, so it goes to a register of its own
             return Loc::Reg(self.reserve(self.width.max(self.tile) * 8));
         };
         let loc = match self.destination(id) {
@@ -363,12 +363,12 @@ impl Emit<'_> {
         loc
     }
 
-    /// An element of memory into a register.
+    /// Emits a load of elements from memory into a register.
     fn load(&mut self, load: &Load, ty: DType, at: At, dst: Loc) {
         let stored = self.env.values.ty(load.value).dtype;
         let half = stored != ty;
         let cursor = self.load_cursor(load);
-        // f16 and bf16 pass a register of their own.
+        // f16 and bf16 go through a register of their own.
         let raw = match (half, at) {
             (false, _) => dst,
             (true, At::Tiles)
@@ -434,7 +434,7 @@ impl Emit<'_> {
         coords
     }
 
-    /// The cursor of a gathered access whose indices vary by row only: it is moved once per line.
+    /// The cursor of an indexed access whose indices vary by row only; a seek moves it once per line.
     fn seek(&mut self, load: &Load) -> Option<u32> {
         if self.n.tile.0 != 1 || load.outside.is_some() || load.idx.iter().all(|i| matches!(i, Index::Affine(_))) {
             return None;
@@ -454,7 +454,7 @@ impl Emit<'_> {
         Some(cursor)
     }
 
-    /// The node that a moved cursor reads.
+    /// Emits a node that reads through a moved cursor.
     fn sought(&mut self, id: NodeId, load: &Load, cursor: u32) {
         let (ty, stored) = (self.group.graph.node(id).ty, self.env.values.ty(load.value).dtype);
         let lasting = self.destination(id);
@@ -487,7 +487,7 @@ impl Emit<'_> {
         self.tiles.insert(id, dst);
     }
 
-    /// A reduction: into its rows' accumulators, or those of the panel.
+    /// Emits a reduction into the accumulators of its rows, or into those of the panel.
     pub(super) fn reduction(&mut self, id: NodeId) {
         let node = self.group.graph.node(id).clone();
         let Op::Reduce { red, arg, mask, order } = &node.op else { return };
@@ -531,7 +531,7 @@ impl Emit<'_> {
         self.rows.insert(id, dst);
     }
 
-    /// The fold of a line, or of the products of two, into one accumulator or element by element.
+    /// The fold of a line, or of the products of two lines, into one accumulator or element by element.
     fn fold(&self, red: Red, from: DType, columns: bool, products: bool) -> FoldFn {
         match (products, columns) {
             (true, columns) => FoldFn::Products(reduce::fold_products(columns, self.isa)),
@@ -592,7 +592,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Elements to the places that they name.
+    /// Emits a scatter: elements go to the places that their indices name.
     pub(super) fn scatter(
         &mut self,
         out: &Out,
@@ -666,7 +666,7 @@ impl Emit<'_> {
     }
 }
 
-/// A number as an element in memory, and its size.
+/// A number in its stored form, and its size in bytes.
 pub fn stored_bits(s: fulgurite_core::Scalar, dtype: DType) -> ([u8; 8], usize) {
     let s = cast_scalar(s, dtype);
     let mut out = [0u8; 8];

@@ -1,4 +1,4 @@
-//! Builtins that run in one kernel with the one that reads them, and products that a sum forms: their value is never in a
+//! Pairs of builtins that run in one kernel, and products that a sum computes itself. The inner value is never in a
 //! register.
 
 use super::super::registry;
@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 impl Emit<'_> {
-    /// Finds the pairs: a builtin of f32 on every element, read once, on the same walk, by another, or a product by a
-    /// sum.
+    /// Finds the pairs: an f32 builtin on every element that another builtin reads, or a product that a sum reads, once
+    /// and on the walk of its reader.
     pub(super) fn pair_up(&mut self) {
         let graph = &self.group.graph;
         let mut readers: FxHashMap<NodeId, SmallVec<[NodeId; 2]>> = FxHashMap::default();
@@ -46,7 +46,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A builtin of tiles and a number, which may stand first where the order does not matter.
+    /// A builtin of tiles and one number, which may come first if the order does not matter.
     pub(super) fn by_one(&self, b: Builtin, args: &[NodeId]) -> Option<ByOne> {
         let [x, y] = *args else { return None };
         let commutes = matches!(b, Builtin::Add | Builtin::Mul);
@@ -55,7 +55,7 @@ impl Emit<'_> {
         Some(ByOne { x, y, f })
     }
 
-    /// The product that a sum is of, if both factors are tiles: one number stands in a kernel of its own.
+    /// The product that a sum adds up, if both factors are tiles; a factor that is one number has a kernel of its own.
     fn summed_product(&self, sum: NodeId) -> Option<NodeId> {
         let (graph, at) = (&self.group.graph, sum as usize);
         let Op::Reduce { red: Red::Sum | Red::Mean, arg, mask: None, .. } = &graph.node(sum).op else { return None };
@@ -64,7 +64,7 @@ impl Emit<'_> {
         (self.live[at] && tiles).then_some(*arg)
     }
 
-    /// The factors of the product that a sum forms itself.
+    /// The factors of the product that a sum computes itself.
     pub(super) fn products(&self, sum: NodeId) -> Option<[NodeId; 2]> {
         self.may_pair(*self.pairs.get(&sum)?).map(|(_, factors)| factors)
     }
@@ -89,7 +89,7 @@ impl Emit<'_> {
         args
     }
 
-    /// The operands of a pair in the order of its kernel, which of the last two are one number, and the kernel.
+    /// The pair of a node: its operands in the order of its kernel, whether each is one number, and the kernel.
     pub(super) fn pair(&self, id: NodeId) -> Option<Pair> {
         let inner = *self.pairs.get(&id)?;
         let ((second, outer), (first, [mut x, mut y])) = (self.may_pair(id)?, self.may_pair(inner)?);
@@ -103,7 +103,7 @@ impl Emit<'_> {
         Some(Pair { args: [x, y, z], by: [false, by[0], by[1]], f })
     }
 
-    /// The step of a pair whose operands are there.
+    /// Emits the step of a pair whose operands are ready.
     pub(super) fn push_pair(&mut self, pair: &Pair, dst: Loc) {
         let operand = |(arg, one): (&NodeId, &bool)| if *one { self.one(*arg) } else { self.operand(*arg) };
         let locs: SmallVec<[Loc; 3]> = pair.args.iter().zip(&pair.by).map(operand).collect();
@@ -115,9 +115,9 @@ impl Emit<'_> {
 
 /// Two builtins in one kernel.
 pub(super) struct Pair {
-    /// x and y of the first, z of the second.
+    /// The operands x and y of the first builtin, and z of the second.
     pub args: [NodeId; 3],
-    /// Which are one number for all elements.
+    /// For each operand, whether it is one number for all elements.
     pub by: [bool; 3],
     /// The kernel.
     f: TileFn,

@@ -1,12 +1,12 @@
-//! What a fusion is compiled to: loops, memory accesses, and steps over tiles.
+//! The compiled form of a fusion: loops, memory accesses, and steps over tiles.
 //!
-//! The loops are `outer… · row · seg… · last`. A *line* is one run of the last loop, a *row* all lines of one setting of
-//! the outer loops and the row loop (one line, where there are no segs). Rows are walked over in blocks, once per
-//! *phase*: what a reduction over rows gives is used in the phases after it. A *tile* is a few columns of one line, or
-//! of several short ones; registers hold a tile each and stay in the first cache.
+//! The loops are `outer… · row · seg… · last`. A *line* is one run of the last loop. A *row* is all lines of one
+//! setting of the outer loops and the row loop, which is one line if there are no segs. Rows are walked over in blocks,
+//! once per *phase*: the phases after a reduction over rows read its result. A *tile* is a few columns of one line, or
+//! of several short lines; registers hold one tile each and stay in the first-level cache.
 //!
-//! Steps address their operands through slots, pointers that lie one behind the other so that a kernel gets them
-//! without copying; a few slots move with the tile, all others are set once.
+//! Steps address their operands through slots, which are pointers. The slots of a step are contiguous, so a kernel
+//! receives them without a copy. A few slots move with the tile; all others are set once.
 
 use crate::executors::fusion::graph::ValueId;
 use crate::executors::program::host_step::{HostStep, Memory, Stopped};
@@ -21,17 +21,17 @@ use fulgurite_kernels::reduce::FoldFn;
 use fulgurite_kernels::{fill, reduce};
 use smallvec::SmallVec;
 
-/// Elements that a tile has at most.
+/// At most this many elements in a tile, because a few tiles should fit the first-level cache together.
 pub const TILE: usize = 256;
-/// Elements of a line that a walk takes at once if none of its steps needs a register: memory and kept rows of that
-/// many stay in the first cache.
+/// The elements of a line that a walk takes at once if no step needs a register; memory and kept rows of this length
+/// stay in the first-level cache.
 pub const WHOLE: usize = 1024;
 /// Kernels work on multiples of this many elements; registers are padded to it.
 pub const CHUNK: usize = 32;
-/// Most loops after merging.
+/// At most this many loops after merging, because a worker holds its indices in an array.
 pub const MAX_LOOPS: usize = 16;
 
-/// `base + Σ coefficient · loop`, per loop.
+/// An affine function of the loops: `base + Σ coefficient · loop`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lin {
     /// The constant.
@@ -41,10 +41,11 @@ pub struct Lin {
 }
 
 impl Lin {
-    /// Its value at `idx`.
+    /// The value of the function at `idx`.
     #[inline(always)]
     pub fn at(&self, idx: &[i64; MAX_LOOPS]) -> i64 {
-        // Few loops are usual; of a loop over them LLVM makes vectors, whose products of 64 bits are slow.
+        // Programs usually have few loops. LLVM would turn a loop over them into vectors, whose 64-bit products are
+        // slow.
         match *self.coefs.as_slice() {
             [a, b] => self.base + a * idx[0] + b * idx[1],
             [a, b, c] => self.base + a * idx[0] + b * idx[1] + c * idx[2],
@@ -54,17 +55,17 @@ impl Lin {
     }
 }
 
-/// A pointer that steps use, by number.
+/// The number of a pointer that steps use.
 pub type Slot = u32;
 
-/// What a slot is before any tile.
+/// The value of a slot before any tile.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum SlotInit {
-    /// A tile of one constant, in the program's pool.
+    /// The slot points to a tile of one constant, in the program's pool.
     Const(u32),
-    /// An offset in the workspace.
+    /// The slot points to an offset in the workspace.
     Work(u32),
-    /// Set as the tile moves.
+    /// The slot is set as the tile moves.
     Moving,
 }
 
@@ -75,59 +76,60 @@ pub struct Cursor {
     pub value: ValueId,
     /// The offset at each setting of the loops.
     pub at: Lin,
-    /// Bytes of an element.
+    /// The bytes of an element.
     pub bytes: usize,
-    /// Whether it is written.
+    /// Whether the access writes.
     pub writes: bool,
-    /// Whether a [`Step::Seek`] moves it; such a cursor has one user.
+    /// Whether a [`Step::Seek`] moves the cursor; such a cursor has one user.
     pub sought: bool,
 }
 
-/// A cursor whose memory is a register: tiles lie in it as they lie in registers.
+/// A cursor whose memory serves as a register, because tiles have the same layout in both.
 #[derive(Clone, Debug)]
 pub struct InPlace {
-    /// Which.
+    /// The cursor.
     pub cursor: u32,
-    /// Bytes of an element.
+    /// The bytes of an element.
     pub bytes: usize,
-    /// Slots that point to it, one at least.
+    /// The slots that point to the memory, at least one.
     pub slots: SmallVec<[Slot; 4]>,
-    /// Where a tile that is no multiple of [`CHUNK`] is worked on instead: an offset in the workspace.
+    /// The offset in the workspace of the register that replaces the memory for a tile that is not a multiple of
+    /// [`CHUNK`].
     pub edge: u32,
-    /// Read from memory on this walk.
+    /// Whether this walk reads from the memory.
     pub reads: bool,
-    /// Written.
+    /// Whether this walk writes to the memory.
     pub writes: bool,
-    /// Whether this walk asks for the memory of its next tiles itself.
+    /// Whether this walk prefetches the memory of its own next tiles.
     pub ahead: bool,
 }
 
-/// Memory that is asked for before the walk that needs it.
+/// A software prefetch for a later walk.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// What that walk reads or writes.
+    /// The cursor through which that walk reads or writes.
     pub cursor: u32,
-    /// Bytes to the rows that are meant.
+    /// The distance in bytes to the rows that are prefetched.
     pub further: i64,
-    /// The step of a tile before which its memory is asked for.
+    /// The step of a tile before which the memory is prefetched.
     pub step: usize,
 }
 
 impl Ask {
-    /// Of one walk.
+    /// At most this many prefetches on one walk, because their addresses are held in an array.
     pub const MOST: usize = 4;
 }
 
-/// A slot that moves through the workspace: rows kept between phases, or one number of each row.
+/// A slot that moves through the workspace, over rows kept between phases or over one number per row.
 #[derive(Clone, Debug)]
 pub struct Kept {
     /// The slot.
     pub slot: Slot,
-    /// Where the block's rows are: an offset in the workspace.
+    /// The offset in the workspace of the block's rows.
     pub at: u32,
-    /// Bytes from line to line.
+    /// The distance in bytes from line to line.
     pub line: usize,
-    /// Bytes of an element; 0 of one number.
+    /// The bytes of an element; 0 if there is one number per row.
     pub elem: usize,
 }
 
@@ -136,27 +138,28 @@ pub struct Kept {
 pub struct Move {
     /// The slot.
     pub slot: Slot,
-    /// Bytes from element to element.
+    /// The distance in bytes from element to element.
     pub elem: usize,
 }
 
-/// A fold of a whole line of rows that are kept: blocks that follow each other overlap, tiles between other steps wait.
+/// A fold of a whole line of kept rows. Consecutive blocks of a line overlap in time; tiles between other steps would
+/// wait.
 #[derive(Clone, Copy, Debug)]
 pub struct LineFold {
     /// The fold.
     pub f: FoldFn,
-    /// First of the slots that move along the lines.
+    /// The first of the slots that move along the lines.
     pub src: Slot,
-    /// Accumulators: an offset in the workspace.
+    /// The offset of the accumulators in the workspace.
     pub acc: u32,
 }
 
-/// One index of a gathered or scattered access.
+/// One index of a gather or scatter.
 #[derive(Clone, Debug)]
 pub struct Coord {
-    /// Register of i64.
+    /// The register of i64 indices.
     pub slot: Slot,
-    /// Bytes from one index to the next.
+    /// The distance in bytes from one index to the next.
     pub stride: i64,
     /// The size of the axis.
     pub size: i64,
@@ -164,315 +167,315 @@ pub struct Coord {
     pub axis: usize,
 }
 
-/// One step.
+/// One step of a program.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// A kernel on registers.
     Kernel {
         /// The function.
         f: TileFn,
-        /// First of its input slots.
+        /// The first input slot.
         ins: Slot,
-        /// First of its output slots.
+        /// The first output slot.
         outs: Slot,
-        /// First of its numbers.
+        /// The first of the kernel's numbers.
         nums: u32,
     },
-    /// A builtin without a kernel, element by element.
+    /// A builtin without a kernel, computed element by element.
     Scalar {
-        /// Which.
+        /// The builtin.
         builtin: Builtin,
-        /// Number of inputs.
+        /// The number of inputs.
         arity: u8,
-        /// First input slot.
+        /// The first input slot.
         ins: Slot,
-        /// Output slot.
+        /// The output slot.
         outs: Slot,
-        /// Dtype of the inputs.
+        /// The dtype of the inputs.
         from: DType,
-        /// Dtype of the output.
+        /// The dtype of the output.
         to: DType,
     },
-    /// A rectangle of memory into a register.
+    /// Copies a rectangle of memory into a register.
     Load {
-        /// The copy.
+        /// The copy function.
         f: gather2d::Fn,
-        /// From where.
+        /// The source.
         cursor: u32,
-        /// To where.
+        /// The target register.
         dst: Slot,
     },
-    /// A register into a rectangle of memory.
+    /// Copies a register into a rectangle of memory.
     Store {
-        /// The copy.
+        /// The copy function.
         f: scatter2d::Fn,
-        /// To where.
+        /// The target.
         cursor: u32,
-        /// From where.
+        /// The source register.
         src: Slot,
     },
-    /// A rectangle that may lie outside of its tensor in part.
+    /// Copies a rectangle that may lie partly outside of its tensor.
     Guarded(Box<Guarded>),
-    /// Each line filled with the value of its row.
+    /// Fills each line with the value of its row.
     Splat {
-        /// The fill.
+        /// The fill function.
         f: fill::splat_lines::Fn,
-        /// Tile register.
+        /// The tile register.
         dst: Slot,
-        /// Row register: an offset in the workspace.
+        /// The offset of the row register in the workspace.
         src: u32,
-        /// Bytes of an element.
+        /// The bytes of an element.
         bytes: u32,
     },
-    /// Positions.
+    /// Writes positions.
     Index {
-        /// The fill.
+        /// The fill function.
         f: fill::positions::Fn,
-        /// Register.
+        /// The target register.
         dst: Slot,
-        /// What the positions are.
+        /// The positions as a function of the loops.
         lin: Lin,
     },
-    /// Comparisons of positions with zero, or with a number of each row.
+    /// Compares positions with zero, or with one number per row.
     Test {
-        /// Register.
+        /// The target register.
         dst: Slot,
-        /// What is compared.
+        /// The positions as a function of the loops.
         lin: Lin,
-        /// The numbers, i64: a row register's offset in the workspace.
+        /// The offset in the workspace of the row register with the numbers, as i64.
         with: Option<u32>,
-        /// `== 0`, else `>= 0`.
+        /// Whether the comparison is `== 0`; otherwise it is `>= 0`.
         equal: bool,
     },
-    /// Random numbers.
+    /// Draws random numbers.
     Uniform {
-        /// Consecutive positions at once.
+        /// The function for consecutive positions.
         f: fill::uniform_run::Fn,
-        /// Register.
+        /// The target register.
         dst: Slot,
-        /// The key's cursor.
+        /// The cursor of the key.
         key: u32,
-        /// Draw.
+        /// The number of the draw.
         draw: u32,
-        /// Positions: as a function of the loops, or a register.
+        /// The positions of the numbers.
         at: Positions,
     },
-    /// Elements that registers name.
+    /// Reads elements at places that registers name.
     Gather {
-        /// The copies.
+        /// The copy functions.
         f: Gathers,
-        /// Where index 0 is.
+        /// The cursor of index 0.
         cursor: u32,
         /// The indices.
         coords: Vec<Coord>,
-        /// Register.
+        /// The target register.
         dst: Slot,
     },
-    /// Moves a cursor by what row registers name; the tile has one line.
+    /// Moves a cursor by indices in row registers; the tile has one line.
     Seek {
         /// The cursor.
         cursor: u32,
-        /// Indices: offsets of row registers in the workspace take the slot's place.
+        /// The indices; `slot` is the offset of a row register in the workspace.
         coords: Vec<Coord>,
     },
-    /// Elements combined into places that registers name.
+    /// Combines elements into places that registers name.
     Scatter(Box<Scatter>),
     /// Folds lines into the accumulators of their rows.
     Fold {
-        /// The fold.
+        /// The fold function.
         f: FoldFn,
-        /// First of its registers.
+        /// The first source register.
         src: Slot,
-        /// Bytes of their elements.
+        /// The bytes of an element.
         bytes: usize,
-        /// Accumulators: an offset in the workspace.
+        /// The offset of the accumulators in the workspace.
         acc: u32,
     },
     /// Searches lines for the extremum of their rows.
     Search {
-        /// The search.
+        /// The search function.
         f: reduce::extremum::Fn,
-        /// Register.
+        /// The source register.
         src: Slot,
-        /// Bytes of its elements.
+        /// The bytes of an element.
         bytes: usize,
-        /// Elements that take part.
+        /// The register that masks elements, if there is one.
         mask: Option<Slot>,
-        /// The largest, else the smallest.
+        /// Whether the largest element is searched; otherwise the smallest.
         max: bool,
-        /// Accumulators: an offset in the workspace.
+        /// The offset of the accumulators in the workspace.
         acc: u32,
     },
     /// Folds tiles into an accumulator of the panel.
     Accumulate {
-        /// Which accumulator.
+        /// The number of the accumulator.
         acc: u32,
-        /// Where its numbers start among the panel's.
+        /// The index of its first number among the panel's.
         first: usize,
-        /// Line by line into one number, or element by element.
+        /// The fold, line by line into one number or element by element.
         f: FoldFn,
-        /// First of its registers.
+        /// The first source register.
         src: Slot,
-        /// Bytes of their elements.
+        /// The bytes of an element.
         bytes: usize,
     },
     /// Clears the accumulators of a block's rows.
     Clear {
-        /// Accumulators: an offset in the workspace.
+        /// The offset of the accumulators in the workspace.
         acc: u32,
-        /// Starting value; `None`: positions.
+        /// The starting value; `None` for positions of extrema.
         start: Option<u64>,
     },
-    /// Accumulators of a block's rows to a row register.
+    /// Converts the accumulators of a block's rows to a row register.
     Finish {
-        /// Accumulators: an offset in the workspace.
+        /// The offset of the accumulators in the workspace.
         acc: u32,
-        /// `None`: positions.
+        /// The reduction; `None` for positions of extrema.
         red: Option<Red>,
-        /// Register type.
+        /// The register type.
         dtype: DType,
-        /// Elements of a row, for means.
+        /// The number of elements of a row, for means.
         count: usize,
-        /// Row register: an offset in the workspace.
+        /// The offset of the row register in the workspace.
         dst: u32,
     },
-    /// Integers that must not be zero.
+    /// Refuses integers that are zero.
     NonZero {
-        /// Register.
+        /// The source register.
         src: Slot,
-        /// Its type.
+        /// The dtype of the register.
         dtype: DType,
-        /// Who divides.
+        /// The builtin that divides.
         builtin: Builtin,
     },
 }
 
-/// Where random numbers are taken from.
+/// The positions of random numbers.
 #[derive(Clone, Debug)]
 pub enum Positions {
-    /// A function of the loops.
+    /// The positions are a function of the loops.
     Lin(Lin),
-    /// i64 register.
+    /// The positions are in an i64 register.
     Slot(Slot),
 }
 
-/// See [`Step::Guarded`].
+/// The operands of [`Step::Guarded`].
 #[derive(Clone, Debug)]
 pub struct Guarded {
-    /// The copy.
+    /// The copy function.
     pub f: gather2d::Fn,
-    /// The fill.
+    /// The fill function.
     pub fill: fill::splat_lines::Fn,
-    /// From where.
+    /// The source.
     pub cursor: u32,
-    /// To where.
+    /// The target register.
     pub dst: Slot,
-    /// Positions that must be at least 0 and below a size.
+    /// Positions, each of which must be at least 0 and below a size.
     pub axes: Vec<(Lin, i64)>,
-    /// What stands for elements outside, as stored.
+    /// The stored form of the element that stands for positions outside.
     pub value: [u8; 8],
 }
 
-/// Copies of elements that registers name.
+/// The functions that copy elements at places that registers name.
 #[derive(Clone, Copy, Debug)]
 pub struct Gathers {
-    /// A tile.
+    /// The copy of a tile.
     pub tile: gather::Fn,
-    /// A line with one index.
+    /// The copy of a line with one index per element.
     pub line: gather_line::Fn,
-    /// The check of such indices.
+    /// The range check of such indices.
     pub outside: outside::Fn,
 }
 
-/// See [`Step::Scatter`].
+/// The operands of [`Step::Scatter`].
 #[derive(Clone, Debug)]
 pub struct Scatter {
-    /// Element by element.
+    /// The function for single elements.
     pub f: ScatterFn,
-    /// A line with one index each.
+    /// The function for a line with one index per element.
     pub named: ScatterLineFn,
-    /// Whole lines at once, where only rows decide.
+    /// The function for whole lines, if the indices depend on the row alone.
     pub line: add_line::Fn,
-    /// Bytes of an element.
+    /// The bytes of an element.
     pub bytes: usize,
-    /// Where index 0 is.
+    /// The cursor of index 0.
     pub cursor: u32,
-    /// The elements.
+    /// The register of the elements.
     pub src: Slot,
-    /// Indices that registers hold.
+    /// The indices in registers.
     pub coords: Vec<Coord>,
-    /// Positions that must be at least 0 and below a size.
+    /// Positions, each of which must be at least 0 and below a size.
     pub axes: Vec<(Lin, i64)>,
-    /// Only where this holds.
+    /// The register that masks elements, if there is one.
     pub mask: Option<Slot>,
-    /// What becomes of an element where there is one already.
+    /// The way to combine an element with the one in its place.
     pub how: Combine,
-    /// Finds an index outside, where that is an error; else such elements are dropped.
+    /// The search for an index out of range, if that is an error; otherwise such elements are dropped.
     pub strict: Option<outside::Fn>,
-    /// Coordinates are row registers (offsets in the workspace) and memory lies as registers do.
+    /// Whether the coordinates are row registers (offsets in the workspace) and the memory has the layout of registers.
     pub rows: bool,
 }
 
-/// What happens on one walk over a block of rows.
+/// The steps of one walk over a block of rows.
 #[derive(Clone, Debug, Default)]
 pub struct Phase {
-    /// On row registers, before.
+    /// Steps on row registers before the walk.
     pub before: Vec<Step>,
-    /// Once per group of lines.
+    /// Steps once per group of lines.
     pub lines: Vec<Step>,
-    /// Cursors that are registers.
+    /// The cursors whose memory serves as registers.
     pub in_place: Vec<InPlace>,
-    /// Slots in rows that are kept.
+    /// The slots in kept rows.
     pub kept: Vec<Kept>,
-    /// Which of the slots of both move.
+    /// The slots of `in_place` and `kept` that move.
     pub moves: Vec<Move>,
-    /// Memory of later walks, by step.
+    /// Prefetches for later walks, in the order of their steps.
     pub asks: SmallVec<[Ask; Ask::MOST]>,
-    /// Whether a cursor of this walk is asked for a few tiles ahead.
+    /// Whether a cursor of this walk is prefetched a few tiles ahead.
     pub ahead: bool,
-    /// Whether a step works on registers of a tile; others take whole lines, if these are short enough.
+    /// Whether a step works on tile registers; a walk without one takes whole lines, if these are short enough.
     pub tiled: bool,
-    /// Once per tile.
+    /// Steps once per tile.
     pub tiles: Vec<Step>,
-    /// Once per line, when all of its tiles are done.
+    /// Folds once per line, after all of its tiles.
     pub folds: Vec<LineFold>,
-    /// On row registers, after.
+    /// Steps on row registers after the walk.
     pub after: Vec<Step>,
 }
 
-/// A reduction whose result is not read inside.
+/// A reduction whose result is not read within the program.
 #[derive(Clone, Debug)]
 pub struct Acc {
-    /// What it defines.
+    /// The value that the reduction defines.
     pub value: ValueId,
-    /// Its kind.
+    /// The kind of reduction.
     pub red: Red,
-    /// Whether accumulators are f64, else i64.
+    /// Whether accumulators are f64; otherwise they are i64.
     pub float: bool,
-    /// Register type of the result.
+    /// The register type of the result.
     pub dtype: DType,
-    /// Elements that each result stands for.
+    /// The number of elements that each result combines.
     pub count: usize,
-    /// Where a tile goes among the panel's accumulators.
+    /// The place of a tile among the panel's accumulators.
     pub at: Lin,
-    /// Accumulators per panel.
+    /// The number of accumulators per panel.
     pub len: usize,
-    /// Sizes and strides (elements) of the result over the slices' loops, then over the accumulators.
+    /// The sizes and strides (in elements) of the result over the loops of slices.
     pub slices: Vec<(usize, i64)>,
-    /// See `slices`.
+    /// The sizes and strides (in elements) of the result over the accumulators.
     pub inner: Vec<(usize, i64)>,
 }
 
-/// What a scattered value holds before the elements come.
+/// The initial content of a scattered value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefill {
     /// The value.
     pub value: ValueId,
-    /// What it starts as; zeros if nothing.
+    /// The value that is copied; zeros if there is none.
     pub base: Option<ValueId>,
 }
 
-/// Aligned memory.
+/// Memory of the size and alignment of a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct CacheLine(pub [u8; 64]);
@@ -480,56 +483,57 @@ pub struct CacheLine(pub [u8; 64]);
 /// A compiled fusion.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Extents of the loops.
+    /// The extents of the loops.
     pub sizes: SmallVec<[usize; 6]>,
-    /// How many loops are outer ones; the row loop follows.
+    /// The number of outer loops; the row loop follows them.
     pub outer: usize,
-    /// Rows per walk.
+    /// The rows per walk.
     pub block: usize,
-    /// Rows per unit of work, a multiple of `block`.
+    /// The rows per unit of work, a multiple of `block`.
     pub unit_rows: usize,
-    /// Columns per unit of work.
+    /// The columns per unit of work.
     pub unit_cols: usize,
-    /// Outer loops (perhaps with the row loop) over which every accumulated result varies: its slices.
+    /// The number of outer loops (perhaps with the row loop) over which every accumulated result varies; they make the
+    /// slices.
     pub slice_loops: usize,
-    /// Units that share accumulators: a panel. Slices consist of whole panels.
+    /// The number of units that share accumulators, which is a panel. Slices consist of whole panels.
     pub panel: usize,
-    /// Lines and columns of a tile.
+    /// The lines and columns of a tile.
     pub tile: (usize, usize),
-    /// Accesses.
+    /// The memory accesses.
     pub cursors: Vec<Cursor>,
-    /// Initial slots.
+    /// The initial slots.
     pub slots: Vec<SlotInit>,
-    /// Numbers of kernels.
+    /// The numbers that kernels read.
     pub nums: Vec<u64>,
-    /// Tiles of constants.
+    /// The tiles of constants.
     pub consts: Vec<CacheLine>,
-    /// On scalars, once per worker: registers are as wide as a tile.
+    /// Steps on scalars, once per worker, in registers as wide as a tile.
     pub once: Vec<Step>,
-    /// On tiles, once per worker: columns that repeat from line to line.
+    /// Steps on tiles of columns that repeat from line to line, once per worker.
     pub patterns: Vec<Step>,
-    /// Walks.
+    /// The walks.
     pub phases: Vec<Phase>,
-    /// Reductions that end here.
+    /// The reductions whose results are not read within the program.
     pub accs: Vec<Acc>,
-    /// Scattered values.
+    /// The scattered values.
     pub prefill: Vec<Prefill>,
-    /// Bytes of the workspace.
+    /// The bytes of the workspace.
     pub work: usize,
     /// Whether units must run in order on one thread.
     pub sequential: bool,
-    /// Estimated nanoseconds of a run on one thread.
+    /// The estimated nanoseconds of a run on one thread.
     pub cost: f64,
-    /// Pairs (written value, read value) that may be one memory.
+    /// Pairs (written value, read value) that may share memory.
     pub alias: Vec<(ValueId, ValueId)>,
 }
 
 impl Program {
-    /// The row loop.
+    /// The number of the row loop.
     pub fn row(&self) -> usize {
         self.outer
     }
-    /// The last loop.
+    /// The number of the last loop.
     pub fn last(&self) -> usize {
         self.sizes.len() - 1
     }
@@ -541,33 +545,33 @@ impl Program {
     pub fn has_segs(&self) -> bool {
         self.sizes.len() > self.outer + 2
     }
-    /// Units of work.
+    /// The number of units of work.
     pub fn units(&self) -> usize {
         let outer: usize = self.sizes[..self.outer].iter().product();
         outer * self.row_units() * self.col_units()
     }
-    /// Units along the row loop.
+    /// The number of units along the row loop.
     pub fn row_units(&self) -> usize {
         self.sizes[self.outer].div_ceil(self.unit_rows)
     }
-    /// Units along the last loop.
+    /// The number of units along the last loop.
     pub fn col_units(&self) -> usize {
         self.sizes[self.last()].div_ceil(self.unit_cols)
     }
-    /// Elements from line to line of rows that are kept.
+    /// The number of elements from line to line of kept rows.
     pub fn kept_pitch(&self) -> usize {
         let last = self.sizes[self.last()];
         if self.tile.0 == 1 { padded(last) } else { last }
     }
-    /// Slices of the accumulated results.
+    /// The number of slices of the accumulated results.
     pub fn slices(&self) -> usize {
         self.sizes[..self.slice_loops].iter().product()
     }
-    /// Panels of a slice.
+    /// The number of panels of a slice.
     pub fn panels(&self) -> usize {
         (self.units() / self.slices().max(1)).div_ceil(self.panel.max(1))
     }
-    /// Accumulators of a panel.
+    /// The number of accumulators of a panel.
     pub fn acc_len(&self) -> usize {
         self.accs.iter().map(|a| a.len).sum()
     }
@@ -603,7 +607,7 @@ impl HostStep for Program {
     }
 
     unsafe fn run(&self, memory: Memory, sizes: &[usize], scratch: *mut u8, threads: usize) -> Result<(), Stopped> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         Ok(unsafe { Program::run(self, memory, sizes, scratch, threads) }?)
     }
 

@@ -1,8 +1,8 @@
-//! Programs run.
+//! Runs programs.
 //!
 //! A worker has a workspace (slots, registers, kept rows) and walks over units. **Invariant:** units write disjoint
-//! memory, except for accumulators, which belong to panels; so any worker may run any unit, and the bits of the results
-//! do not depend on who does.
+//! memory, except for accumulators, which belong to panels. So any worker may run any unit, and the division of units
+//! among workers does not change the bits of the results.
 
 mod access;
 mod ahead;
@@ -19,16 +19,16 @@ use fulgurite_kernels::copy::Rect;
 use fulgurite_kernels::{fill, reduce};
 use std::sync::Mutex;
 
-/// Rectangles that steps work on.
+/// The rectangle that a step works on.
 #[derive(Clone, Copy)]
 struct Geo {
     lines: usize,
     cols: usize,
-    /// Elements that kernels work on.
+    /// The number of elements that kernels work on.
     n: usize,
-    /// Elements from line to line in a register.
+    /// The number of elements from line to line in a register.
     pitch: usize,
-    /// Loops along lines and columns.
+    /// The loops along lines and columns.
     line_loop: usize,
     col_loop: usize,
     level: Level,
@@ -42,14 +42,14 @@ enum Level {
 }
 
 impl Program {
-    /// Runs on `threads` threads; `accs` has [`HostStep::scratch`] bytes, aligned to 8.
+    /// Runs the program on `threads` threads; `accs` has [`HostStep::scratch`] bytes, aligned to 8.
     ///
     /// # Safety
-    /// `memory` has valid memory for every storage that the cursors name, of the sizes for which the program was made;
-    /// nobody else writes it, and what is written overlaps what is read only where [`Program::alias`] says so.
+    /// `memory` has valid memory for every storage that the cursors name, of the sizes for which the program was made.
+    /// No other thread writes it, and written memory overlaps read memory only where [`Program::alias`] allows it.
     pub unsafe fn run(&self, memory: Memory, sizes: &[usize], accs: *mut u8, threads: usize) -> Result<(), Fault> {
         for p in &self.prefill {
-            // SAFETY: the caller's: a value and its base have that many bytes.
+            // SAFETY: the caller upholds the contract: a value and its base have that many bytes.
             unsafe { p.fill(memory, sizes[p.value as usize], threads) };
         }
         let panels = if self.accs.is_empty() { 0 } else { self.slices() * self.panels() };
@@ -57,12 +57,12 @@ impl Program {
             // SAFETY: `accs` has room for the accumulators of all panels.
             unsafe { self.clear(panels, accs as *mut u64) };
         }
-        // Work is handed out in panels, or in units where there are none.
+        // Work is divided into panels, or into units if there are none.
         let tasks = if panels > 0 { panels } else { self.units() };
         let fault = Mutex::new(None);
         let accs = Memory(&[accs]);
         let work = |from: usize, to: usize| {
-            // SAFETY: the caller's; tasks are disjoint.
+            // SAFETY: the caller upholds the contract; tasks are disjoint.
             if let Err(f) = unsafe { self.work(memory, accs, from, to) } {
                 fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(f);
             }
@@ -81,7 +81,7 @@ impl Program {
     /// Runs tasks `from..to` with a workspace of their own.
     ///
     /// # Safety
-    /// As for [`Program::run`].
+    /// The contract of [`Program::run`] holds.
     unsafe fn work(&self, memory: Memory, accs: Memory, from: usize, to: usize) -> Result<(), Fault> {
         let pointers = (2 * self.slots.len() + self.cursors.len()).next_multiple_of(8) * 8;
         let block = Block::new(pointers + self.work + 64).map_err(|e| Fault::OutOfMemory(e.bytes))?;
@@ -105,11 +105,11 @@ impl Program {
                 first_columns: true,
             }
         };
-        // SAFETY: as above.
+        // SAFETY: the workspace was made above for this program.
         unsafe { w.start()? };
         if self.accs.is_empty() {
             for unit in from..to {
-                // SAFETY: as above.
+                // SAFETY: the worker has started, and no other worker has this unit.
                 unsafe { w.unit(unit)? };
             }
             return Ok(());
@@ -117,11 +117,11 @@ impl Program {
         let (slice_units, panels) = (self.units() / self.slices(), self.panels());
         for panel in from..to {
             let (slice, within) = (panel / panels, panel % panels);
-            // SAFETY: this panel's accumulators.
+            // SAFETY: these are the accumulators of this panel.
             w.accs = unsafe { (accs.0[0] as *mut u64).add(panel * self.acc_len()) };
             let first = within * self.panel;
             for unit in first..(first + self.panel).min(slice_units) {
-                // SAFETY: as above.
+                // SAFETY: the worker has started, and no other worker has this unit.
                 unsafe { w.unit(slice * slice_units + unit)? };
             }
         }
@@ -133,20 +133,20 @@ struct Worker<'a> {
     p: &'a Program,
     memory: Memory<'a>,
     slots: *mut *mut u8,
-    /// Where the slots that move along the current line start.
+    /// For each slot that moves along the current line, its start.
     starts: *mut *mut u8,
-    /// What a seek added to each cursor.
+    /// For each cursor, the distance that a seek added to it.
     seeks: *mut isize,
     work: *mut u8,
     accs: *mut u64,
     idx: [i64; MAX_LOOPS],
-    /// The block's rows.
+    /// The number of rows of the block.
     rows: usize,
-    /// The group's first line among the block's.
+    /// The position of the group's first line among the block's lines.
     kept_line: usize,
-    /// Whether scalars are stored by this worker.
+    /// Whether this worker stores scalars.
     owner: bool,
-    /// Whether this unit has the first columns, and so stores its rows.
+    /// Whether this unit has the first columns, and therefore stores its rows.
     first_columns: bool,
 }
 
@@ -197,10 +197,11 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The rows and columns of one unit of work.
+    /// Runs the rows and columns of one unit of work.
     ///
     /// # Safety
-    /// As [`Worker::start`], which has run; `unit` is one of the program's, and no other worker has it.
+    /// The contract of [`Worker::start`] holds, which has run; `unit` is one of the program's, and no other worker has
+    /// it.
     unsafe fn unit(&mut self, unit: usize) -> Result<(), Fault> {
         let p = self.p;
         let (cols, rows) = (p.col_units(), p.row_units());
@@ -216,17 +217,17 @@ impl Worker<'_> {
         let mut at = from;
         while at < to {
             let count = p.block.min(to - at);
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe { self.block(at, count, col0, col1)? };
             at += count;
         }
         Ok(())
     }
 
-    /// All walks over `count` rows from `row0` on.
+    /// Runs all walks over `count` rows from `row0` on.
     ///
     /// # Safety
-    /// As [`Worker::unit`]; the rows and columns lie in that unit.
+    /// The contract of [`Worker::unit`] holds; the rows and columns lie in that unit.
     unsafe fn block(&mut self, row0: usize, count: usize, col0: usize, col1: usize) -> Result<(), Fault> {
         let p = self.p;
         let (row, last, line_loop) = (p.row(), p.last(), p.line_loop());
@@ -242,7 +243,7 @@ impl Worker<'_> {
         };
         self.rows = count;
         for phase in &p.phases {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe {
                 self.rewind(row0);
                 for s in &phase.before {
@@ -293,14 +294,14 @@ impl Worker<'_> {
         self.idx[row + 1..=last].fill(0);
     }
 
-    /// The tiles of a group of lines.
+    /// Runs the tiles of a group of lines.
     ///
     /// # Safety
-    /// As [`Worker::block`]; `idx` stands on the first of the lines.
+    /// The contract of [`Worker::block`] holds; `idx` is at the first of the lines.
     unsafe fn lines(&mut self, phase: &Phase, lines: usize, col0: usize, col1: usize) -> Result<(), Fault> {
         let p = self.p;
         let (last, (tb, tc)) = (p.last(), p.tile);
-        // Memory that is asked for on the way is asked for in small parts.
+        // Memory is prefetched in small parts, so these lines are taken one tile at a time.
         let short = tb > 1 || phase.tiled || !phase.asks.is_empty() || phase.ahead;
         let width = if short { tc } else { tc.max(WHOLE) };
         let mut geo = Geo {
@@ -312,7 +313,7 @@ impl Worker<'_> {
             col_loop: last,
             level: Level::Tiles,
         };
-        // SAFETY: the caller's; slots, registers and kept rows are within the workspace.
+        // SAFETY: the caller upholds the contract; slots, registers and kept rows are within the workspace.
         unsafe {
             self.idx[last] = 0;
             for s in &phase.lines {
@@ -335,10 +336,10 @@ impl Worker<'_> {
             while col < col1 {
                 geo.cols = width.min(col1 - col);
                 if geo.cols > TILE && !geo.cols.is_multiple_of(CHUNK) {
-                    // What is worked on elsewhere is short.
+                    // The register that replaces memory at an edge is as short as a tile.
                     geo.cols -= geo.cols % TILE;
                 }
-                // Elements that are there, and that kernels work on.
+                // The number of existing elements; kernels work on these and the padding.
                 let there = if tb == 1 { geo.cols } else { lines * tc };
                 geo.n = padded(there);
                 let edge = geo.n != there;
@@ -411,28 +412,28 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Where the current line of a cursor starts that is a register; all of its slots start there.
+    /// The start of the current line of a cursor whose memory serves as a register; all of its slots start there.
     ///
     /// # Safety
-    /// [`Worker::lines`] has set where the slots of this walk start.
+    /// [`Worker::lines`] has set the starts of this walk's slots.
     unsafe fn line(&self, i: &InPlace) -> *mut u8 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { self.starts.add(i.slots[0] as usize).read() }
     }
 
-    /// Where a slot's elements are.
+    /// The address of a slot's elements.
     ///
     /// # Safety
-    /// `slots` is set for it: [`Worker::start`] has run, and the step that sets it, if it moves.
+    /// The slot is set: [`Worker::start`] has run, and for a moving slot the step that sets it.
     unsafe fn slot(&self, s: Slot) -> *mut u8 {
         // SAFETY: slots are set before steps that use them.
         unsafe { self.slots.add(s as usize).read() }
     }
 
-    /// Where the rectangle of a cursor starts.
+    /// The address at which the rectangle of a cursor starts.
     ///
     /// # Safety
-    /// As [`Worker::lines`]; the cursor's place in `seeks` is set.
+    /// The contract of [`Worker::lines`] holds; the entry of the cursor in `seeks` is set.
     unsafe fn at(&self, cursor: u32) -> *mut u8 {
         let c = &self.p.cursors[cursor as usize];
         // SAFETY: the program's accesses lie within their storages.
@@ -449,10 +450,11 @@ impl Worker<'_> {
         }
     }
 
-    /// One step on one tile.
+    /// Runs one step on one tile.
     ///
     /// # Safety
-    /// As [`Worker::lines`]; `geo` is a tile of the loops where `idx` stands, and the slots that the step reads are set.
+    /// The contract of [`Worker::lines`] holds; `geo` is a tile of the loops at `idx`, and the slots that the step
+    /// reads are set.
     unsafe fn step(&mut self, step: &Step, geo: &Geo) -> Result<(), Fault> {
         let p = self.p;
         // SAFETY: a program's steps stay within registers, the workspace and its storages; see `Program::run`.

@@ -1,4 +1,5 @@
-//! The loops of a program: which dims are rows, their order, what merges, how large tiles and units are.
+//! Chooses the loops of a program: which dims are rows, their order, which dims merge, and the sizes of tiles and
+//! units.
 
 use super::program::{CHUNK, Lin, MAX_LOOPS, TILE, padded};
 use crate::executors::fusion::fuse::{Group, live, row_dims};
@@ -10,7 +11,7 @@ use fulgurite_core::kernel::Combine;
 use fulgurite_core::lang::ast::Red;
 use smallvec::SmallVec;
 
-/// A function of the dims, in bytes or elements.
+/// An affine function of the dims, in bytes or elements.
 #[derive(Clone, Debug, Default)]
 pub struct Linear {
     /// The constant.
@@ -19,22 +20,22 @@ pub struct Linear {
     pub coefs: Vec<i64>,
 }
 
-/// Loops made of dims.
+/// The loops of a program, made of dims.
 #[derive(Debug)]
 pub struct Nesting {
     /// The dims of each loop, slowest first: outer…, row, seg…, last.
     pub loops: Vec<SmallVec<[Dim; 4]>>,
     pub sizes: SmallVec<[usize; 6]>,
-    /// How many are outer loops.
+    /// The number of outer loops.
     pub outer: usize,
-    /// Dims that rows consist of; `None`: no reduction is a row's.
+    /// The dims that form rows; `None` if no reduction runs along rows.
     pub rows: Option<DimSet>,
-    /// Lines and columns of a tile.
+    /// The lines and columns of a tile.
     pub tile: (usize, usize),
 }
 
 impl Nesting {
-    /// A function of the dims as one of the loops.
+    /// A function of the dims as a function of the loops.
     pub fn lin(&self, f: &Linear) -> Lin {
         let coef = |l: &SmallVec<[Dim; 4]>| l.last().map_or(0, |d| f.coefs[*d as usize]);
         Lin { base: f.base, coefs: self.loops.iter().map(coef).collect() }
@@ -43,11 +44,11 @@ impl Nesting {
     pub fn affine(&self, a: &Affine) -> Lin {
         Lin { base: a.base, coefs: self.loops.iter().map(|l| l.last().map_or(0, |d| a.coef(*d))).collect() }
     }
-    /// The dims of the loops that make up a row.
+    /// The dims of the loops within a row.
     pub fn inner(&self) -> DimSet {
         self.loops[self.outer + 1..].iter().flatten().copied().collect()
     }
-    /// The last loop.
+    /// The number of the last loop.
     pub fn last(&self) -> usize {
         self.loops.len() - 1
     }
@@ -55,13 +56,13 @@ impl Nesting {
     pub fn line_loop(&self) -> usize {
         if self.last() > self.outer + 1 { self.last() - 1 } else { self.outer }
     }
-    /// Lines of a row.
+    /// The number of lines of a row.
     pub fn row_lines(&self) -> usize {
         self.sizes[self.outer + 1..self.last()].iter().product()
     }
 }
 
-/// Bytes from element to element of an access.
+/// The offset of an access in bytes, as a function of the dims.
 pub fn load_bytes(load: &Load, env: &Env, dims: usize) -> Linear {
     let form = (env.form)(load.value);
     let bytes = env.values.ty(load.value).dtype.size() as i64;
@@ -74,7 +75,7 @@ pub fn load_bytes(load: &Load, env: &Env, dims: usize) -> Linear {
     out
 }
 
-/// The same for an output's axes, in units of `unit` (bytes of an element, or 1).
+/// The offset of an output with these axes as a function of the dims, in units of `unit` (bytes of an element, or 1).
 pub fn out_bytes(value: ValueId, axes: &[Axis], env: &Env, sizes: &[usize], unit: i64) -> Linear {
     let form = (env.form)(value);
     let mut out = Linear { base: form.offset * unit, coefs: vec![0; sizes.len()] };
@@ -82,14 +83,14 @@ pub fn out_bytes(value: ValueId, axes: &[Axis], env: &Env, sizes: &[usize], unit
         let mut step = stride.wrapping_mul(unit);
         for d in axis.iter().rev() {
             out.coefs[*d as usize] += step;
-            // strides of an empty tensor may be no numbers: nothing is addressed by them
+            // strides of an empty tensor may overflow; they address nothing
             step = step.wrapping_mul(sizes[*d as usize] as i64);
         }
     }
     out
 }
 
-/// The affine part of a scattered output.
+/// The affine part of the offset of a scattered output.
 pub fn scatter_bytes(value: ValueId, idx: &[Index], env: &Env, dims: usize) -> Linear {
     let form = (env.form)(value);
     let bytes = env.values.ty(value).dtype.size() as i64;
@@ -115,10 +116,10 @@ fn of_affine(a: &Affine, dims: usize) -> Linear {
     out
 }
 
-/// One memory access, for the choice of the order.
+/// One memory access, for the choice of the loop order.
 struct Access {
     at: Linear,
-    /// Elements times bytes; writes count double.
+    /// The number of elements times their bytes; writes count double.
     weight: f64,
     bytes: i64,
 }
@@ -131,7 +132,7 @@ pub fn nest(group: &Group, env: &Env) -> Nesting {
     let count = |dims: DimSet| dims.iter().map(|d| graph.sizes[d as usize] as f64).product::<f64>();
     let mut used = DimSet::EMPTY;
     let mut accesses: Vec<Access> = Vec::new();
-    // Everything whose coefficients must agree where two dims become one loop.
+    // The functions whose coefficients must agree for two dims to become one loop.
     let mut forms: Vec<Linear> = Vec::new();
     let mut sets: Vec<DimSet> = Vec::new();
     for (node, live) in graph.nodes.iter().zip(&live) {
@@ -269,7 +270,7 @@ fn finish(
     nesting
 }
 
-/// Slow dims first, by the strides of what is accessed most.
+/// Sorts dims from slow to fast, by the strides of the heaviest accesses.
 fn sort(dims: &mut [Dim], accesses: &[Access]) {
     let slower = |a: Dim, b: Dim| {
         let mut votes = 0.0;
@@ -281,7 +282,7 @@ fn sort(dims: &mut [Dim], accesses: &[Access]) {
         }
         votes
     };
-    // Insertion: votes need not be transitive, any order is correct.
+    // Insertion sort, because votes need not be transitive; any order is correct.
     for i in 1..dims.len() {
         let mut j = i;
         while j > 0 && slower(dims[j], dims[j - 1]) > 0.0 {
@@ -291,7 +292,7 @@ fn sort(dims: &mut [Dim], accesses: &[Access]) {
     }
 }
 
-/// Moves the dims of all accumulated results to the front.
+/// Moves the dims over which all accumulated results vary to the front.
 fn slices_first(group: &Group, live: &[bool], env: &Env, dims: &mut Vec<Dim>) {
     let graph = &group.graph;
     let mut common: Option<DimSet> = None;
@@ -308,10 +309,11 @@ fn slices_first(group: &Group, live: &[bool], env: &Env, dims: &mut Vec<Dim>) {
     }
 }
 
-/// Rows longer than this are not reduced by one worker if there are only a few.
+/// A row that is longer than this is divided among workers if there are only a few rows.
 const LONG_ROW: f64 = 16384.0;
 
-/// The dims of rows: those of the reductions that are used inside, or of one that might as well be.
+/// Chooses the dims of rows: those of reductions whose results are read in the program, or those that all other
+/// reductions share.
 fn choose_rows(group: &Group, live: &[bool], dims: &[Dim], count: &dyn Fn(DimSet) -> f64) -> Option<DimSet> {
     let graph = &group.graph;
     let real = |s: DimSet| s.iter().filter(|d| graph.sizes[*d as usize] > 1).collect::<DimSet>();
@@ -338,7 +340,7 @@ fn choose_rows(group: &Group, live: &[bool], dims: &[Dim], count: &dyn Fn(DimSet
     (!(few && count(rows) > LONG_ROW)).then_some(rows)
 }
 
-/// Lines and columns of a tile.
+/// Chooses the lines and columns of a tile.
 fn tile(group: &Group, live: &[bool], n: &Nesting, accesses: &[Access]) -> (usize, usize) {
     let last = n.sizes[n.last()];
     let lines = n.sizes[n.line_loop()];
@@ -350,7 +352,7 @@ fn tile(group: &Group, live: &[bool], n: &Nesting, accesses: &[Access]) -> (usiz
             || match &node.op {
                 Op::Reduce { .. } | Op::Uniform { .. } => false,
                 Op::Load(l) => l.outside.is_none() && l.idx.iter().all(|i| matches!(i, Index::Affine(_))),
-                // Registers have gaps then, whose contents must not matter.
+                // Registers then have gaps, whose contents must not cause an error.
                 Op::Call(b, _) => !(node.ty.is_int() && divides(b)),
                 _ => true,
             }
@@ -368,13 +370,13 @@ fn tile(group: &Group, live: &[bool], n: &Nesting, accesses: &[Access]) -> (usiz
     if last > TILE / 2 || lines == 1 {
         return (1, padded(last).min(TILE));
     }
-    // As many lines as a tile holds; of whole chunks, if that is possible.
+    // A tile takes as many lines as fit, and a multiple of the chunk size if possible.
     let most = (TILE / last).min(lines);
     let whole = (1..=most).rev().find(|tb| (tb * last).is_multiple_of(CHUNK));
     (whole.filter(|tb| 2 * tb > most).unwrap_or(most), last)
 }
 
-/// Elements of a tile register.
+/// The number of elements of a tile register.
 pub fn tile_elements(n: &Nesting) -> usize {
     padded(n.tile.0 * n.tile.1).max(CHUNK)
 }

@@ -1,4 +1,4 @@
-//! Products of matrices by NVIDIA's library for them, cuBLASLt, where it is found at run time.
+//! Matrix products by NVIDIA's library cuBLASLt, if it is found at run time.
 
 use super::Address;
 use super::gemm::{Gemm, Matrix};
@@ -12,19 +12,19 @@ use rustc_hash::FxHashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Names a file to load instead of what the system finds.
+/// The environment variable that names a library file to load.
 pub const VARIABLE: &str = "FULGURITE_CUBLASLT";
 
-/// Bytes that a product may use beside its matrices.
+/// A product may use at most this many bytes beside its matrices.
 const WORKSPACE: usize = 32 << 20;
 
-/// Memory of the device begins at multiples of this.
+/// Memory of the device is aligned to this many bytes.
 const ALIGNED: u32 = 256;
 
-/// Whether the library is there.
+/// Whether the library is found.
 pub fn present() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
-    // SAFETY: only looks for the library.
+    // SAFETY: this only searches for the library.
     *FOUND.get_or_init(|| open(VARIABLE).is_ok() && unsafe { sys::is_culib_present() })
 }
 
@@ -32,27 +32,27 @@ pub fn present() -> bool {
 pub struct Library {
     handle: sys::cublasLtHandle_t,
     workspace: Address,
-    /// Products that were asked for, with how their matrices are aligned.
+    /// The plans of products, by their shape and the alignment of their matrices.
     plans: Mutex<Plans>,
 }
 
 // SAFETY: the library's handle may be used from any thread; each use makes the device's context current first.
 unsafe impl Send for Library {}
-// SAFETY: as above.
+// SAFETY: the library's handle may be used from any thread; each use makes the device's context current first.
 unsafe impl Sync for Library {}
 
 type Plans = FxHashMap<(Gemm, [u32; 3]), Arc<Plan>>;
 
-/// How one product is computed.
+/// The way in which one product is computed.
 struct Plan {
     product: sys::cublasLtMatmulDesc_t,
     layouts: [sys::cublasLtMatrixLayout_t; 3],
     algorithm: sys::cublasLtMatmulAlgo_t,
 }
 
-// SAFETY: what the handles stand for is not changed any more.
+// SAFETY: the objects behind the handles are not changed any more.
 unsafe impl Send for Plan {}
-// SAFETY: as above.
+// SAFETY: the objects behind the handles are not changed any more.
 unsafe impl Sync for Plan {}
 
 fn failed(e: CublasError) -> ExecError {
@@ -60,8 +60,8 @@ fn failed(e: CublasError) -> ExecError {
 }
 
 impl Library {
-    /// The library for a device whose context is current, if it is found and starts; `alloc` gives it memory of the
-    /// device, which the caller takes back after the library is gone.
+    /// Opens the library for a device whose context is current, if it is found and starts. `alloc` gives it memory of
+    /// the device, which the caller takes back once the library is dropped.
     pub fn open(alloc: impl FnOnce(usize) -> Option<Address>) -> Option<Library> {
         if !present() {
             return None;
@@ -69,18 +69,18 @@ impl Library {
         Some(Library { handle: result::create_handle().ok()?, workspace: alloc(WORKSPACE)?, plans: Mutex::default() })
     }
 
-    /// The memory that it was given.
+    /// The memory that the library received.
     pub fn workspace(&self) -> Address {
         self.workspace
     }
 
-    /// Asks for a product on a stream of the device, whose context is current.
+    /// Enqueues a product on a stream of the device, whose context is current.
     ///
     /// # Safety
     /// The matrices lie at these addresses.
     ///
     /// # Errors
-    /// E807 where the library has no way to compute it, or fails.
+    /// E807 if the library can't compute the product, or fails.
     pub unsafe fn multiply(&self, gemm: &Gemm, at: [Address; 3], stream: CUstream) -> Result<(), ExecError> {
         let aligned = at.map(|a| ALIGNED.min(1 << a.0.trailing_zeros().min(31)));
         let plan = self.plan(gemm, aligned).map_err(failed)?;
@@ -130,7 +130,7 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: made once; the device waits for its work before it goes.
+        // SAFETY: the handle was made once; the device waits for its work before it is dropped.
         let _ = unsafe { result::destroy_handle(self.handle) };
     }
 }
@@ -138,7 +138,8 @@ impl Drop for Library {
 impl Plan {
     fn new(handle: sys::cublasLtHandle_t, gemm: &Gemm, aligned: [u32; 3]) -> Result<Plan, CublasError> {
         use sys::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F};
-        // sums in the dtype of the result; factors of f32 are not shortened for tensor cores, halves go there as they are
+        // sums have the dtype of the result: f32 factors are not rounded for tensor cores, half-precision factors use
+        // them
         let compute = if gemm.dtype == DType::F64 { CUBLAS_COMPUTE_64F } else { CUBLAS_COMPUTE_32F };
         let product = result::create_matmul_desc(compute, data_type(gemm.dtype))?;
         let types = [gemm.operands, gemm.operands, gemm.dtype].map(data_type);
@@ -150,7 +151,7 @@ impl Plan {
         use sys::cublasLtMatmulDescAttributes_t::{CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB};
         let transposed = [CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB];
         for (attribute, matrix) in transposed.into_iter().zip(&gemm.matrices) {
-            // CUBLAS_OP_N and CUBLAS_OP_T
+            // the values are CUBLAS_OP_N and CUBLAS_OP_T
             let op = i32::from(matrix.transposed);
             // SAFETY: the attribute has this type.
             unsafe { result::set_matmul_desc_attribute(product, attribute, bytes_of(&op), size_of_val(&op))? };
@@ -169,7 +170,7 @@ impl Plan {
             (CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c),
         ];
         let [la, lb, lc] = layouts;
-        // SAFETY: attributes have these types; what was made above is there.
+        // SAFETY: attributes have these types, and the objects made above exist.
         let found = unsafe {
             let most = CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
             let set = |attribute, value: *const c_void, size| {
@@ -189,7 +190,7 @@ impl Plan {
 
 impl Drop for Plan {
     fn drop(&mut self) {
-        // SAFETY: made once; a product that was asked for has read them.
+        // SAFETY: the objects were made once; enqueued products have read them already.
         unsafe {
             let _ = result::destroy_matmul_desc(self.product);
             self.layouts.iter().for_each(|l| _ = result::destroy_matrix_layout(*l));
@@ -238,7 +239,7 @@ mod tests {
     use super::super::gemm::Side;
     use super::*;
 
-    /// Where the library is, it takes what is said of matrices; whether it computes needs a device.
+    /// The library accepts the description of matrices; a product itself needs a device.
     #[test]
     fn matrices_are_described() {
         if !present() {
@@ -252,7 +253,7 @@ mod tests {
         let ty = sys::cudaDataType_t::CUDA_R_32F;
         for (matrix, sides) in gemm.matrices.iter().zip([(gemm.m, gemm.k), (gemm.k, gemm.n), (gemm.m, gemm.n)]) {
             let made = layout(ty, matrix, sides, gemm.count).expect("a layout");
-            // SAFETY: just made.
+            // SAFETY: the layout was just made.
             unsafe { result::destroy_matrix_layout(made) }.expect("made once");
         }
     }

@@ -1,8 +1,8 @@
-//! Compiled kernels on disk, by their whole text: a folder of files that programs share.
+//! A cache of compiled kernels on disk, keyed by their whole text: a folder of files that programs share.
 //!
-//! A file holds the text that it was made from, so a hash that two texts share is no danger, and sums over both, so a
-//! file that is cut off or changed is made anew. Files appear whole (written beside and renamed); the oldest go when there
-//! are too many bytes.
+//! A file holds the text from which it was made, so two texts with one hash are told apart. It holds checksums of both
+//! parts, so a truncated or changed file is made anew. A file is written beside its place and renamed, so it appears
+//! whole. The oldest files are removed if there are too many bytes.
 
 use crate::executors::ExecError;
 use std::fs;
@@ -10,13 +10,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Names another folder; empty: no cache.
+/// The environment variable that names another folder; if it is empty, there is no cache.
 pub const VARIABLE: &str = "FULGURITE_CACHE";
 
-/// Most bytes of all files.
+/// At most 256 MiB of files, so that the cache stays small beside other caches of the user.
 const MOST: u64 = 256 << 20;
 
-/// First bytes of a file.
+/// The first bytes of a file.
 const MAGIC: &[u8; 8] = b"FGKERN01";
 
 /// A folder of compiled kernels.
@@ -32,7 +32,7 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 impl Cache {
-    /// The user's: what [`VARIABLE`] names, else `fulgurite/kernels` where caches are kept.
+    /// The user's cache: the folder that [`VARIABLE`] names, otherwise `fulgurite/kernels` in the user's cache folder.
     pub fn of_user() -> Option<Cache> {
         let folder = match std::env::var_os(VARIABLE) {
             Some(named) if named.is_empty() => return None,
@@ -45,16 +45,16 @@ impl Cache {
         Some(Cache::at(folder.join("kernels"), MOST))
     }
 
-    /// A folder with at most so many bytes.
+    /// A cache in `folder` with at most `most` bytes.
     pub fn at(folder: PathBuf, most: u64) -> Cache {
         Cache { folder, most }
     }
 
-    /// What was made for this text before, or what `make` makes now. A folder that can't be written is no error: nothing
-    /// is kept then.
+    /// Returns the image that was cached for this text, or makes it with `make`. If the folder can't be written, the
+    /// image is not cached, which is no error.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// Reports the errors of `make`.
     pub fn get_or_make(
         &self,
         text: &str,
@@ -62,7 +62,7 @@ impl Cache {
     ) -> Result<Vec<u8>, ExecError> {
         let file = self.folder.join(format!("{:016x}{:08x}", sum(text.as_bytes()), text.len()));
         if let Some(image) = fs::read(&file).ok().and_then(|bytes| read(&bytes, text)) {
-            // the oldest are those that were not used for longest
+            // the oldest files are those that were unused for longest
             let _ =
                 fs::File::options().append(true).open(&file).and_then(|f| f.set_modified(std::time::SystemTime::now()));
             return Ok(image);
@@ -94,7 +94,7 @@ impl Cache {
         }
     }
 
-    /// Removes the oldest files until there are few enough bytes.
+    /// Removes the oldest files until the rest fit the limit.
     fn shrink(&self) -> std::io::Result<()> {
         let mut files: Vec<(std::time::SystemTime, u64, PathBuf)> = Vec::new();
         for entry in fs::read_dir(&self.folder)?.flatten() {
@@ -110,7 +110,7 @@ impl Cache {
             if all <= self.most {
                 break;
             }
-            // another process may have done it
+            // another process may have removed it
             let _ = fs::remove_file(path);
             all -= bytes;
         }

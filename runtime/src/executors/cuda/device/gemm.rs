@@ -1,40 +1,40 @@
-//! Products of matrices for libraries that have them.
+//! Matrix products in the form that libraries take.
 
 use fulgurite_core::DType;
 
-/// `C = op(A) op(B)`, or `C += op(A) op(B)`, of matrices that lie column by column, for many matrices at equal distances.
+/// `C = op(A) op(B)`, or `C += op(A) op(B)`, of matrices stored by columns, for several matrices at equal distances.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gemm {
-    /// Of `C`, and of what is summed: f32 or f64.
+    /// The dtype of `C` and of the sums: f32 or f64.
     pub dtype: DType,
-    /// Of `A` and `B`: the same, or f16 or bf16 where that is f32.
+    /// The dtype of `A` and `B`: that of `C`, or f16 or bf16 if that is f32.
     pub operands: DType,
-    /// Rows of `C`.
+    /// The rows of `C`.
     pub m: usize,
-    /// Columns of `C`.
+    /// The columns of `C`.
     pub n: usize,
-    /// What is summed over.
+    /// The size of the summed dim.
     pub k: usize,
-    /// `A`, `B` and `C`; the last is never transposed.
+    /// The layouts of `A`, `B` and `C`; the last is never transposed.
     pub matrices: [Matrix; 3],
-    /// How many products of matrices.
+    /// The number of matrix products.
     pub count: usize,
-    /// Whether they are added to what is there.
+    /// Whether the products are added to the present content of `C`.
     pub adds: bool,
 }
 
-/// How a matrix lies, in elements.
+/// The layout of a matrix, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matrix {
-    /// From one column to the next.
+    /// The distance from one column to the next.
     pub columns: usize,
-    /// Whether what is multiplied is its transpose.
+    /// Whether the transpose of the stored matrix is multiplied.
     pub transposed: bool,
-    /// From one matrix to the next.
+    /// The distance from one matrix to the next.
     pub matrices: i64,
 }
 
-/// A size and its steps in two tensors.
+/// A dim: its size, and its strides in the three tensors.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Side {
     pub size: usize,
@@ -42,11 +42,11 @@ pub(in super::super) struct Side {
 }
 
 impl Side {
-    /// A dim that is not there.
+    /// A dim that does not exist.
     pub const NONE: Side = Side { size: 1, steps: [0; 3] };
 }
 
-/// The matrix of tensor `which`, whose rows and columns are these: column by column, or else as its transpose.
+/// The matrix of tensor `which` with these rows and columns: stored by columns, or else as its transpose.
 fn matrix(which: usize, rows: Side, columns: Side, batch: Side) -> Option<Matrix> {
     let by_columns = |rows: Side, columns: Side| {
         let (across, along) = (columns.steps[which], rows.steps[which]);
@@ -63,8 +63,8 @@ fn matrix(which: usize, rows: Side, columns: Side, batch: Side) -> Option<Matrix
 }
 
 impl Gemm {
-    /// The product over these dims: rows, columns, what is summed, and matrices; `true` if the operands changed places.
-    /// `None` where a matrix lies neither by rows nor by columns.
+    /// The product over these dims (rows, columns, the summed dim, and matrices), with `true` if the operands are
+    /// swapped. Returns `None` if a matrix is stored neither by rows nor by columns.
     pub(in super::super) fn of(
         [dtype, operands]: [DType; 2],
         [m, n, k, batch]: [Side; 4],
@@ -75,7 +75,7 @@ impl Gemm {
             let matrices = [matrix(left, m, k, batch)?, matrix(right, k, n, batch)?, c];
             Some(Gemm { dtype, operands, m: m.size, n: n.size, k: k.size, matrices, count: batch.size, adds })
         };
-        // the transpose of a product is the product of the transposes, the other way round
+        // the transpose of a product is the product of the transposes in the other order
         let plain = made([m, n], [0, 1]).map(|gemm| (gemm, false));
         plain.or_else(|| made([n, m], [1, 0]).map(|gemm| (gemm, true)))
     }

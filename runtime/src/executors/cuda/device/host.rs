@@ -1,7 +1,8 @@
-//! The same kernels on the CPU: their text is compiled as C++ over `host.h`, where the threads of a block are fibres.
+//! Runs the CUDA kernels on the CPU: their text is compiled as C++ over `host.h`, where the threads of a block are
+//! fibres.
 //!
-//! For tests, and for whoever wants to see what a kernel does without a device: slow, and exact about barriers (a thread
-//! that misses one is an error). Needs a C++ compiler (`c++`, or what `CXX` names).
+//! This device is for tests, and for users who want to see what a kernel does without a GPU. It is slow, and exact
+//! about barriers: a thread that misses one is an error. It needs a C++ compiler (`c++`, or the one that `CXX` names).
 
 use super::{Address, Device, Module, Replay, Unit};
 use crate::executors::ExecError;
@@ -16,27 +17,27 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Enough of CUDA for a C++ compiler.
+/// The part of CUDA that the kernels need, for a C++ compiler.
 const SHIM: &str = include_str!("host.h");
 
-/// `name(grid, block, args)`: what went wrong, or null.
+/// A function `name(grid, block, args)` that returns an error message, or null.
 ///
 /// # Safety
-/// `grid` and `block` are to three numbers each, `args` to those of the kernel, whose memory is there while it runs.
+/// `grid` and `block` are to three numbers each, `args` to those of the kernel, whose memory exists while it runs.
 type Launcher = unsafe extern "C" fn(*const u32, *const u32, *const u64) -> *const c_char;
 
 /// The CPU as a device.
 #[derive(Default)]
 pub struct Host {
-    /// More arguments of the compiler.
+    /// Additional arguments of the compiler.
     flags: Vec<String>,
-    /// Kernels by name: equal names are equal texts.
+    /// Loaded kernels by name; equal names mean equal texts.
     known: Mutex<FxHashMap<String, Loaded>>,
-    /// Kernels of programs that were made, compiled with the first that is needed.
+    /// Kernels of programs that were made and not compiled yet; all are compiled when one is needed.
     announced: Mutex<Unit>,
 }
 
-/// Kernels that one run of the compiler gets.
+/// The number of kernels in one run of the compiler.
 const UNIT: usize = 48;
 
 #[derive(Clone)]
@@ -46,41 +47,41 @@ struct Loaded {
     _library: Arc<Library>,
 }
 
-/// What is asked of the device, to be done later.
+/// Work for the device, which runs now or when a recording is replayed.
 enum Asked {
     Launch { kernel: String, loaded: Loaded, grid: [u32; 3], block: [u32; 3], args: Vec<u64> },
     Zero(Address, usize),
     Copy { to: Address, from: Address, bytes: usize },
 }
 
-/// What was asked for while it was recorded.
+/// Recorded work.
 struct Recorded(Vec<Asked>);
 
 thread_local! {
-    /// Present while this thread records.
+    /// The list of recorded work, while this thread records.
     static RECORDING: RefCell<Option<Vec<Asked>>> = const { RefCell::new(None) };
 }
 
-/// Does what is asked for, or notes it if this thread records.
+/// Runs the work, or records it if this thread records.
 ///
 /// # Safety
-/// As for what is asked.
+/// The contract of [`Asked::run`] holds when the work runs.
 unsafe fn ask(asked: Asked) -> Result<(), ExecError> {
     RECORDING.with_borrow_mut(|recording| match recording {
         Some(list) => {
             list.push(asked);
             Ok(())
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         None => unsafe { asked.run() },
     })
 }
 
 impl Asked {
     /// # Safety
-    /// The memory that it names is there.
+    /// The memory that the work names exists.
     unsafe fn run(&self) -> Result<(), ExecError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
             match self {
                 Asked::Launch { kernel, loaded, grid, block, args } => loaded.launch(kernel, *grid, *block, args),
@@ -99,12 +100,12 @@ impl Asked {
 
 impl Replay for Recorded {
     unsafe fn run(&self) -> Result<(), ExecError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         self.0.iter().try_for_each(|asked| unsafe { asked.run() })
     }
 }
 
-/// Shared memory is static: one launch at a time.
+/// Shared memory is static, so only one launch runs at a time.
 static RUNNING: Mutex<()> = Mutex::new(());
 
 fn compiler() -> String {
@@ -112,12 +113,12 @@ fn compiler() -> String {
 }
 
 impl Host {
-    /// Whether there is a compiler.
+    /// Whether a C++ compiler is found.
     pub fn is_available() -> bool {
         Command::new(compiler()).arg("--version").output().is_ok_and(|o| o.status.success())
     }
 
-    /// A device whose kernels are compiled with more arguments, as `-fsanitize=undefined`.
+    /// A device whose kernels are compiled with additional arguments, such as `-fsanitize=undefined`.
     pub fn with_flags(flags: &[&str]) -> Host {
         Host { flags: flags.iter().map(|f| (*f).to_owned()).collect(), ..Host::default() }
     }
@@ -127,10 +128,10 @@ impl Host {
         self.announced.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// Compiles what was announced, several units side by side.
+    /// Compiles the announced kernels, several units in parallel.
     ///
     /// # Errors
-    /// E808 with what the compiler says.
+    /// E808 with the message of the compiler.
     pub fn compile(&self) -> Result<(), ExecError> {
         let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
         let unit = std::mem::take(&mut *self.announced.lock().unwrap_or_else(|e| e.into_inner()));
@@ -176,7 +177,7 @@ impl Host {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("fulgurite-{}-{count}", std::process::id()));
         let made = self.library_in(&folder, text);
-        // what is loaded stays loaded
+        // the loaded library stays loaded without its file
         let _ = std::fs::remove_dir_all(&folder);
         made
     }
@@ -200,7 +201,7 @@ impl Host {
             let said: String = said.lines().take(20).collect::<Vec<_>>().join("\n");
             return Err(ExecError::new("E808", format!("kernels do not compile as C++:\n{said}")));
         }
-        // SAFETY: the library has no initialisers but those of the compiler's own runtime.
+        // SAFETY: the library has no initialisers except those of the compiler's own runtime.
         unsafe { Library::new(&library) }.map_err(|e| ExecError::new("E808", e.to_string()))
     }
 }
@@ -218,7 +219,7 @@ impl Device for Host {
         0
     }
 
-    // a block for each value, so that a sanitizer sees where each ends
+    // each value has a block of its own, so that a sanitizer knows its bounds
     fn has_arena(&self) -> bool {
         false
     }
@@ -234,30 +235,30 @@ impl Device for Host {
 
     unsafe fn free(&self, block: Address, bytes: usize) {
         if let Ok(layout) = layout(bytes) {
-            // SAFETY: the caller's block is of `alloc`, with this layout.
+            // SAFETY: the caller's block comes from `alloc`, with this layout.
             unsafe { std::alloc::dealloc(block.0 as *mut u8, layout) };
         }
     }
 
     unsafe fn upload(&self, to: Address, from: &[u8]) -> Result<(), ExecError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.0 as *mut u8, from.len()) };
         Ok(())
     }
 
     unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), ExecError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { std::ptr::copy_nonoverlapping(from.0 as *const u8, to.as_mut_ptr(), to.len()) };
         Ok(())
     }
 
     unsafe fn zero(&self, at: Address, bytes: usize) -> Result<(), ExecError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { ask(Asked::Zero(at, bytes)) }
     }
 
     unsafe fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), ExecError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { ask(Asked::Copy { to, from, bytes }) }
     }
 
@@ -289,15 +290,15 @@ struct Kernels(FxHashMap<String, Loaded>);
 
 impl Loaded {
     /// # Safety
-    /// As for [`Module::launch`].
+    /// The contract of [`Module::launch`] holds.
     unsafe fn launch(&self, kernel: &str, grid: [u32; 3], block: [u32; 3], args: &[u64]) -> Result<(), ExecError> {
         let _one = RUNNING.lock().unwrap_or_else(|e| e.into_inner());
-        // SAFETY: the arguments are the kernel's (the caller's), the sizes are three numbers each.
+        // SAFETY: the caller passes the kernel's arguments; the sizes are three numbers each.
         let said = unsafe { (self.launcher)(grid.as_ptr(), block.as_ptr(), args.as_ptr()) };
         if said.is_null() {
             return Ok(());
         }
-        // SAFETY: a string that lives until the next launch, which waits for us.
+        // SAFETY: the string lives until the next launch, which waits for `RUNNING`.
         let said = unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned();
         Err(ExecError::new("E807", format!("kernel `{kernel}`: {said}")))
     }
@@ -309,7 +310,7 @@ impl Module for Kernels {
             return Err(ExecError::new("E807", format!("kernel `{kernel}` is not loaded")));
         };
         let (kernel, args) = (kernel.to_owned(), args.to_vec());
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { ask(Asked::Launch { kernel, loaded: loaded.clone(), grid, block, args }) }
     }
 }

@@ -1,4 +1,4 @@
-//! Who runs kernels.
+//! Devices that run kernels.
 
 pub mod blaslt;
 pub mod cache;
@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
-/// A place in a device's memory.
+/// An address in a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(pub u64);
 
@@ -37,139 +37,139 @@ impl Unit {
             self.texts.push(text.to_owned());
         }
     }
-    /// Names of the functions.
+    /// The names of the functions.
     pub fn names(&self) -> &[String] {
         &self.names
     }
-    /// Their definitions, in the same order.
+    /// The definitions of the functions, in the order of the names.
     pub fn texts(&self) -> &[String] {
         &self.texts
     }
-    /// Whether there are none.
+    /// Whether the unit has no kernels.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 }
 
-/// A device with memory of its own. Work is done in the order in which it is asked for.
+/// A device with memory of its own. Work runs in the order in which it is enqueued.
 pub trait Device: Send + Sync {
-    /// What it is, for people.
+    /// The name of the device, for users.
     fn name(&self) -> String;
 
-    /// Its number among CUDA devices, as types of traces have it; what stands in for one is number 0.
+    /// The number of the device among CUDA devices, as in types of traces; a stand-in for a device has number 0.
     fn ordinal(&self) -> u32;
 
-    /// Whether values should share one block of memory, or have one each.
+    /// Whether values should share one block of memory; otherwise each has its own.
     fn has_arena(&self) -> bool;
 
-    /// A block of memory, aligned to 256 bytes.
+    /// Allocates a block of memory, aligned to 256 bytes.
     ///
     /// # Errors
-    /// E806 where there is not enough.
+    /// E806 if there is not enough memory.
     fn alloc(&self, bytes: usize) -> Result<Address, ExecError>;
 
-    /// Gives a block back.
+    /// Frees a block.
     ///
     /// # Safety
-    /// `block` is of [`Device::alloc`], with so many bytes, and nothing uses it after the work asked for so far.
+    /// `block` comes from [`Device::alloc`], with `bytes` bytes, and no work enqueued later uses it.
     unsafe fn free(&self, block: Address, bytes: usize);
 
-    /// Copies to the device.
+    /// Copies bytes to the device.
     ///
     /// # Safety
-    /// There are as many bytes at `to`.
+    /// There are `from.len()` bytes at `to`.
     ///
     /// # Errors
-    /// E807 where the device fails.
+    /// E807 if the device fails.
     unsafe fn upload(&self, to: Address, from: &[u8]) -> Result<(), ExecError>;
 
-    /// Copies from the device, after all work asked for so far.
+    /// Copies bytes from the device, after all work enqueued so far.
     ///
     /// # Safety
-    /// There are as many bytes at `from`.
+    /// There are `to.len()` bytes at `from`.
     ///
     /// # Errors
-    /// E807 where the device, or work before, fails.
+    /// E807 if the device fails, or earlier work has failed.
     unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), ExecError>;
 
-    /// Writes zeros.
+    /// Fills memory with zeros.
     ///
     /// # Safety
-    /// There are so many bytes at `at`.
+    /// There are `bytes` bytes at `at`.
     ///
     /// # Errors
-    /// E807 where the device fails.
+    /// E807 if the device fails.
     unsafe fn zero(&self, at: Address, bytes: usize) -> Result<(), ExecError>;
 
-    /// Copies on the device.
+    /// Copies bytes within the device.
     ///
     /// # Safety
-    /// There are so many bytes at both places, and they do not overlap.
+    /// There are `bytes` bytes at both addresses, and they do not overlap.
     ///
     /// # Errors
-    /// E807 where the device fails.
+    /// E807 if the device fails.
     unsafe fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), ExecError>;
 
-    /// Whether it has products of matrices ([`Device::multiply`]).
+    /// Whether the device has matrix products ([`Device::multiply`]).
     fn multiplies(&self) -> bool {
         false
     }
 
-    /// A product of matrices at these addresses.
+    /// Computes a product of the matrices at these addresses.
     ///
     /// # Safety
-    /// The matrices lie there, and `C` overlaps neither of the others.
+    /// The matrices exist at these addresses, and `C` overlaps neither of the others.
     ///
     /// # Errors
-    /// E807 where the device fails, or has no products.
+    /// E807 if the device fails, or has no matrix products.
     unsafe fn multiply(&self, _gemm: &Gemm, _at: [Address; 3]) -> Result<(), ExecError> {
         Err(ExecError::new("E807", "the device has no products of matrices"))
     }
 
-    /// What `work` asks for on this thread (launches, zeros, copies on the device), to be done as one, again and again;
-    /// nothing of it is done now. `None` where the device has no such thing.
+    /// Records the work that `work` enqueues on this thread (launches, zeros, copies within the device) without running
+    /// it, so that it can be replayed as a whole. Returns `None` if the device can't record.
     ///
     /// # Errors
-    /// Those of `work`; E807 where the device fails.
+    /// Reports the errors of `work`, and E807 if the device fails.
     fn record(&self, _work: &mut dyn FnMut() -> Result<(), ExecError>) -> Result<Option<Box<dyn Replay>>, ExecError> {
         Ok(None)
     }
 
-    /// A program with these kernels was made: a device may prepare many at once.
+    /// Tells the device that a program with these kernels was made, so that it may prepare many at once.
     fn announce(&self, _: &Unit) {}
 
-    /// Kernels ready to be launched.
+    /// Makes kernels ready to launch.
     ///
     /// # Errors
-    /// E808 where they do not compile.
+    /// E808 if they do not compile.
     fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError>;
 }
 
-/// What was recorded.
+/// Recorded work.
 pub trait Replay: Send + Sync {
-    /// Does it.
+    /// Runs the work.
     ///
     /// # Safety
-    /// All memory that was named while it was recorded is still there, for the same use.
+    /// All memory that the recorded work names still exists, for the same use.
     ///
     /// # Errors
-    /// E807 where the device fails.
+    /// E807 if the device fails.
     unsafe fn run(&self) -> Result<(), ExecError>;
 }
 
-/// Loaded kernels.
+/// Kernels that are ready to launch.
 pub trait Module: Send + Sync {
     /// Launches a kernel; `args` are addresses.
     ///
     /// # Safety
-    /// The arguments are those of the kernel, with as much memory as it uses.
+    /// The arguments are those of the kernel, with the memory that it uses.
     ///
     /// # Errors
-    /// E807 where the launch fails.
+    /// E807 if the launch fails.
     unsafe fn launch(&self, kernel: &str, grid: [u32; 3], block: [u32; 3], args: &[u64]) -> Result<(), ExecError>;
 }
 
-/// A block of a device's memory, given back at the end.
+/// A block of a device's memory, freed on drop.
 pub(super) struct Memory {
     device: Arc<dyn Device>,
     address: Address,
@@ -183,7 +183,7 @@ impl Memory {
     pub fn address(&self) -> Address {
         self.address
     }
-    /// Whether it is this device's.
+    /// Whether the block belongs to this device.
     pub fn is_on(&self, device: &Arc<dyn Device>) -> bool {
         Arc::ptr_eq(&self.device, device)
     }
@@ -197,7 +197,7 @@ impl Resident for Memory {
         if to.len() > self.bytes {
             return Err(format!("{} bytes of a tensor of {} are asked for", to.len(), self.bytes));
         }
-        // SAFETY: the block has at least so many bytes.
+        // SAFETY: the block has at least that many bytes.
         unsafe { self.device.download(to, self.address) }.map_err(|e| e.to_string())
     }
     fn as_any(&self) -> &dyn Any {
@@ -207,16 +207,16 @@ impl Resident for Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: of `alloc`, given back once; what was asked for before comes before.
+        // SAFETY: the block comes from `alloc` and is freed once; work that was enqueued before runs before.
         unsafe { self.device.free(self.address, self.bytes) };
     }
 }
 
-/// A device by its name: `cuda`, `cuda:1`, or `host` (the same kernels on the processor, for tests). Equal names are one
-/// device, so that tensors on it can be used by every program that runs there.
+/// The device of a name: `cuda`, `cuda:1`, or `host` (the CUDA kernels on the processor, for tests). Equal names give
+/// one device, so every program that runs on it can use its tensors.
 ///
 /// # Errors
-/// E809 where there is none, with what was looked for.
+/// E809 if there is no such device, with the name that was looked for.
 pub fn named(name: &str) -> Result<Arc<dyn Device>, ExecError> {
     static OPEN: Mutex<Vec<(String, Arc<dyn Device>)>> = Mutex::new(Vec::new());
     let name = if name == "cuda" { "cuda:0" } else { name };

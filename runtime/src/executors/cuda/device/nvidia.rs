@@ -18,19 +18,19 @@ pub struct Nvidia {
     device: sys::CUdevice,
     context: sys::CUcontext,
     stream: sys::CUstream,
-    /// 90 for compute capability 9.0.
+    /// The compute capability as a number, 90 for 9.0.
     architecture: u32,
     /// Whether each launch waits until it is done, so that an error is reported at its line.
     waits: bool,
-    /// Pinned memory, made with the first copy that needs it.
+    /// The pinned memory, allocated with the first copy that needs it.
     staging: OnceLock<Option<Staging<Pinned>>>,
-    /// Products of matrices, if they are found; looked for at the first of them.
+    /// The library of matrix products, if it is found; the first product looks for it.
     library: OnceLock<Option<Library>>,
 }
 
 // SAFETY: the handles are the driver's, which may be used from any thread; each use makes the context current first.
 unsafe impl Send for Nvidia {}
-// SAFETY: as above.
+// SAFETY: the handles are the driver's, which may be used from any thread; each use makes the context current first.
 unsafe impl Sync for Nvidia {}
 
 thread_local! {
@@ -38,7 +38,7 @@ thread_local! {
     static RECORDING: Cell<Option<sys::CUstream>> = const { Cell::new(None) };
 }
 
-/// Set, each launch waits until it is done.
+/// The environment variable that makes each launch wait until it is done.
 pub const WAIT: &str = "FULGURITE_CUDA_SYNC";
 
 fn failed(what: &str, e: DriverError) -> ExecError {
@@ -47,16 +47,16 @@ fn failed(what: &str, e: DriverError) -> ExecError {
 }
 
 impl Nvidia {
-    /// The device of this number.
+    /// Opens the device of this number.
     ///
     /// # Errors
-    /// E809 where there is no driver, or no such device.
+    /// E809 if there is no driver, or no such device.
     pub fn open(ordinal: u32) -> Result<Nvidia, ExecError> {
         let none = |what: String| {
             ExecError::new("E809", format!("there is no device cuda:{ordinal}: {what}"))
                 .help("`fulgurite doctor` says what is found; `--device host` runs the same kernels on the processor")
         };
-        // SAFETY: only looks for the library.
+        // SAFETY: this only searches for the library.
         if !unsafe { sys::is_culib_present() } {
             return Err(none("NVIDIA's driver (libcuda.so.1) is not found".to_owned()));
         }
@@ -80,7 +80,7 @@ impl Nvidia {
             let (major, minor) = (device::get_attribute(device, MAJOR)?, device::get_attribute(device, MINOR)?);
             let context = primary_ctx::retain(device)?;
             ctx::set_current(context)?;
-            // freed memory stays with the process: a pool that gives it back at each wait is slow
+            // freed memory stays in the pool of the process, because a pool that returns it at each wait is slow
             let pool = device::get_mem_pool(device)?;
             let keep = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
             let mut bytes = u64::MAX;
@@ -99,19 +99,19 @@ impl Nvidia {
         }
     }
 
-    /// Where work is asked for: the device's stream, or what this thread records.
+    /// The stream on which work is enqueued: the one that this thread records, or else the device's.
     fn stream(&self) -> sys::CUstream {
         RECORDING.get().unwrap_or(self.stream)
     }
 
     fn enter(&self) -> Result<(), ExecError> {
-        // SAFETY: the context is retained as long as this lives.
+        // SAFETY: the context is retained as long as this device lives.
         unsafe { ctx::set_current(self.context) }.map_err(|e| failed("the device is lost", e))
     }
 
-    /// Pinned memory for a copy of so many bytes, if that is worth it.
+    /// The pinned memory for a copy of this many bytes, if the copy is large enough to profit.
     fn staging(&self, bytes: usize) -> Option<&Staging<Pinned>> {
-        /// The driver copies less than this by memory of its own.
+        /// The driver copies fewer bytes than this through memory of its own.
         const LEAST: usize = 64 << 10;
         if bytes < LEAST {
             return None;
@@ -126,14 +126,14 @@ impl Nvidia {
     }
 
     fn wait(&self, what: &str) -> Result<(), ExecError> {
-        // SAFETY: the stream lives as long as this.
+        // SAFETY: the stream lives as long as this device.
         unsafe { stream::synchronize(self.stream) }.map_err(|e| failed(what, e))
     }
 }
 
 impl Drop for Nvidia {
     fn drop(&mut self) {
-        // SAFETY: created and retained once; nothing uses them after this.
+        // SAFETY: the stream and the context were made once, and this is their last use.
         unsafe {
             if ctx::set_current(self.context).is_ok() {
                 let _ = stream::synchronize(self.stream);
@@ -165,7 +165,7 @@ impl Device for Arc<Nvidia> {
 
     fn alloc(&self, bytes: usize) -> Result<Address, ExecError> {
         self.enter()?;
-        // SAFETY: the stream lives; all use of the memory is on it.
+        // SAFETY: the stream lives, and all use of the memory is on it.
         unsafe { result::malloc_async(self.stream, bytes.max(1)) }.map(Address).map_err(|e| {
             let free = result::mem_get_info().map(|(free, all)| format!("{free} of {all} bytes are free"));
             let free = free.unwrap_or_else(|_| "how much is free is not known".to_owned());
@@ -181,7 +181,7 @@ impl Device for Arc<Nvidia> {
 
     unsafe fn free(&self, block: Address, _: usize) {
         if self.enter().is_ok() {
-            // SAFETY: the caller's block; freed in the order of the stream.
+            // SAFETY: the block is the caller's, and it is freed in the order of the stream.
             let _ = unsafe { result::free_async(block.0, self.stream) };
         }
     }
@@ -192,21 +192,21 @@ impl Device for Arc<Nvidia> {
         }
         self.enter()?;
         if let Some(staging) = self.staging(from.len()) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             return unsafe { staging.upload(to, from) };
         }
-        // SAFETY: the caller's; memory that is not pinned is read before this returns.
+        // SAFETY: the caller upholds the contract; memory that is not pinned is read before this returns.
         unsafe { result::memcpy_htod_async(to.0, from, self.stream()) }.map_err(|e| failed("copy to the device", e))
     }
 
     unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), ExecError> {
         self.enter()?;
         if let Some(staging) = self.staging(to.len()) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract of this function.
             return unsafe { staging.download(to, from) };
         }
         if !to.is_empty() {
-            // SAFETY: the caller's; `to` is borrowed until the copy is done.
+            // SAFETY: the caller upholds the contract; `to` is borrowed until the copy is done.
             unsafe { result::memcpy_dtoh_async(to, from.0, self.stream()) }
                 .map_err(|e| failed("copy from the device", e))?;
         }
@@ -218,7 +218,7 @@ impl Device for Arc<Nvidia> {
             return Ok(());
         }
         self.enter()?;
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { result::memset_d8_async(at.0, 0, bytes, self.stream()) }.map_err(|e| failed("filling with zeros", e))
     }
 
@@ -227,7 +227,7 @@ impl Device for Arc<Nvidia> {
             return Ok(());
         }
         self.enter()?;
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { result::memcpy_dtod_async(to.0, from.0, bytes, self.stream()) }
             .map_err(|e| failed("copy on the device", e))
     }
@@ -239,13 +239,13 @@ impl Device for Arc<Nvidia> {
     unsafe fn multiply(&self, gemm: &Gemm, at: [Address; 3]) -> Result<(), ExecError> {
         self.enter()?;
         let none = || ExecError::new("E807", "cuBLASLt is not there");
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { self.library().ok_or_else(none)?.multiply(gemm, at, self.stream())? };
         if self.waits { self.wait("a product by cuBLASLt") } else { Ok(()) }
     }
 
     fn record(&self, work: &mut dyn FnMut() -> Result<(), ExecError>) -> Result<Option<Box<dyn Replay>>, ExecError> {
-        // a launch that is waited for can't be recorded
+        // a launch that waits can't be recorded
         if self.waits {
             return Ok(None);
         }
@@ -253,14 +253,14 @@ impl Device for Arc<Nvidia> {
         let failed = |e| failed("recording a program", e);
         let side = stream::create(stream::StreamKind::NonBlocking).map_err(failed)?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream is this function's own; the graph is destroyed once it is made executable.
+        // SAFETY: only this function uses the stream; the graph is destroyed once it is made executable.
         let made = unsafe {
             stream::begin_capture(side, mode).map_err(failed).and_then(|()| {
                 RECORDING.set(Some(side));
                 let done = work();
                 RECORDING.set(None);
                 let graph = stream::end_capture(side).map_err(failed);
-                // what was recorded of work that failed goes too
+                // the recording of work that failed is destroyed too
                 graph.and_then(|graph| {
                     let made =
                         done.and_then(|()| graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).map_err(failed));
@@ -269,7 +269,7 @@ impl Device for Arc<Nvidia> {
                 })
             })
         };
-        // SAFETY: nothing is asked of the stream any more.
+        // SAFETY: this is the last use of the stream.
         let _ = unsafe { stream::destroy(side) };
         Ok(Some(Box::new(Graph { device: Arc::clone(self), handle: made? })))
     }
@@ -283,7 +283,7 @@ impl Device for Arc<Nvidia> {
             Some(cache) => cache.get_or_make(&key, made)?,
             None => made()?,
         };
-        // SAFETY: an image that the compiler made, whole: the cache gives nothing else.
+        // SAFETY: the image is whole and was made by the compiler; the cache returns no others.
         let handle = unsafe { module::load_data(image.as_ptr().cast()) }.map_err(|e| failed("loading kernels", e))?;
         let mut loaded = Loaded { device: Arc::clone(self), handle, functions: FxHashMap::default() };
         for name in unit.names() {
@@ -296,7 +296,7 @@ impl Device for Arc<Nvidia> {
     }
 }
 
-/// Two pieces of pinned memory, and the events behind their last copies.
+/// Two pieces of pinned memory, each with the event after its last copy.
 struct Pinned {
     stream: sys::CUstream,
     pieces: [*mut c_void; 2],
@@ -306,12 +306,12 @@ struct Pinned {
 impl Pinned {
     const BYTES: usize = 4 << 20;
 
-    /// In the current context.
+    /// Allocates the pieces in the current context.
     fn new(stream: sys::CUstream) -> Result<Pinned, DriverError> {
         let quiet = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
         let mut made = Pinned { stream, pieces: [std::ptr::null_mut(); 2], events: [std::ptr::null_mut(); 2] };
         for which in 0..2 {
-            // SAFETY: freed when this is dropped.
+            // SAFETY: the memory is freed on drop.
             made.pieces[which] = unsafe { result::malloc_host(Pinned::BYTES, 0)? };
             made.events[which] = event::create(quiet)?;
         }
@@ -325,9 +325,9 @@ impl Pinned {
     }
 }
 
-// SAFETY: as for `Nvidia`; the pieces are one copy's at a time.
+// SAFETY: see `Nvidia`; only one copy at a time uses the pieces.
 unsafe impl Send for Pinned {}
-// SAFETY: as above.
+// SAFETY: see `Nvidia`; only one copy at a time uses the pieces.
 unsafe impl Sync for Pinned {}
 
 impl Dma for Pinned {
@@ -340,7 +340,7 @@ impl Dma for Pinned {
     }
 
     unsafe fn send(&self, which: usize, to: Address, bytes: usize) -> Result<(), ExecError> {
-        // SAFETY: a piece has so many bytes, which stay until the event behind the copy; `to` is the caller's.
+        // SAFETY: a piece has at least `bytes` bytes, which stay until the event after the copy; `to` is the caller's.
         let asked = unsafe {
             let piece = std::slice::from_raw_parts(self.piece(which), bytes);
             result::memcpy_htod_async(to.0, piece, self.stream)
@@ -349,7 +349,8 @@ impl Dma for Pinned {
     }
 
     unsafe fn fetch(&self, which: usize, from: Address, bytes: usize) -> Result<(), ExecError> {
-        // SAFETY: as above.
+        // SAFETY: a piece has at least `bytes` bytes, which stay until the event after the copy; `from` is the
+        // caller's.
         let asked = unsafe {
             let piece = std::slice::from_raw_parts_mut(self.piece(which), bytes);
             result::memcpy_dtoh_async(piece, from.0, self.stream)
@@ -358,7 +359,7 @@ impl Dma for Pinned {
     }
 
     fn wait(&self, which: usize) -> Result<(), ExecError> {
-        // SAFETY: the event lives; one that was never recorded is done.
+        // SAFETY: the event lives; waiting for one that was never recorded returns at once.
         unsafe { event::synchronize(self.events[which]) }.map_err(|e| failed("a copy by pinned memory", e))
     }
 }
@@ -366,7 +367,7 @@ impl Dma for Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         for which in (0..2).filter(|w| !self.pieces[*w].is_null()) {
-            // SAFETY: made once; the device waited for its work before.
+            // SAFETY: pieces and events were made once; the device waited for its work before.
             unsafe {
                 if !self.events[which].is_null() {
                     let _ = event::destroy(self.events[which]);
@@ -383,15 +384,15 @@ struct Graph {
     handle: sys::CUgraphExec,
 }
 
-// SAFETY: as for `Nvidia`.
+// SAFETY: see `Nvidia`.
 unsafe impl Send for Graph {}
-// SAFETY: as for `Nvidia`.
+// SAFETY: see `Nvidia`.
 unsafe impl Sync for Graph {}
 
 impl Replay for Graph {
     unsafe fn run(&self) -> Result<(), ExecError> {
         self.device.enter()?;
-        // SAFETY: the graph lives, and so does the memory that it names (the caller's).
+        // SAFETY: the graph lives, and the caller keeps the memory that it names.
         unsafe { graph::launch(self.handle, self.device.stream) }.map_err(|e| failed("a recorded program", e))
     }
 }
@@ -399,7 +400,7 @@ impl Replay for Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         if self.device.enter().is_ok() && self.device.wait("a recorded program").is_ok() {
-            // SAFETY: made once; nothing of it runs any more.
+            // SAFETY: the graph was made once, and none of it runs any more.
             let _ = unsafe { graph::exec_destroy(self.handle) };
         }
     }
@@ -411,9 +412,9 @@ struct Loaded {
     functions: FxHashMap<String, sys::CUfunction>,
 }
 
-// SAFETY: as for `Nvidia`.
+// SAFETY: see `Nvidia`.
 unsafe impl Send for Loaded {}
-// SAFETY: as for `Nvidia`.
+// SAFETY: see `Nvidia`.
 unsafe impl Sync for Loaded {}
 
 impl Module for Loaded {
@@ -435,7 +436,7 @@ impl Module for Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         if self.device.enter().is_ok() && self.device.wait("unloading").is_ok() {
-            // SAFETY: loaded once; nothing of it runs any more.
+            // SAFETY: the module was loaded once, and none of it runs any more.
             let _ = unsafe { module::unload(self.handle) };
         }
     }

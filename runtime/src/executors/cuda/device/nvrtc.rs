@@ -1,4 +1,4 @@
-//! CUDA C to machine code, by NVIDIA's compiler library where it is found at run time.
+//! Compiles CUDA C to machine code, by NVIDIA's compiler library if it is found at run time.
 
 use super::Unit;
 use crate::executors::ExecError;
@@ -7,54 +7,55 @@ use cudarc::nvrtc::{result, sys};
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
-/// Names a file to load instead of what the system finds.
+/// The environment variable that names a library file to load.
 pub const VARIABLE: &str = "FULGURITE_NVRTC";
 
 /// Machine code of one architecture.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// What the driver loads.
+    /// The image that the driver loads.
     pub image: Vec<u8>,
-    /// What the compiler says of each kernel.
+    /// For each kernel, the resources that the compiler reports.
     pub usage: Vec<Usage>,
 }
 
-/// What a kernel needs.
+/// The resources of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The function.
+    /// The name of the function.
     pub kernel: String,
-    /// Registers of a thread.
+    /// The registers of a thread.
     pub registers: usize,
-    /// Bytes that a thread writes to memory for want of registers.
+    /// The bytes that a thread spills to memory.
     pub spilled: usize,
-    /// Bytes of shared memory of a block.
+    /// The bytes of shared memory of a block.
     pub shared: usize,
 }
 
-/// Loads the library whose file a variable names, if it names one: it is then found by its own name.
+/// Loads the library whose file an environment variable names, if it names one, so that the library is then found by
+/// its own name.
 ///
 /// # Errors
-/// What the loader says.
+/// Reports the message of the loader.
 pub(super) fn open(variable: &str) -> Result<(), String> {
     let Some(path) = std::env::var_os(variable) else { return Ok(()) };
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-    // SAFETY: NVIDIA's libraries have no initialisers that need anything of us.
+    // SAFETY: NVIDIA's libraries have no initialisers that depend on this program.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
-    // it stays
+    // the library stays loaded
     std::mem::forget(library.map_err(|e| format!("{variable}={}: {e}", path.to_string_lossy()))?);
     Ok(())
 }
 
-/// Whether the library is there.
+/// Whether the library is found.
 ///
 /// # Errors
-/// E809 with what was looked for.
+/// E809 with the name that was looked for.
 pub fn present() -> Result<(), ExecError> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         open(VARIABLE)?;
-        // SAFETY: only looks for the library.
+        // SAFETY: this only searches for the library.
         match unsafe { sys::is_culib_present() } {
             true => Ok(()),
             false => Err("libnvrtc.so (12 or 13) is not found".to_owned()),
@@ -67,29 +68,29 @@ pub fn present() -> Result<(), ExecError> {
     })
 }
 
-/// Version of the library, as 1209.
+/// The version of the library, such as 1209.
 ///
 /// # Errors
-/// E809 where there is none.
+/// E809 if the library is not found.
 pub fn version() -> Result<u32, ExecError> {
     present()?;
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: the library is there, and both places may be written.
+    // SAFETY: the library is loaded, and both places may be written.
     unsafe { sys::nvrtcVersion(&mut major, &mut minor) }.result().map_err(failed)?;
     Ok(major as u32 * 100 + minor as u32)
 }
 
-/// The architectures that the library knows: 80, 90, …
+/// The architectures that the library knows: 80, 90, ….
 ///
 /// # Errors
-/// E809 where there is none.
+/// E809 if the library is not found.
 pub fn architectures() -> Result<Vec<u32>, ExecError> {
     present()?;
     let mut count = 0;
-    // SAFETY: the library is there, and the place may be written.
+    // SAFETY: the library is loaded, and the place may be written.
     unsafe { sys::nvrtcGetNumSupportedArchs(&mut count) }.result().map_err(failed)?;
     let mut all = vec![0i32; count.max(0) as usize];
-    // SAFETY: there is room for as many as it says.
+    // SAFETY: there is room for as many as the library counted.
     unsafe { sys::nvrtcGetSupportedArchs(all.as_mut_ptr()) }.result().map_err(failed)?;
     Ok(all.into_iter().map(|a| a as u32).collect())
 }
@@ -106,7 +107,7 @@ pub fn source(unit: &Unit) -> String {
 /// Compiles a unit for an architecture.
 ///
 /// # Errors
-/// E809 without the library, E808 with what the compiler says.
+/// E809 without the library, and E808 with the message of the compiler.
 pub fn compile(unit: &Unit, architecture: u32) -> Result<Compiled, ExecError> {
     present()?;
     let text = CString::new(source(unit)).map_err(|e| ExecError::new("E808", e.to_string()))?;
@@ -129,12 +130,12 @@ pub fn compile(unit: &Unit, architecture: u32) -> Result<Compiled, ExecError> {
     // SAFETY: the program was compiled for a real architecture, so it has an image of this size.
     unsafe { sys::nvrtcGetCUBINSize(program.0, &mut size) }.result().map_err(failed)?;
     let mut image = vec![0u8; size];
-    // SAFETY: as above; there is room for it.
+    // SAFETY: the program has an image of this size, and there is room for it.
     unsafe { sys::nvrtcGetCUBIN(program.0, image.as_mut_ptr().cast()) }.result().map_err(failed)?;
     Ok(Compiled { image, usage: usage(&log) })
 }
 
-/// A program of the library, destroyed at the end.
+/// A program of the library, destroyed on drop.
 struct Program(sys::nvrtcProgram);
 
 impl Program {
@@ -148,12 +149,12 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: created, and destroyed once.
+        // SAFETY: the program was created, and is destroyed once.
         let _ = unsafe { result::destroy_program(self.0) };
     }
 }
 
-/// What `ptxas -v` prints of each kernel.
+/// Reads the resources of each kernel from the output of `ptxas -v`.
 fn usage(log: &str) -> Vec<Usage> {
     let mut all: Vec<Usage> = Vec::new();
     let before = |line: &str, word: &str| -> usize {

@@ -1,35 +1,35 @@
-//! Copies between memory that may move and a device, by way of pieces of memory that may not: while the device copies one
-//! piece, the processor copies the other.
+//! Copies between pageable memory and a device through pinned pieces: while the device copies one piece, the processor
+//! copies the other.
 
 use super::Address;
 use crate::executors::ExecError;
 use std::sync::{Mutex, MutexGuard};
 
-/// Pieces of pinned memory, and a device that copies from and to them when it comes to it.
+/// Two pieces of pinned memory, and a device that copies from and to them asynchronously.
 pub(super) trait Dma {
-    /// Bytes of a piece.
+    /// The bytes of a piece.
     fn bytes(&self) -> usize;
 
-    /// Where a piece lies: 0 or 1.
+    /// The address of piece 0 or 1.
     fn piece(&self, which: usize) -> *mut u8;
 
-    /// Asks for a copy of the first bytes of a piece to the device.
+    /// Enqueues a copy of the first bytes of a piece to the device.
     ///
     /// # Safety
-    /// There are as many bytes at `to`; the piece is not written before [`Dma::wait`].
+    /// There are `bytes` bytes at `to`; the piece is not written before [`Dma::wait`].
     unsafe fn send(&self, which: usize, to: Address, bytes: usize) -> Result<(), ExecError>;
 
-    /// Asks for a copy from the device to the first bytes of a piece.
+    /// Enqueues a copy from the device to the first bytes of a piece.
     ///
     /// # Safety
-    /// There are as many bytes at `from`; the piece is not used before [`Dma::wait`].
+    /// There are `bytes` bytes at `from`; the piece is not used before [`Dma::wait`].
     unsafe fn fetch(&self, which: usize, from: Address, bytes: usize) -> Result<(), ExecError>;
 
-    /// Until what was last asked for with a piece is done.
+    /// Waits until the last copy with a piece is done.
     fn wait(&self, which: usize) -> Result<(), ExecError>;
 }
 
-/// Two pieces, for one copy at a time.
+/// Two pieces, which serve one copy at a time.
 pub(super) struct Staging<D> {
     dma: D,
     one: Mutex<()>,
@@ -44,20 +44,20 @@ impl<D: Dma> Staging<D> {
         self.one.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Copies to the device; `from` was read when this returns, and the device has it after what was asked of it before.
+    /// Copies to the device. On return `from` has been read; the device has the bytes after the work enqueued before.
     ///
     /// # Safety
-    /// There are as many bytes at `to`.
+    /// There are `from.len()` bytes at `to`.
     ///
     /// # Errors
-    /// What the device says.
+    /// Reports errors of the device.
     pub unsafe fn upload(&self, to: Address, from: &[u8]) -> Result<(), ExecError> {
         let _one = self.enter();
         for (at, part) in from.chunks(self.dma.bytes().max(1)).enumerate() {
             let which = at % 2;
-            // it may still be on its way from the last time
+            // the last copy from this piece may still be under way
             self.dma.wait(which)?;
-            // SAFETY: a piece has so many bytes, and nobody else uses it now; `to` is the caller's.
+            // SAFETY: a piece has at least this many bytes, and no other code uses it now; `to` is the caller's.
             unsafe {
                 std::ptr::copy_nonoverlapping(part.as_ptr(), self.dma.piece(which), part.len());
                 self.dma.send(which, Address(to.0 + (at * self.dma.bytes()) as u64), part.len())?;
@@ -66,13 +66,13 @@ impl<D: Dma> Staging<D> {
         Ok(())
     }
 
-    /// Copies from the device, after what was asked of it before.
+    /// Copies from the device, after the work enqueued before.
     ///
     /// # Safety
-    /// There are as many bytes at `from`.
+    /// There are `to.len()` bytes at `from`.
     ///
     /// # Errors
-    /// What the device says.
+    /// Reports errors of the device.
     pub unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), ExecError> {
         let _one = self.enter();
         let bytes = self.dma.bytes().max(1);
@@ -80,14 +80,14 @@ impl<D: Dma> Staging<D> {
         for at in 0..=parts.len() {
             if let Some(part) = parts.get(at) {
                 self.dma.wait(at % 2)?;
-                // SAFETY: the piece is not used until it is waited for, below; `from` is the caller's.
+                // SAFETY: the piece is not used until the wait below; `from` is the caller's.
                 unsafe { self.dma.fetch(at % 2, Address(from.0 + (at * bytes) as u64), part.len())? };
             }
-            // the one before, while this one is on its way
+            // the part before is copied while this one is under way
             let Some(part) = at.checked_sub(1).and_then(|at| parts.get_mut(at)) else { continue };
             let which = (at - 1) % 2;
             self.dma.wait(which)?;
-            // SAFETY: the piece holds so many bytes of the device now.
+            // SAFETY: the piece holds this many bytes of the device now.
             unsafe { std::ptr::copy_nonoverlapping(self.dma.piece(which), part.as_mut_ptr(), part.len()) };
         }
         Ok(())
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use std::cell::{Cell, RefCell, UnsafeCell};
 
-    /// A device that copies as late as it may: when it is waited for.
+    /// A device that copies as late as possible: when it is waited for.
     struct Late {
         pieces: [UnsafeCell<[u8; 8]>; 2],
         asked: [Cell<Option<(bool, u64, usize)>>; 2],
@@ -153,25 +153,25 @@ mod tests {
         for n in [0usize, 1, 7, 8, 9, 16, 17, 40, 43] {
             let data: Vec<u8> = (0..n).map(|i| (i * 37 % 251) as u8 + 1).collect();
             let staging = Staging::new(Late::new(vec![0; n + 5]));
-            // SAFETY: the memory has as many bytes behind its third.
+            // SAFETY: the memory has room for the bytes from address 3 on.
             unsafe { staging.upload(Address(3), &data).expect("never fails") };
             staging.dma.drain();
             assert_eq!(staging.dma.memory.borrow()[3..n + 3], data, "{n} bytes there");
             let mut back = vec![0; n];
-            // SAFETY: as above.
+            // SAFETY: the memory has these bytes from address 3 on.
             unsafe { staging.download(&mut back, Address(3)).expect("never fails") };
             assert_eq!(back, data, "{n} bytes back");
             assert_eq!(staging.dma.memory.borrow()[n + 3..], [0, 0], "nothing beside them");
         }
     }
 
-    /// A download right behind an upload, without a wait between: the device does one after the other.
+    /// A download follows an upload without a wait between them; the device runs one after the other.
     #[test]
     fn a_piece_is_not_used_again_while_it_is_on_its_way() {
         let data: Vec<u8> = (1..=40).collect();
         let staging = Staging::new(Late::new(vec![0; 80]));
         let mut back = vec![0; 24];
-        // SAFETY: the memory has as many bytes.
+        // SAFETY: the memory has room for both copies.
         unsafe {
             staging.upload(Address(0), &data).expect("never fails");
             staging.upload(Address(40), &data).expect("never fails");

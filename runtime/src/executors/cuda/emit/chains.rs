@@ -1,4 +1,4 @@
-//! Chains of the elements that go to one place, so that a thread runs through each of them.
+//! Chains the elements that go to one place, so that one thread runs through each chain.
 
 use super::lines::{self, Linear, decode, merged};
 use super::places::Loops;
@@ -13,15 +13,15 @@ use serde_json::json;
 
 const TEMPLATE: &str = include_str!("../templates/chains.cu.tera");
 
-/// Threads from which on a device has enough to do without chains.
+/// With at least this many threads a device is busy without chains.
 const ENOUGH: usize = 1 << 16;
 
-/// Elements that are worth chains, and that are few enough to be compared with each other.
+/// Chains pay from `FEWEST` elements on. At most `MOST` elements are chained, because each is compared with the others.
 const FEWEST: usize = 8;
 const MOST: usize = 1 << 16;
 
-/// What chains the elements of an output, and where the links are kept; `None` where each thread with places of its own
-/// runs through all elements.
+/// The kernel that chains the elements of an output, and the value that holds the links. Returns `None` if each thread
+/// with places of its own runs through all elements.
 pub(super) fn links(
     graph: &Graph,
     out: &Out,
@@ -36,7 +36,7 @@ pub(super) fn links(
         (loops.outer.iter().copied().collect(), loops.inner.iter().copied().collect());
     let total = count(graph, inner);
     let nodes: Vec<NodeId> = idx.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None }).collect();
-    // places that depend on the thread would be other chains for each
+    // places that depend on the thread would give each thread chains of its own
     let shared = nodes.iter().all(|n| graph.node(*n).dims.meet(outer).is_empty());
     if !shared || count(graph, outer) >= ENOUGH || !(FEWEST..=MOST).contains(&total) {
         return Ok(None);

@@ -1,26 +1,27 @@
-//! The text of a kernel: a template, and what stands in it.
+//! Makes the text of a kernel from a template and its context.
 
 use super::printer::Argument;
 use super::{Arg, Kernel, Origin, Why};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What all kernels of a kind share.
+/// The properties that all kernels of a kind share.
 pub(super) struct Frame {
     pub template: &'static str,
-    /// The kind, in names.
+    /// The name of the kind, in names of kernels.
     pub stem: &'static str,
-    /// Blocks.
+    /// The numbers of blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// The numbers of threads of a block.
     pub block: [u32; 3],
 }
 
 impl Frame {
-    /// The kernel with these arguments; `context` is what the template asks for. Its name holds a hash of its text.
+    /// The kernel with these arguments; `context` has the values that the template names. The kernel's name holds a
+    /// hash of its text.
     ///
     /// # Errors
-    /// What is wrong with the template.
+    /// Reports errors in the template.
     pub fn kernel(self, origin: &Origin, args: &[Argument], faults: bool, mut context: Value) -> Result<Kernel, Why> {
         let param = |(i, a): (usize, &Argument)| {
             let constant = if a.written { "" } else { "const " };
@@ -46,7 +47,7 @@ impl Frame {
         }
         let context = tera::Context::from_serialize(&context).map_err(|e| e.to_string())?;
         let text = tera::Tera::default().render_str(self.template, &context, false).map_err(|e| e.to_string())?;
-        // where the row stands makes no other kernel
+        // the place of the row in its file does not make another kernel
         let mut hasher = DefaultHasher::new();
         place.map_or_else(|| text.clone(), |place| text.replacen(&place, "", 1)).hash(&mut hasher);
         let short = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };

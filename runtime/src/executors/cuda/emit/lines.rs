@@ -1,10 +1,10 @@
-//! Memory accesses and indices as linear functions of loops, and their text.
+//! Memory accesses and indices as linear functions of loops, and their text in C.
 
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::{Affine, Axis, Dim, Index, Load};
 use smallvec::SmallVec;
 
-/// `base + Σ coefficient · dim`, in elements: one coefficient per dim of the graph.
+/// A linear function `base + Σ coefficient · dim`, in elements, with one coefficient per dim of the graph.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Linear {
     pub base: i64,
@@ -12,19 +12,19 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// An index expression.
+    /// The function of an index expression.
     pub fn affine(a: &Affine, dims: usize) -> Linear {
         let mut out = Linear { base: 0, coefs: vec![0; dims] };
         out.add(a, 1);
         out
     }
 
-    /// Where the affine indices of a load point.
+    /// The position of the affine indices of a load.
     pub fn load(load: &Load, form: &Form, dims: usize) -> Linear {
         Linear::indices(&load.idx, form, dims)
     }
 
-    /// Where affine indices into a value point.
+    /// The position of affine indices into a value.
     pub fn indices(idx: &[Index], form: &Form, dims: usize) -> Linear {
         let mut out = Linear { base: form.offset, coefs: vec![0; dims] };
         for (index, stride) in idx.iter().zip(&form.strides) {
@@ -35,7 +35,7 @@ impl Linear {
         out
     }
 
-    /// Where a result with these axes is written.
+    /// The position of a result with these axes.
     pub fn axes(axes: &[Axis], form: &Form, sizes: &[usize]) -> Linear {
         let mut out = Linear { base: form.offset, coefs: vec![0; sizes.len()] };
         for (axis, stride) in axes.iter().zip(&form.strides) {
@@ -62,28 +62,28 @@ impl Linear {
     }
 }
 
-/// A loop over dims that lie one behind the other wherever they are used, slowest first.
+/// A loop over dims that are contiguous in every use, slowest first.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Loop {
     pub dims: SmallVec<[Dim; 4]>,
     pub size: usize,
-    /// Its index has a name of its own here.
+    /// The name of the index, if it is not the usual one.
     pub called: Option<&'static str>,
 }
 
 impl Loop {
-    /// Its fastest dim, which names it: a step of the loop is a step of that.
+    /// The fastest dim, which names the loop: a step of the loop is a step of this dim.
     pub fn last(&self) -> Dim {
         self.dims.last().copied().unwrap_or(0)
     }
 
-    /// `i3`
+    /// The name of the index, such as `i3`.
     pub fn name(&self) -> String {
         self.called.map_or_else(|| format!("i{}", self.last()), str::to_owned)
     }
 }
 
-/// The loops over `dims` (slowest first): neighbours are one loop where every use steps over both alike.
+/// The loops over `dims` (slowest first). Adjacent dims become one loop if every use steps over both alike.
 pub(super) fn merged(dims: &[Dim], sizes: &[usize], uses: &[Linear]) -> Vec<Loop> {
     let mut loops: Vec<Loop> = Vec::new();
     for &d in dims.iter().filter(|d| sizes[**d as usize] > 1) {
@@ -100,7 +100,7 @@ pub(super) fn merged(dims: &[Dim], sizes: &[usize], uses: &[Linear]) -> Vec<Loop
     loops
 }
 
-/// The statements that give each loop its index from a flat one: `const int i1 = f % 8, i0 = f / 8;`
+/// The statements that compute the index of each loop from a flat index: `const int i1 = f % 8, i0 = f / 8;`
 pub(super) fn decode(loops: &[Loop], flat: &str, ix: &str, indent: &str) -> String {
     let mut parts = Vec::new();
     let mut inner = 1usize;
@@ -115,7 +115,7 @@ pub(super) fn decode(loops: &[Loop], flat: &str, ix: &str, indent: &str) -> Stri
     if parts.is_empty() { String::new() } else { format!("{indent}const {ix} {};\n", parts.join(", ")) }
 }
 
-/// `4096 * i0 + i1 + 3`: a linear function of loops, with more terms behind it.
+/// The text of a linear function of loops, such as `4096 * i0 + i1 + 3`, with more terms appended.
 pub(super) fn text(linear: &Linear, loops: &[Loop], more: &[String]) -> String {
     let mut out = String::new();
     let mut term = |minus: bool, text: &str| {

@@ -1,4 +1,4 @@
-//! A thread per element, or per pack of neighbouring elements.
+//! Kernels with one thread per element, or per pack of adjacent elements.
 
 use super::lines::{Linear, merged};
 use super::stages::{Stage, count};
@@ -13,7 +13,7 @@ use serde_json::json;
 
 const TEMPLATE: &str = include_str!("../templates/map.cu.tera");
 
-/// Where the results of a stage are written, with their dtypes.
+/// The positions at which the results of a stage are written, with their dtypes.
 pub(super) fn written(graph: &Graph, outs: &[&Out], env: &Env<'_>) -> Vec<(Linear, DType)> {
     let linear = |o: &&Out| match &o.place {
         Place::Axes(axes) => Some((Linear::axes(axes, &(env.form)(o.value), &graph.sizes), env.ty(o.value).dtype)),

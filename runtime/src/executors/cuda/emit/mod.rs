@@ -1,16 +1,17 @@
-//! Fusions, scans and products as CUDA C.
+//! Emits fusions, scans and products as CUDA C.
 //!
 //! | module | is |
 //! |---|---|
-//! | `stages` | which kernels a fusion takes |
-//! | `printer` | nodes as statements |
-//! | `lines` | memory accesses as linear functions of loops |
-//! | `frame` | the text of a kernel from its template |
-//! | `places` | which loops lead to places of their own |
-//! | `map`, `team`, `scatter`, `chains`, `scan`, `product` | the kernels, each with a template for its frame |
+//! | `stages` | divides a fusion into kernels |
+//! | `printer` | prints nodes as statements |
+//! | `lines` | has memory accesses as linear functions of loops |
+//! | `frame` | makes the text of a kernel from its template |
+//! | `places` | finds the loops whose iterations lead to places of their own |
+//! | `map`, `team`, `scatter`, `chains`, `scan`, `product` | emit kernels, each with a template for its frame |
 //!
-//! Sizes and strides are numbers of the text: the compiler divides and unrolls by them. A kernel's name holds a hash of
-//! its text, so equal kernels are one. **Invariant:** the order in which a kernel folds is a function of its text alone.
+//! Sizes and strides are literals of the text, so the compiler divides and unrolls by them. A kernel's name holds a
+//! hash of its text, so equal kernels have one name. **Invariant:** the order in which a kernel folds is a function of
+//! its text alone.
 
 mod chains;
 mod frame;
@@ -41,17 +42,17 @@ use rustc_hash::FxHashMap;
 use stages::Kind;
 use std::cell::RefCell;
 
-/// What the kernels of a program need to know around them.
+/// The environment of a program's kernels.
 pub(super) struct Env<'a> {
-    /// Types of values.
+    /// The types of values.
     pub values: &'a Values,
-    /// Where values lie.
+    /// The layout of a value.
     pub form: &'a dyn Fn(ValueId) -> Form,
     /// Whether a value that a group defines must exist in memory.
     pub stored: &'a dyn Fn(ValueId) -> bool,
-    /// Whether the device has products of matrices.
+    /// Whether the device has matrix products.
     pub multiplies: bool,
-    /// Values that kernels leave for each other, numbered after the others.
+    /// Values that one kernel leaves for another, numbered after the others.
     pub between: RefCell<Vec<ValueTy>>,
 }
 
@@ -64,7 +65,7 @@ impl Env<'_> {
         }
     }
 
-    /// A value between kernels.
+    /// Adds a value between kernels.
     fn add(&self, dtype: DType, shape: &[usize]) -> ValueId {
         let mut between = self.between.borrow_mut();
         between.push(ValueTy { dtype, shape: Sizes::from_slice(shape) });
@@ -72,94 +73,94 @@ impl Env<'_> {
     }
 }
 
-/// An access that may fail.
+/// An access or division that may fail.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Site {
     /// An index along an axis of a value.
     Index {
-        /// Of which value.
+        /// The value.
         value: ValueId,
-        /// Along which axis.
+        /// The axis.
         axis: usize,
-        /// Its size.
+        /// The size of the axis.
         size: usize,
     },
-    /// A divisor of an integer.
+    /// An integer divisor, which may be zero.
     Divisor(Builtin),
 }
 
-/// What a kernel is given.
+/// An argument of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arg {
     /// The memory of a dense value, with an offset in bytes for each round.
     Value(ValueId),
-    /// Where the first fault is noted.
+    /// The memory in which the first fault is noted.
     Fault,
 }
 
 /// A kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
-    /// The function.
+    /// The name of the function.
     pub name: String,
-    /// Its definition.
+    /// The definition of the function.
     pub text: String,
-    /// Blocks.
+    /// The numbers of blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// The numbers of threads of a block.
     pub block: [u32; 3],
-    /// What it is given.
+    /// The arguments.
     pub args: Vec<Arg>,
 }
 
-/// What is done, in order.
+/// An action of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// A kernel.
+    /// Launches a kernel.
     Launch(Kernel),
-    /// The device's own product of matrices.
+    /// Computes a matrix product by the device's library.
     Multiply {
         /// The product.
         gemm: Gemm,
-        /// Both operands, and the result.
+        /// Both operands and the result.
         values: [ValueId; 3],
-        /// Where in them it begins, in bytes.
+        /// The offsets in bytes at which they begin.
         offsets: [i64; 3],
     },
-    /// A dense value becomes zeros.
+    /// Fills a dense value with zeros.
     Zero(ValueId),
-    /// A dense value becomes another.
+    /// Copies one dense value to another.
     Copy {
-        /// What is written.
+        /// The target.
         to: ValueId,
-        /// What is read.
+        /// The source.
         from: ValueId,
     },
 }
 
-/// Where kernels come from, for comments and `#line`.
+/// The rows that kernels come from, for comments and `#line`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
     /// The names of the rows.
     pub rows: Vec<&'static str>,
-    /// File and line of the row, where there is one.
+    /// The file and line of the row, if there is a single row.
     pub place: Option<(&'static str, u32)>,
 }
 
-/// Why there is no kernel.
+/// The reason why there is no kernel.
 pub(crate) type Why = String;
 
 /// The kernels of a group.
 ///
 /// # Errors
-/// Why there are none.
+/// Reports the reason why there are none.
 pub(super) fn group(group: &Group, env: &Env<'_>, origin: &Origin, sites: &mut Vec<Site>) -> Result<Vec<Action>, Why> {
     let mut needed: Vec<usize> = (0..group.outs.len()).filter(|i| (env.stored)(group.outs[*i].value)).collect();
     let live = live(group);
     let graph = &group.graph;
     let along = |id: NodeId| team::read_along(graph, id, env);
     let (_, kept) = stages::stages(group, &needed, &live, &along);
-    // a reduction that is kept and is a result as it stands needs no memory of its own
+    // a kept reduction that is a result as it stands needs no memory of its own
     let mut places: FxHashMap<NodeId, ValueId> = FxHashMap::default();
     for id in kept {
         let own = needed.iter().position(|o| is_result(graph, &group.outs[*o], id, env));
@@ -189,7 +190,7 @@ pub(super) fn group(group: &Group, env: &Env<'_>, origin: &Origin, sites: &mut V
     Ok(actions)
 }
 
-/// Whether a result is a reduction as it lies where it is kept.
+/// Whether a result is a reduction in the layout in which it is kept.
 fn is_result(graph: &Graph, out: &Out, id: NodeId, env: &Env<'_>) -> bool {
     let Place::Axes(axes) = &out.place else { return false };
     let form = (env.form)(out.value);
@@ -197,7 +198,7 @@ fn is_result(graph: &Graph, out: &Out, id: NodeId, env: &Env<'_>) -> bool {
     out.node == id && dense && env.ty(out.value).dtype == graph.node(id).ty
 }
 
-/// `int` where no number of a kernel leaves it.
+/// The type of indices: `int` if no number of the kernel overflows it.
 fn index_type(graph: &Graph, nodes: &[bool], env: &Env<'_>, more: &[&lines::Linear], threads: usize) -> &'static str {
     const MOST: i64 = i32::MAX as i64 / 2;
     let mut reach = (threads as i64).saturating_add(1 << 16);
@@ -213,7 +214,7 @@ fn index_type(graph: &Graph, nodes: &[bool], env: &Env<'_>, more: &[&lines::Line
     if reach > MOST { "long long" } else { "int" }
 }
 
-/// Every linear function over loops that a kernel prints: dims may be merged where all agree.
+/// All linear functions over loops that a kernel prints; dims may be merged if all of them agree.
 fn linears(graph: &Graph, nodes: &[bool], env: &Env<'_>, kept: &FxHashMap<NodeId, ValueId>) -> Vec<lines::Linear> {
     let n = graph.sizes.len();
     let mut all = Vec::new();
@@ -242,7 +243,7 @@ fn linears(graph: &Graph, nodes: &[bool], env: &Env<'_>, kept: &FxHashMap<NodeId
     all
 }
 
-/// The nodes that these need, not looking behind `ends`.
+/// The nodes that `roots` need, without going past `ends`.
 fn needed(graph: &Graph, roots: &[NodeId], ends: &dyn Fn(NodeId) -> bool) -> Vec<bool> {
     let mut used = vec![false; graph.nodes.len()];
     let mut open = roots.to_vec();
@@ -255,7 +256,7 @@ fn needed(graph: &Graph, roots: &[NodeId], ends: &dyn Fn(NodeId) -> bool) -> Vec
     used
 }
 
-/// The order of loops over `dims`: as the largest of these accesses steps, slowest first.
+/// The order of loops over `dims`, slowest first, by the strides of the largest access.
 fn ordered(graph: &Graph, dims: DimSet, accesses: &[(lines::Linear, usize)]) -> Vec<u8> {
     let mut order: Vec<u8> = dims.iter().collect();
     let widest =
@@ -270,7 +271,7 @@ fn ordered(graph: &Graph, dims: DimSet, accesses: &[(lines::Linear, usize)]) -> 
     order
 }
 
-/// A printer that has its first level.
+/// A printer with its first level.
 fn printer<'a>(
     graph: &'a Graph,
     env: &'a Env<'a>,

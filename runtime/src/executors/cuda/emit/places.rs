@@ -1,4 +1,4 @@
-//! Which loops over elements lead to places of their own.
+//! Finds the loops over elements whose iterations lead to places of their own.
 
 use super::stages::{out_dims, real};
 use crate::executors::fusion::graph::piece::{Out, Place};
@@ -6,9 +6,9 @@ use crate::executors::fusion::graph::{Dim, DimSet, Graph, Index};
 
 /// The loops over the elements of an output.
 pub(super) struct Loops {
-    /// Those that lead to places of their own.
+    /// The loops that lead to places of their own.
     pub outer: Vec<Dim>,
-    /// The others, in their order.
+    /// The other loops, in their order.
     pub inner: Vec<Dim>,
 }
 
@@ -26,14 +26,14 @@ impl Loops {
     }
 }
 
-/// The dims along which different indices are different places, whatever the elements say.
+/// The dims along which different indices always mean different places, whatever the elements are.
 fn apart(graph: &Graph, idx: &[Index], all: DimSet) -> DimSet {
     let mut out = DimSet::EMPTY;
     let mut seen = DimSet::EMPTY;
     for index in idx {
         let Index::Affine(a) = index else { continue };
         let dims = real(graph, a.dims());
-        // one dim alone along this axis, and along no other
+        // a single dim moves along this axis, and it moves along no other
         let mut own = dims.iter();
         if let (Some(d), None) = (own.next(), own.next())
             && !seen.has(d)

@@ -1,4 +1,4 @@
-//! Nodes of a graph as statements of C, each as far outside of loops as it can stand.
+//! Prints the nodes of a graph as C statements, each as far outside of loops as possible.
 
 use super::lines::{self, Linear, Loop};
 use super::{Env, Site};
@@ -9,18 +9,18 @@ use fulgurite_core::builtins::{Builtin, cuda};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
-/// A longer term becomes a statement, so that lines can be read.
+/// A longer term becomes a statement of its own, to keep lines readable.
 const LONGEST: usize = 48;
 
-/// The first of the elements that a pack holds.
+/// The index of the first element of a pack.
 pub(super) const FIRST: &str = "j";
 
-/// Statements at one depth: they see the loops of all levels up to theirs.
+/// The statements at one depth, which see the loops of all levels up to theirs.
 pub(super) struct Level {
     pub loops: Vec<Loop>,
     pub text: String,
     pub indent: &'static str,
-    /// The last loop is walked in steps of so many elements.
+    /// The number of elements per step of the last loop.
     pub width: usize,
 }
 
@@ -30,14 +30,14 @@ impl Level {
     }
 }
 
-/// A tensor of the kernel's head.
+/// A tensor in the parameter list of the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Argument {
     pub value: ValueId,
     pub written: bool,
-    /// The C type of its elements.
+    /// The C type of the elements.
     pub element: &'static str,
-    /// `f32[2, 3]`
+    /// The type as text, such as `f32[2, 3]`.
     pub ty: String,
 }
 
@@ -48,7 +48,8 @@ impl Argument {
     }
 }
 
-/// How the threads of a team run over elements: how many, how many at once, and how often each thread takes some.
+/// The way in which the threads of a team run over elements: how many there are, how many a thread takes at once, and
+/// how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Run {
     pub total: usize,
@@ -56,28 +57,28 @@ pub(super) struct Run {
     pub times: usize,
 }
 
-/// The number of the time, in a run that keeps what it reads.
+/// The index of the iteration, in a run that keeps its inputs in registers.
 pub(super) const TIME: &str = "r";
 
 /// Prints the nodes of one kernel.
 pub(super) struct Printer<'a> {
     pub graph: &'a Graph,
     pub env: &'a Env<'a>,
-    /// Reductions that another kernel left in memory, with the dims of their axes.
+    /// Reductions that another kernel left in memory; the dims of a reduction are its axes.
     pub kept: &'a FxHashMap<NodeId, ValueId>,
     pub sites: &'a mut Vec<Site>,
     pub args: Vec<Argument>,
     pub faults: bool,
     pub ix: &'static str,
     pub levels: Vec<Level>,
-    /// The text of a value and the level on which it stands.
+    /// For each node with a value, the level and the text of that value.
     names: FxHashMap<NodeId, (usize, String)>,
-    /// What is read as a pack on the last level but one.
+    /// The packs that are read on the last level but one.
     packs: FxHashMap<NodeId, String>,
-    /// Packs that several runs over the same elements read, by what they read: the first of the runs leaves them in
-    /// registers under a name.
+    /// Packs that several runs over the same elements read. The first of the runs leaves them in registers under the
+    /// given name.
     pub keep: FxHashMap<(String, Run), Option<String>>,
-    /// The run that is printed.
+    /// The run that is being printed.
     pub run: Run,
     uses: FxHashMap<NodeId, usize>,
     count: usize,
@@ -113,18 +114,18 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The node has a value already, on the first level.
+    /// Gives a node a name on the first level.
     pub fn name(&mut self, node: NodeId, name: String) {
         self.names.insert(node, (0, name));
     }
 
-    /// A name that nothing else has.
+    /// A name that is not used yet.
     pub fn fresh(&mut self, prefix: &str) -> String {
         self.count += 1;
         format!("{prefix}{}", self.count - 1)
     }
 
-    /// Closes the levels from `depth` on: what was named there is known no longer.
+    /// Closes the levels from `depth` on and forgets the names on them.
     pub fn close(&mut self, depth: usize) -> Vec<Level> {
         self.names.retain(|_, (level, _)| *level < depth);
         self.packs.clear();
@@ -254,7 +255,7 @@ impl<'a> Printer<'a> {
         lines::text(linear, &self.loops(level), &[])
     }
 
-    /// Where a kept reduction lies: its dims are the axes of its value, ascending.
+    /// The position of a kept reduction, whose dims are the axes of its value in ascending order.
     fn kept_place(&self, id: NodeId, level: usize) -> String {
         let linear = kept_linear(self.graph, id);
         self.linear(&linear, level)
@@ -269,7 +270,7 @@ impl<'a> Printer<'a> {
         at + 1
     }
 
-    // A divisor is tested unless it is known to be other than 0, and so it is said.
+    // A divisor is tested unless it is known to be other than 0; the condition below says just that.
     #[allow(clippy::nonminimal_bool)]
     fn may_divide_by_zero(&self, b: Builtin, args: &[NodeId]) -> bool {
         let divides = matches!(b, Builtin::DivFloor | Builtin::DivTrunc | Builtin::RemFloor | Builtin::RemTrunc);
@@ -278,7 +279,7 @@ impl<'a> Printer<'a> {
             && !self.graph.as_const(args[1]).is_some_and(|s| s.as_i64() != 0)
     }
 
-    /// An element of memory.
+    /// The text of an element of memory.
     fn load(&mut self, id: NodeId, load: &Load, level: usize) -> String {
         let form = (self.env.form)(load.value);
         let shape = self.env.ty(load.value).shape;
@@ -315,7 +316,7 @@ impl<'a> Printer<'a> {
             }
         }
         let at = lines::text(&linear, &self.loops(level), &more);
-        // a value without elements is never read: its index is noted, and what stands for it is not used
+        // a value without elements is never read: the fault is noted, and this literal is not used
         let element = match shape.contains(&0) {
             true => format!("({at}, {})", cuda::literal(Scalar::Int(0), self.graph.node(id).ty)),
             false => format!("{pointer}[{at}]"),
@@ -330,7 +331,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The pack on which a load of neighbouring elements stands.
+    /// The pack that holds a load of adjacent elements.
     fn pack(&mut self, id: NodeId, load: &Load, linear: &Linear, pointer: &str, level: usize) -> Option<String> {
         let (last, chunk) = (self.levels.len().checked_sub(1)?, level.checked_sub(1)?);
         let width = self.levels[last].width;
@@ -340,7 +341,7 @@ impl<'a> Printer<'a> {
         if let Some(name) = self.packs.get(&id) {
             return Some(name.clone());
         }
-        // on the level of chunks the last loop stands at the first of its elements
+        // on the level of chunks, the last loop is at the first element of the chunk
         let mut loops = self.loops(level);
         loops.last_mut()?.called = Some(FIRST);
         let at = lines::text(linear, &loops, &[]);
@@ -366,7 +367,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Operators of floats; integers wrap, and bools are combined otherwise.
+/// The infix operators of floats; integers wrap and bools combine by functions.
 fn infix(b: Builtin) -> Option<&'static str> {
     match b {
         Builtin::Add => Some("+"),
@@ -376,7 +377,7 @@ fn infix(b: Builtin) -> Option<&'static str> {
     }
 }
 
-/// Whether an argument is one of a function wherever a builtin's text has it, so that it needs no brackets.
+/// Whether an argument is a whole function argument everywhere in a builtin's text, so that it needs no brackets.
 fn stands_alone(text: &str, argument: usize) -> bool {
     let place = format!("{{{argument}}}");
     text.match_indices(&place).all(|(at, _)| {
@@ -387,7 +388,7 @@ fn stands_alone(text: &str, argument: usize) -> bool {
     })
 }
 
-/// A term as an operand: in brackets unless it is one word, one call or in brackets already.
+/// A term as an operand: in brackets unless it is a word, a call or bracketed already.
 fn operand(text: String) -> String {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -406,13 +407,13 @@ fn operand(text: String) -> String {
     text
 }
 
-/// Whether a load takes neighbouring elements along the last loop, and begins where a pack may.
+/// Whether a load takes adjacent elements along the last loop, from a position at which a pack may begin.
 pub(super) fn fits_pack(load: &Load, linear: &Linear, loops: &[Loop], width: usize) -> bool {
     let plain = load.outside.is_none() && load.idx.iter().all(|i| matches!(i, Index::Affine(_)));
     plain && aligned(linear, loops, width)
 }
 
-/// The last loop is stepped over one by one, and all else moves by whole packs.
+/// Whether the function steps over the last loop one by one, and all other steps are multiples of a pack.
 pub(super) fn aligned(linear: &Linear, loops: &[Loop], width: usize) -> bool {
     let Some((last, slower)) = loops.split_last() else { return false };
     let whole = |c: i64| c % width as i64 == 0;
@@ -421,7 +422,7 @@ pub(super) fn aligned(linear: &Linear, loops: &[Loop], width: usize) -> bool {
         && slower.iter().all(|l| whole(linear.coefs[l.last() as usize]))
 }
 
-/// Where a kept reduction lies, row-major over its dims in ascending order.
+/// The position of a kept reduction, row-major over its dims in ascending order.
 pub(super) fn kept_linear(graph: &Graph, id: NodeId) -> Linear {
     let mut linear = Linear { base: 0, coefs: vec![0; graph.sizes.len()] };
     let mut step = 1;

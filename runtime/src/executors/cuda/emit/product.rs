@@ -1,4 +1,4 @@
-//! Products: tiles of the result in registers, of the operands in shared memory.
+//! Kernels of products: tiles of the result are in registers, tiles of the operands in shared memory.
 
 use super::super::device::{Gemm, Side};
 use super::lines::Linear;
@@ -13,14 +13,14 @@ use serde_json::json;
 
 const TEMPLATE: &str = include_str!("../templates/product.cu.tera");
 
-/// A dim of a product: its size, and its steps in the operands and the result.
+/// A dim of a product: its size, and its strides in the operands and the result.
 #[derive(Clone, Copy)]
 struct Axis {
     size: usize,
     step: [i64; 3],
 }
 
-/// `(m / 8) * 64 + m % 8 * 3`: where an index over several axes (slowest first) points.
+/// The offset of a flat index over several axes (slowest first), such as `(m / 8) * 64 + m % 8 * 3`.
 fn offset(axes: &[Axis], which: usize, flat: &str) -> String {
     let (mut terms, mut inner) = (Vec::new(), 1usize);
     for (at, axis) in axes.iter().enumerate().rev() {
@@ -37,7 +37,7 @@ fn offset(axes: &[Axis], which: usize, flat: &str) -> String {
     if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
 }
 
-/// Neighbours that every tensor steps over alike become one.
+/// Merges adjacent axes that are contiguous in every tensor.
 fn merged(axes: Vec<Axis>) -> Vec<Axis> {
     let mut out: Vec<Axis> = Vec::new();
     for axis in axes {
@@ -56,16 +56,16 @@ fn steps(load: &Load, form: &Form, dims: usize) -> Linear {
     Linear::load(load, form, dims)
 }
 
-/// Products of matrices that one contraction may become.
+/// At most this many matrix products for one contraction, because each is a launch.
 const MOST_PRODUCTS: usize = 64;
 
-/// The product as some of matrices, for a device that has those: `None` where its tensors do not lie as matrices.
+/// The product as matrix products of the device's library. Returns `None` if its tensors are not matrices.
 fn of_matrices(
     [m, n, k, batch]: [&[Axis]; 4],
     (dtypes, bases, values): ([DType; 2], [i64; 3], [ValueId; 3]),
     adds: bool,
 ) -> Option<Vec<Action>> {
-    // of each kind the largest axis is the matrices', the others are gone through
+    // the largest axis of each kind belongs to the matrices, the others are iterated over
     let largest = |axes: &[Axis]| {
         let at = (0..axes.len()).max_by_key(|i| axes[*i].size);
         let side = at.map_or(Side::NONE, |i| Side { size: axes[i].size, steps: axes[i].step });
@@ -96,8 +96,9 @@ fn of_matrices(
     Some(offsets.into_iter().map(one).collect())
 }
 
-/// What computes a product, over the dims but for `apart`, which is run through outside: with the steps (elements) by
-/// which operands and result move with it. `adds`: onto what is there.
+/// The actions that compute a product over all dims except `apart`, which the caller iterates over, with the strides
+/// (in elements) by which operands and result move along that dim. `adds` says whether the result is added to its
+/// present content.
 pub(in super::super) fn product(
     c: &Contract,
     env: &Env<'_>,
@@ -134,7 +135,7 @@ pub(in super::super) fn product(
             _ => batch.push(axis),
         }
     }
-    // the slowest first, so that neighbours merge and threads side by side read side by side
+    // slowest first, so that adjacent axes merge and adjacent threads read adjacent elements
     m.sort_by_key(|x| std::cmp::Reverse(x.step[0].abs()));
     n.sort_by_key(|x| std::cmp::Reverse(x.step[1].abs()));
     k.sort_by_key(|x| std::cmp::Reverse(x.step[0].abs()));

@@ -1,4 +1,4 @@
-//! Scans: a block per line.
+//! Kernels of scans, with one block per line.
 
 use super::printer::Argument;
 use super::{Env, Frame, Kernel, Origin, Why};
@@ -12,10 +12,10 @@ use std::fmt::Write;
 
 const TEMPLATE: &str = include_str!("../templates/scan.cu.tera");
 
-/// The kernel of a scan; the result is dense.
+/// The kernel of a scan, whose result is dense.
 ///
 /// # Errors
-/// Why there is none.
+/// Reports the reason why there is none.
 pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result<Kernel, Why> {
     let (ty, form) = (env.ty(s.input), (env.form)(s.input));
     let out = (env.form)(s.out);
@@ -23,7 +23,7 @@ pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result
         (Red::Sum | Red::Prod, DType::F64) => DType::F64,
         (Red::Sum | Red::Prod, d) if d.is_float() => DType::F32,
         (Red::Sum | Red::Prod, _) => DType::I64,
-        // warps exchange words
+        // warps exchange words, so narrow integers are widened
         (_, d) if d.is_int() || d == DType::Bool => DType::I64,
         (_, d) => d.opmath(),
     };
@@ -63,7 +63,7 @@ pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result
     Frame { template: TEMPLATE, stem: "scan", grid, block: [256, 1, 1] }.kernel(origin, &args, false, context)
 }
 
-/// What nothing is: of the scanned dtype, also where the accumulator is wider.
+/// The neutral element in the scanned dtype, also if the accumulator is wider.
 fn start(red: Red, dtype: DType) -> fulgurite_core::Scalar {
     neutral(red, dtype)
 }

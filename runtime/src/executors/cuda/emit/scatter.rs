@@ -1,8 +1,8 @@
-//! Elements that are placed where other elements say.
+//! Kernels of scatters: elements go to places that other elements name.
 //!
-//! A thread per index over the loops that lead to places of their own; the other loops it runs through in order, so that
-//! the result is the one of the loops one after the other. Where those would be few threads, elements for one place are
-//! chained first, and a thread runs through each chain.
+//! One thread runs per index over the loops that lead to places of their own. It runs through the other loops in order,
+//! so that the result equals that of sequential loops. If those threads would be few, the elements of one place are
+//! chained first, and one thread runs through each chain.
 
 use super::lines::{self, Linear, Loop, decode, merged};
 use super::stages::{Stage, count};
@@ -19,7 +19,7 @@ use std::fmt::Write;
 
 const TEMPLATE: &str = include_str!("../templates/scatter.cu.tera");
 
-/// What happens to an output whose elements are placed: what is there before, then the kernel.
+/// The actions of an output whose elements are scattered: the initial content, then the kernel.
 pub(super) fn scatter(
     group: &Group,
     stage: &Stage,
@@ -46,7 +46,7 @@ pub(super) fn scatter(
     Ok(actions)
 }
 
-/// `chained`: where the chains of elements for one place are kept.
+/// Emits the kernel; `chained` holds the chains of elements for one place, if there are any.
 #[allow(clippy::too_many_arguments)]
 fn kernel(
     group: &Group,
@@ -76,7 +76,7 @@ fn kernel(
     let total = count(graph, loops.outer.iter().copied().collect()) * if chained.is_some() { turns } else { 1 };
     let ix = index_type(graph, &used, env, &uses.iter().collect::<Vec<_>>(), total);
     let mut p = printer(graph, env, kept, sites, ix, outer.clone());
-    // the number of the first element of a chain is the slowest part of a thread's
+    // the number of the first element of a chain is the slowest part of a thread's index
     let first = chained.map(|_| Loop { dims: Default::default(), size: turns, called: Some("first") });
     let of_thread: Vec<Loop> = first.into_iter().chain(outer.iter().cloned()).collect();
     p.levels[0].text = decode(&of_thread, "f", ix, "  ");
@@ -86,7 +86,7 @@ fn kernel(
     }
     let pointer = p.pointer(form.root, true);
     let ty = env.ty(out.value);
-    // the statements of one element
+    // the statements for one element
     p.levels.push(super::printer::Level::new(inner.clone(), "    "));
     let mut inside: Vec<String> = Vec::new();
     if let Some(mask) = mask {

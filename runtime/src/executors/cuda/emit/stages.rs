@@ -1,7 +1,7 @@
-//! Which kernels a fusion takes: what is reduced for the same results is one kernel, with the results that vary over
-//! more than that behind it.
+//! Divides a fusion into kernels: reductions with results over the same dims share a kernel, together with results that
+//! vary over more dims and follow them.
 //!
-//! A kernel's *team* are the dims of the results of its reductions: for each index over them, a team of threads folds,
+//! The dims of the results of a kernel's reductions are its *team*: for each index over them, a team of threads folds,
 //! pass after pass, and then writes. A reduction that another kernel needs is kept in memory.
 
 use crate::executors::fusion::fuse::{Group, placed};
@@ -9,14 +9,14 @@ use crate::executors::fusion::graph::piece::{Out, Place};
 use crate::executors::fusion::graph::{DimSet, Graph, Index, NodeId, Op};
 use rustc_hash::FxHashMap;
 
-/// Fewer blocks than this don't fill a device.
+/// A device is not busy with fewer blocks than this.
 const FEW_BLOCKS: usize = 512;
-/// Elements of one result beyond which one block is too slow for it.
+/// One block is too slow for a result of more elements than this.
 const LONG: usize = 32 * 1024;
-/// Elements of one result beyond which it is worth a second kernel, where one block has 32 results.
+/// With 32 results per block, a second kernel pays for results of more elements than this.
 const TALL: usize = 512;
 
-/// Whether a reduction needs several blocks per result. `along`: whether memory is read along what is reduced.
+/// Whether a reduction needs several blocks per result. `along` says whether memory is read along the reduced dims.
 fn in_parts(teams: usize, over: usize, along: bool) -> bool {
     match along {
         true => teams < FEW_BLOCKS && over > LONG,
@@ -24,30 +24,30 @@ fn in_parts(teams: usize, over: usize, along: bool) -> bool {
     }
 }
 
-/// What a kernel is.
+/// The kind of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A thread per element.
+    /// One thread per element.
     Map,
-    /// A team per result.
+    /// One team per result.
     Team,
-    /// Several teams per result, each for a part.
+    /// Several teams per result, one for each part.
     Parts,
-    /// Elements that are placed.
+    /// A scatter.
     Scatter,
 }
 
-/// A kernel to be.
+/// A kernel to be emitted.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
     pub kind: Kind,
-    /// Stages of lower levels run before.
+    /// Stages of lower levels run before this one.
     pub level: usize,
-    /// Dims of the team's results.
+    /// The dims of the team's results.
     pub team: DimSet,
-    /// Reductions, by pass: those of a pass run side by side over the same dims.
+    /// The reductions by pass; those of one pass run side by side over the same dims.
     pub passes: Vec<Vec<NodeId>>,
-    /// Results of the group that it writes.
+    /// The results of the group that the stage writes.
     pub outs: Vec<usize>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Stage {
 pub(super) fn out_dims(graph: &Graph, out: &Out) -> DimSet {
     let dims = match &out.place {
         Place::Axes(axes) => axes.iter().flatten().copied().collect(),
-        // every loop that an element, its place or its condition varies over
+        // every loop over which an element, its place or its mask varies
         Place::Scatter { idx, order, .. } => {
             let nodes = placed(out).into_iter().fold(DimSet::EMPTY, |s, n| s.union(graph.node(n).dims));
             idx.iter().fold(nodes.union(order.iter().copied().collect()), |s, i| match i {
@@ -82,7 +82,7 @@ pub(super) fn reduced(graph: &Graph, node: NodeId) -> DimSet {
     }
 }
 
-/// The reductions that nodes need, without those that these need in turn.
+/// The reductions that nodes need directly, without those behind other reductions.
 fn direct(graph: &Graph, from: &[NodeId]) -> Vec<NodeId> {
     let (mut open, mut seen, mut found) = (from.to_vec(), vec![false; graph.nodes.len()], Vec::new());
     while let Some(n) = open.pop() {
@@ -98,9 +98,9 @@ fn direct(graph: &Graph, from: &[NodeId]) -> Vec<NodeId> {
     found
 }
 
-/// The stages of a group in the order in which they run, and the reductions that are kept.
+/// The stages of a group in the order in which they run, and the reductions that are kept in memory.
 ///
-/// `along` says of a reduction whether memory is read along what it reduces.
+/// `along` says for a reduction whether memory is read along its reduced dims.
 pub(super) fn stages(
     group: &Group,
     outs: &[usize],
@@ -109,7 +109,7 @@ pub(super) fn stages(
 ) -> (Vec<Stage>, Vec<NodeId>) {
     let graph = &group.graph;
     let mut all: Vec<Stage> = Vec::new();
-    // stage and pass of each reduction
+    // the stage and pass of each reduction
     let mut home: FxHashMap<NodeId, (usize, usize)> = FxHashMap::default();
     let mut kept: Vec<NodeId> = Vec::new();
     for (at, node) in graph.nodes.iter().enumerate() {
@@ -125,7 +125,7 @@ pub(super) fn stages(
         let kind = if few && !place { Kind::Parts } else { Kind::Team };
         let roots: Vec<NodeId> = std::iter::once(*arg).chain(*mask).collect();
         let needs = direct(graph, &roots);
-        // beside what it needs, if that is for the same results
+        // a reduction joins the stage of one that it needs, if the results have the same dims
         let beside = |d: &NodeId| {
             let stage = &all[home[d].0];
             kind == Kind::Team && stage.kind == Kind::Team && stage.team == team
@@ -160,7 +160,7 @@ pub(super) fn stages(
             let own = needs.iter().all(|d| home[d].0 == *s);
             !scatter && own && stage.kind == Kind::Team && stage.team.within(dims)
         });
-        // what is read anyway is written beside it
+        // a result is written by a stage that reads its elements anyway
         let beside = || {
             all.iter().position(|s| {
                 let passes = s.passes.iter().any(|p| s.team.union(reduced(graph, p[0])) == dims);

@@ -1,4 +1,4 @@
-//! Reductions: a team of threads per result, pass after pass, and what is written behind them.
+//! Kernels of reductions: a team of threads per result runs pass after pass, and then writes results.
 
 use super::lines::{self, Linear, decode, merged};
 use super::map::written;
@@ -20,22 +20,22 @@ use std::fmt::Write;
 const TEAM: &str = include_str!("../templates/team.cu.tera");
 const FINISH: &str = include_str!("../templates/finish.cu.tera");
 
-/// Elements of a part are a multiple of this, where a block folds them.
+/// The elements of a part are a multiple of this if a block folds them.
 const PART: usize = 8192;
-/// The same where the rows of a block do, each for 32 results.
+/// The elements of a part are a multiple of this if the rows of a block fold them, each for 32 results.
 const PART_OF_COLUMNS: usize = 64;
-/// Bytes that a thread keeps of what it reads for several passes.
+/// The bytes of inputs that a thread keeps in registers for several passes.
 const KEPT: usize = 128;
-/// Blocks that fill a device, a few times over.
+/// The number of blocks that keep a device busy a few times over.
 const BLOCKS: usize = 1024;
 
-/// How the threads of a block are divided among results.
+/// The division of a block's threads among results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Thread,
     Warp,
     Block(usize),
-    /// So many rows of 32 columns.
+    /// This many rows of 32 columns.
     Columns(usize),
 }
 
@@ -77,7 +77,7 @@ impl Shape {
     }
 }
 
-/// `along`: whether memory is read along what is reduced, not along the results.
+/// Chooses the shape; `along` says whether memory is read along the reduced dims rather than along the results.
 fn shape(teams: usize, over: usize, along: bool) -> Shape {
     match (over, along) {
         (..=8, _) => Shape::Thread,
@@ -92,9 +92,9 @@ fn shape(teams: usize, over: usize, along: bool) -> Shape {
 /// A reduction as text.
 struct Fold {
     node: NodeId,
-    /// `acc0`
+    /// The name of the accumulator, such as `acc0`.
     name: String,
-    /// Type of an accumulator, and of its value where it has a place too.
+    /// The type of the accumulator; for a position it includes the extremum.
     ty: String,
     start: String,
     op: &'static str,
@@ -137,7 +137,7 @@ impl Fold {
         Fold { node, name: p.fresh("acc"), ty, start, op: functor(red) }
     }
 
-    /// One element is folded in; `position` is its place.
+    /// The statement that folds one element; `position` is the position of the element.
     fn step(&self, p: &mut Printer<'_>, position: &str) -> String {
         let Op::Reduce { arg, mask, .. } = &p.graph.node(self.node).op else { return String::new() };
         let (arg, mask) = (*arg, *mask);
@@ -154,7 +154,7 @@ impl Fold {
         format!("{condition}{0} = {1}()({0}, {value});", self.name, self.op)
     }
 
-    /// The folded value over all lanes.
+    /// The statement that folds the values of all lanes.
     fn fold(&self, shape: Shape) -> Option<String> {
         let (name, op) = (&self.name, self.op);
         Some(match shape {
@@ -165,7 +165,7 @@ impl Fold {
         })
     }
 
-    /// What the reduction gives.
+    /// The text of the reduction's result.
     fn result(&self, graph: &Graph) -> String {
         let Op::Reduce { red, order, arg, .. } = &graph.node(self.node).op else { return String::new() };
         let ty = graph.node(self.node).ty;
@@ -186,7 +186,7 @@ fn of(graph: &Graph, node: NodeId) -> (Red, DType) {
     }
 }
 
-/// What a pass reads, and how: along what is reduced, or along the results.
+/// Whether a pass reads mostly along the reduced dims, rather than along the results.
 fn reads_along(graph: &Graph, used: &[bool], env: &Env<'_>, team: DimSet, over: DimSet) -> bool {
     let unit = |l: &Linear, dims: DimSet| dims.iter().any(|d| l.coefs[d as usize] == 1);
     let (mut along, mut across) = (0, 0);
@@ -205,7 +205,7 @@ fn reads_along(graph: &Graph, used: &[bool], env: &Env<'_>, team: DimSet, over: 
     along >= across
 }
 
-/// The same of one reduction.
+/// Whether one reduction reads mostly along its reduced dims.
 pub(super) fn read_along(graph: &Graph, node: NodeId, env: &Env<'_>) -> bool {
     let mut roots = Vec::new();
     graph.node(node).op.for_each_arg(&mut |a| roots.push(a));
@@ -213,7 +213,7 @@ pub(super) fn read_along(graph: &Graph, node: NodeId, env: &Env<'_>) -> bool {
     reads_along(graph, &used, env, real(graph, graph.node(node).dims), reduced(graph, node))
 }
 
-/// The dims of a pass in the order in which they are walked: positions count them as the reduction says.
+/// The dims of a pass in the order of its walk. Positions of extrema count them in the order of the reduction.
 fn pass_order(graph: &Graph, pass: &[NodeId], used: &[bool], env: &Env<'_>) -> Vec<Dim> {
     let places = pass.iter().find(|r| is_place(of(graph, **r).0));
     if let Some(place) = places
@@ -232,7 +232,7 @@ fn pass_order(graph: &Graph, pass: &[NodeId], used: &[bool], env: &Env<'_>) -> V
     ordered(graph, over, &accesses)
 }
 
-/// A kernel's reductions and what it writes.
+/// A kernel's reductions and its results.
 struct Team<'a> {
     group: &'a Group,
     env: &'a Env<'a>,
@@ -249,7 +249,7 @@ impl<'a> Team<'a> {
         needed(&self.group.graph, &roots, &own)
     }
 
-    /// How a pass walks, and what it needs.
+    /// The walk of a pass, and the nodes that it needs.
     fn walk_of_pass(&self, p: &Printer<'_>, pass: &[NodeId]) -> (Walk, Vec<bool>) {
         let graph = &self.group.graph;
         let used = self.args(pass);
@@ -258,7 +258,7 @@ impl<'a> Team<'a> {
         (Walk::new(p, &used, &p.levels[0].loops.clone(), loops, &[]), used)
     }
 
-    /// The same of writing results that vary over more than the team's dims.
+    /// The walk that writes results over more dims than the team's, and the nodes that it needs.
     fn walk_of_results(&self, p: &Printer<'_>, more: DimSet, outs: &[&Out]) -> (Walk, Vec<bool>) {
         let graph = &self.group.graph;
         let roots: Vec<NodeId> = outs.iter().map(|o| o.node).collect();
@@ -274,12 +274,12 @@ impl<'a> Team<'a> {
         Run { total, width, times: total.div_ceil((width * self.shape.lanes()).max(1)) }
     }
 
-    /// What several walks over as many elements read, few enough for registers: it is read once.
+    /// Inputs that several walks over equally many elements read are kept in registers, if they are few enough.
     fn keep(&self, p: &mut Printer<'_>, walks: &[(Walk, Vec<bool>)]) {
         let most = match self.shape {
             Shape::Warp | Shape::Block(..=512) => KEPT,
             Shape::Block(_) => KEPT / 2,
-            // a thread alone finds what it read in the cache; columns are walked by all rows of a block
+            // a single thread finds its inputs in the cache, and columns are walked by all rows of a block
             Shape::Thread | Shape::Columns(_) => return,
         };
         let mut readers: Vec<((String, Run), usize, usize)> = Vec::new();
@@ -301,7 +301,7 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// The loop of a walk around its inside. `range`: where it starts and ends.
+    /// The loop of a walk around its body. `range` has its start and end.
     fn around(&self, p: &Printer<'_>, walk: &Walk, inside: &str, range: Option<(String, String)>) -> String {
         let (lanes, width, ix, flat) = (self.shape.lanes(), walk.width, p.ix, walk.flat());
         let (first, end) = range.unwrap_or_else(|| ("0".to_owned(), walk.total().to_string()));
@@ -327,7 +327,7 @@ impl<'a> Team<'a> {
         text + inside + "  }\n"
     }
 
-    /// One pass: accumulators, the loop, the folds. `range`: where it starts and ends.
+    /// One pass: accumulators, the loop, the folds. `range` has the start and end of the loop.
     fn pass(&self, p: &mut Printer<'_>, pass: &[NodeId], range: Option<(String, String)>) -> Vec<Fold> {
         let (walk, _) = self.walk_of_pass(p, pass);
         p.run = self.run(&walk);
@@ -364,7 +364,7 @@ impl<'a> Team<'a> {
         folds.iter().map(|f| json!({ "ty": f.ty, "name": format!("of_{}", f.name), "size": size })).collect()
     }
 
-    /// The condition under which a thread writes what its team has once.
+    /// The condition under which a thread writes a result of which its team has one.
     fn one(&self) -> &'static str {
         match self.shape {
             Shape::Thread => "",
@@ -373,7 +373,7 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// Results that vary over more than the team's dims.
+    /// Writes results that vary over more than the team's dims.
     fn write(&self, p: &mut Printer<'_>, more: DimSet, outs: &[&Out]) {
         let (walk, _) = self.walk_of_results(p, more, outs);
         p.run = self.run(&walk);
@@ -420,7 +420,7 @@ fn prepare<'a>(
     (Team { group, env, kept, shape, uses }, used, order)
 }
 
-/// The kernel of a stage whose reductions are for the same results.
+/// The kernel of a stage whose reductions have results over the same dims.
 pub(super) fn team(
     group: &Group,
     stage: &Stage,
@@ -496,7 +496,7 @@ pub(super) fn team(
     Frame { template: TEAM, stem: "team", grid, block: threads }.kernel(origin, &p.args, p.faults, context)
 }
 
-/// The two kernels of a long reduction with few results: parts of it, then the parts together.
+/// The two kernels of a long reduction with few results: one folds parts of it, the other folds the parts.
 pub(super) fn parts(
     group: &Group,
     stage: &Stage,
@@ -508,7 +508,7 @@ pub(super) fn parts(
     let graph = &group.graph;
     let (mut team, used, _) = prepare(group, stage, env, kept);
     let node = stage.passes[0][0];
-    // the results lie as what is kept lies
+    // the results have the layout of a kept reduction
     let order: Vec<Dim> = stage.team.iter().collect();
     let loops = merged(&order, &graph.sizes, &team.uses);
     let (teams, elements) = (count(graph, stage.team), count(graph, reduced(graph, node)));
@@ -552,7 +552,7 @@ pub(super) fn parts(
         "ix": ix, "teams": teams, "parts": parts, "part": from, "out": to,
         "acc": finished.ty, "start": finished.start, "op": finished.op, "result": finished.result(graph),
     });
-    // a warp per result, as the template says
+    // the template takes one warp per result
     let (grid, block) = ([Shape::Warp.blocks(teams), 1, 1], Shape::Warp.threads());
     let frame = Frame { template: FINISH, stem: "finish", grid, block };
     let second = frame.kernel(origin, &q.args, false, context)?;

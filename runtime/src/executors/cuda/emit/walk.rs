@@ -1,4 +1,4 @@
-//! One run over a flat index: its loops, how many elements are taken at once, and the text around the statements.
+//! A run over a flat index: its loops, the elements that are taken at once, and the text around the statements.
 
 use super::lines::{self, Linear, Loop, decode};
 use super::printer::{self, FIRST, Level, Printer};
@@ -8,24 +8,24 @@ use fulgurite_core::DType;
 use fulgurite_core::builtins::cuda::stored_type;
 use std::fmt::Write;
 
-/// Bytes of the widest access.
+/// The bytes of the widest access.
 const WIDEST: usize = 16;
 
 const INDENTS: [&str; 5] = ["  ", "    ", "      ", "        ", "          "];
 
-/// Whether an access may be a pack of so many elements.
+/// Whether an access may be a pack of this many elements.
 type Fits<'a> = Box<dyn Fn(usize) -> bool + 'a>;
 
 /// Loops that are walked as one.
 pub(super) struct Walk {
     pub loops: Vec<Loop>,
-    /// Elements of the last loop that are taken at once.
+    /// The elements of the last loop that are taken at once.
     pub width: usize,
 }
 
 impl Walk {
     /// A walk over these loops inside of `outside`, as wide as most accesses allow. `outs` are the linear functions and
-    /// dtypes of what is written on the way.
+    /// dtypes of the values that the walk writes.
     pub fn new(
         printer: &Printer<'_>,
         used: &[bool],
@@ -41,7 +41,7 @@ impl Walk {
             let Op::Load(load) = &node.op else { continue };
             let form = (printer.env.form)(load.value);
             let linear = Linear::load(load, &form, dims);
-            // what stands still along the last loop is read once, whatever the width
+            // an access that does not move along the last loop is read once, whatever the width
             if *used && linear.coefs[last.last() as usize] != 0 {
                 let all = &all;
                 let fits = move |width| printer::fits_pack(load, &linear, all, width);
@@ -66,7 +66,7 @@ impl Walk {
         Walk { loops, width }
     }
 
-    /// The name of the flat index: that of the only loop, where there is one.
+    /// The name of the flat index: that of the only loop, if there is a single one.
     pub fn flat(&self) -> String {
         match self.loops.as_slice() {
             [only] if self.width == 1 => only.name(),
@@ -75,7 +75,7 @@ impl Walk {
         }
     }
 
-    /// What is read as packs, as text, and the bytes of each pack.
+    /// The packs that the walk reads, as text, with the bytes of each.
     pub fn packs(&self, printer: &mut Printer<'_>, used: &[bool]) -> Vec<(String, usize)> {
         let mut loops: Vec<Loop> = printer.levels[0].loops.iter().chain(&self.loops).cloned().collect();
         let graph = printer.graph;
@@ -100,13 +100,13 @@ impl Walk {
         out
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub fn total(&self) -> usize {
         self.loops.iter().map(|l| l.size).product()
     }
 }
 
-/// What stands inside of a walk: statements at the end of it, and packs that it fills.
+/// The body of a walk: statements at its end, and packs that it fills.
 #[derive(Default)]
 pub(super) struct Inside {
     pub tail: Vec<String>,
@@ -114,7 +114,7 @@ pub(super) struct Inside {
     stored: Vec<String>,
 }
 
-/// The text of a walk's inside, with its statements made by `fill`; [`Walk::flat`] is the index of its first element.
+/// The text of a walk's body, with the statements that `fill` makes; [`Walk::flat`] is the index of its first element.
 pub(super) fn inside(
     printer: &mut Printer<'_>,
     walk: &Walk,
@@ -155,7 +155,7 @@ pub(super) fn inside(
     text
 }
 
-/// Whether a name stands in a text as a word.
+/// Whether a name occurs in a text as a word.
 pub(super) fn mentions(text: &str, name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -165,7 +165,7 @@ pub(super) fn mentions(text: &str, name: &str) -> bool {
     })
 }
 
-/// A result's element is written: on the way, or with its neighbours in a pack.
+/// Writes an element of a result, at once or as part of a pack.
 pub(super) fn store(printer: &mut Printer<'_>, out: &Out, into: &mut Inside) {
     let Place::Axes(axes) = &out.place else { return };
     let value = stored(printer, out.node, printer.env.ty(out.value).dtype);
@@ -189,7 +189,7 @@ pub(super) fn store(printer: &mut Printer<'_>, out: &Out, into: &mut Inside) {
     }
 }
 
-/// A node's value as it is stored.
+/// The value of a node in its stored type.
 pub(super) fn stored(printer: &mut Printer<'_>, node: NodeId, dtype: DType) -> String {
     let value = printer.value(node);
     let ty = stored_type(dtype);

@@ -5,24 +5,24 @@
 pub struct BitSet(Vec<u64>);
 
 impl BitSet {
-    /// Whether `i` is in it.
+    /// Whether `i` is in the set.
     pub fn has(&self, i: usize) -> bool {
         self.0.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1)
     }
-    /// Puts `i` in.
+    /// Adds `i`.
     pub fn insert(&mut self, i: usize) {
         if self.0.len() <= i / 64 {
             self.0.resize(i / 64 + 1, 0);
         }
         self.0[i / 64] |= 1 << (i % 64);
     }
-    /// Takes `i` out.
+    /// Removes `i`.
     pub fn remove(&mut self, i: usize) {
         if let Some(w) = self.0.get_mut(i / 64) {
             *w &= !(1 << (i % 64));
         }
     }
-    /// Puts all of `other` in.
+    /// Adds all numbers of `other`.
     pub fn union(&mut self, other: &BitSet) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
@@ -31,7 +31,7 @@ impl BitSet {
             *a |= b;
         }
     }
-    /// Whether all of it is in `other`.
+    /// Whether this is a subset of `other`.
     pub fn within(&self, other: &BitSet) -> bool {
         self.0.iter().enumerate().all(|(i, w)| w & !other.0.get(i).copied().unwrap_or(0) == 0)
     }

@@ -1,4 +1,4 @@
-//! A fusion under construction: one graph that fragments are added to, loop by loop unified.
+//! A fusion under construction: one graph, to which fragments are added with their loops unified.
 
 use super::super::graph::piece::{Fragment, Out, Place};
 use super::super::graph::{Affine, Axis, Dim, DimSet, Graph, Index, MAX_DIMS, NodeId, Op, ValueId};
@@ -10,53 +10,53 @@ use std::rc::Rc;
 /// A value that a group defines, in the group's dims.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its elements.
+    /// The node of its elements.
     pub node: NodeId,
-    /// The dims of each axis; `None`: elements are placed (scattered), so it can't be read inside.
+    /// The dims of each axis; `None` if its elements are scattered, so that the group can't read it.
     pub axes: Option<Rc<[Axis]>>,
 }
 
 /// Lines that run as one program.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// Their operations.
+    /// The operations of the lines.
     pub graph: Graph,
-    /// What they define.
+    /// The results of the lines.
     pub outs: Vec<Out>,
-    /// The same by value, and values that are only other names of elements.
+    /// The results by value, and values that are only other names of their elements.
     pub(super) members: FxHashMap<ValueId, Member>,
-    /// The parts, to build it again inside another group.
+    /// The fragments of which the group was made, to build it again inside another group.
     pub(super) parts: Vec<Rc<Fragment>>,
     /// The nodes that read each value from memory, in order.
     pub(super) readers: FxHashMap<ValueId, SmallVec<[NodeId; 2]>>,
-    /// Nodes that some result needs.
+    /// For each node, whether some result needs it.
     pub(super) live: Vec<bool>,
-    /// The first of the members with the most elements, and how many.
+    /// The first of the members with the most elements, and the number of elements.
     pub(super) widest: Option<(usize, ValueId)>,
 }
 
 impl Group {
-    /// Every value that it reads from memory.
+    /// Every value that the group reads from memory.
     pub fn reads(&self) -> Vec<ValueId> {
         self.foreign(self.readers.keys().copied().collect())
     }
 
-    /// Whether some value that it reads from memory is such.
+    /// Whether `f` holds for some value that the group reads from memory.
     pub fn reads_any(&self, f: impl Fn(ValueId) -> bool) -> bool {
         let loaded = self.readers.keys().copied().filter(|v| !self.members.contains_key(v));
         loaded.chain(self.outs.iter().filter_map(base)).any(f)
     }
 
-    /// What its results need from memory.
+    /// The values that the group's results need from memory.
     pub fn live_reads(&self) -> Vec<ValueId> {
         let live = live(self);
         let nodes = self.graph.nodes.iter().zip(live).filter(|(_, live)| *live);
         self.foreign(nodes.filter_map(|(n, _)| n.op.reads()).collect())
     }
 
-    /// Those of `values`, which are loaded, that it does not define itself, and the bases of its scatters, in order. A
-    /// base is copied before the first walk: one that the group itself defines is read from memory all the same, before
-    /// it is written, so the group that defines a base is not the group that scatters onto it. So is a key.
+    /// Those of the loaded `values` that the group does not define itself, and the bases of its scatters, in order. A
+    /// base is copied before the first walk: even a base that the group defines is read from memory, before it is
+    /// written. So the group that defines a base is not the group that scatters onto it. That holds for keys too.
     fn foreign(&self, mut values: Vec<ValueId>) -> Vec<ValueId> {
         let is_key = |v: ValueId| self.graph.nodes.iter().any(|n| n.op.key() == Some(v));
         values.retain(|v| !self.members.contains_key(v) || is_key(*v));
@@ -66,8 +66,7 @@ impl Group {
         values
     }
 
-    /// Drops the results that are not `needed`, but for those without which a node that may stop the program would not
-    /// be computed.
+    /// Drops the results that are not `needed`, except for those that a node which may stop the program depends on.
     pub fn keep(&mut self, needed: &dyn Fn(&Out) -> bool) {
         let (mut kept, rest): (Vec<Out>, Vec<Out>) = std::mem::take(&mut self.outs).into_iter().partition(needed);
         let mut live = liveness::live(&self.graph, &kept);
@@ -86,7 +85,7 @@ impl Group {
         self.outs = kept;
     }
 
-    /// The nodes from `from` on are known as readers.
+    /// Notes the nodes from `from` on as readers.
     pub(super) fn note_readers(&mut self, from: usize) {
         for (at, node) in self.graph.nodes.iter().enumerate().skip(from) {
             if let Some(value) = node.op.reads() {
@@ -95,7 +94,7 @@ impl Group {
         }
     }
 
-    /// The nodes from `from` on are no readers any more.
+    /// Removes the nodes from `from` on from the readers.
     pub(super) fn forget_readers(&mut self, from: usize) {
         for node in &self.graph.nodes[from..] {
             let Some(value) = node.op.reads() else { continue };
@@ -112,7 +111,7 @@ impl Group {
         let mut stride = 1i64;
         let mut sum = Affine::constant(0);
         for &d in digits.iter().rev() {
-            // Products of extents are bounded by the number of elements of a tensor.
+            // Products of extents are at most the number of elements of a tensor.
             sum = sum.plus(&Affine::dim(d), stride).unwrap_or_default();
             stride = stride.saturating_mul(self.graph.sizes[d as usize] as i64);
         }
@@ -128,7 +127,7 @@ impl Group {
         let mut graph = Graph::with_dims(old.sizes.clone());
         let hi = graph.dim(old.sizes[d as usize] / fast);
         let lo = graph.dim(fast);
-        // The old dim is left without users.
+        // The old dim has no users any more.
         graph.sizes[d as usize] = 1;
         let digits = |x: Dim| -> Axis { if x == d { Axis::from_slice(&[hi, lo]) } else { Axis::from_slice(&[x]) } };
         let order: Vec<Axis> = (0..old.sizes.len() as Dim).map(digits).collect();
@@ -164,12 +163,12 @@ impl Group {
     }
 }
 
-/// The nodes of a group that some result needs.
+/// For each node of a group, whether some result needs it.
 pub fn live(group: &Group) -> Vec<bool> {
     liveness::live(&group.graph, &group.outs)
 }
 
-/// What lies in memory before elements are placed there.
+/// The value that is in memory before elements are scattered onto it.
 fn base(out: &Out) -> Option<ValueId> {
     match out.place {
         Place::Scatter { base, .. } => base,
@@ -178,7 +177,7 @@ fn base(out: &Out) -> Option<ValueId> {
 }
 
 impl Op {
-    /// The value that it reads from memory, if it reads one.
+    /// The value that the node reads from memory, if it reads one.
     fn reads(&self) -> Option<ValueId> {
         match self {
             Op::Load(l) => Some(l.value),
@@ -186,14 +185,14 @@ impl Op {
         }
     }
 
-    /// The key by which it draws.
+    /// The key from which the node draws.
     pub(super) fn key(&self) -> Option<ValueId> {
         if let Op::Uniform { key, .. } = self { Some(*key) } else { None }
     }
 }
 
 impl Fragment {
-    /// Every value that it reads from memory.
+    /// Every value that the fragment reads from memory.
     pub fn reads(&self) -> Vec<ValueId> {
         let nodes = self.graph.nodes.iter().filter_map(|n| n.op.reads());
         let mut out: Vec<ValueId> = nodes.chain(self.outs.iter().filter_map(base)).collect();
@@ -203,7 +202,7 @@ impl Fragment {
         out
     }
 
-    /// The dims that its nodes and results have.
+    /// The dims that the nodes and results have.
     pub fn used_dims(&self) -> DimSet {
         let mut dims = DimSet::EMPTY;
         for node in &self.graph.nodes {

@@ -1,7 +1,7 @@
-//! Whether a graph can run as one program without doing work twice.
+//! Decides whether a graph can run as one program without doing work twice.
 //!
-//! A program walks over rows. What a reduction gives may be used inside only if it reduces whole rows; what varies over
-//! fewer loops than the program must be constant along rows, or cost nothing.
+//! A program walks over rows. The result of a reduction may be used inside the program only if it reduces whole rows. A
+//! value that varies over fewer loops than the program must be constant along rows, or cost nothing.
 
 use super::super::graph::piece::{Out, Place};
 use super::super::graph::{DimSet, Graph, Index, Node, NodeId, Op};
@@ -10,24 +10,26 @@ use fulgurite_core::kernel::Combine;
 use fulgurite_core::lang::ast::Red;
 use std::rc::Rc;
 
-/// Most nodes of a program: beyond, its registers leave the fast cache.
+/// At most this many nodes in a program, because the registers of more leave the first-level cache.
 const MAX_NODES: usize = 512;
 
-/// Most loops of a program.
+/// At most this many loops in a program, because an executor holds their indices in arrays of a fixed length.
 const MAX_LOOPS: usize = 14;
 
-/// Most values that a program reads side by side, unless they are small: memory delivers so many streams at full speed.
+/// At most this many large values that a program reads side by side, because memory delivers only as many streams at
+/// full speed.
 const MAX_STREAMS: usize = 8;
 
-/// Elements that stay in the second cache.
+/// The number of elements that stay in the second-level cache.
 const CACHED: usize = 256 * 1024;
 
-/// Longest row that is kept between passes, in elements: its scratch must stay in the second cache.
+/// At most this many elements in a row that is kept between passes, because its scratch must stay in the second-level
+/// cache.
 pub const MAX_ROW: usize = 32 * 1024;
 
-/// The loops of rows: the dims over which the reductions run whose results are used inside, or repeated in a result.
+/// The loops of rows: the reduced dims of those reductions whose results are used inside, or repeated in a result.
 ///
-/// `None` if they differ.
+/// Returns `None` if they differ.
 pub fn row_dims(graph: &Graph, outs: &[Out]) -> Option<Option<DimSet>> {
     if !graph.nodes.iter().any(|n| matches!(n.op, Op::Reduce { .. })) {
         return Some(None);
@@ -85,9 +87,10 @@ pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
     }
     let real = |d: DimSet| d.iter().filter(|d| graph.sizes[*d as usize] > 1).collect::<DimSet>();
     let cheap = |dims: DimSet| match rows {
-        // Constant along rows, and not repeated for other rows.
+        // Values are constant along rows, and not repeated for other rows.
         Some(r) if dims == all.minus(r) => true,
-        // Without rows, what varies over slower loops only is computed once per line: cheap beside the rest.
+        // Without rows, a value that varies only over slower loops is computed once per line, which is cheap beside the
+        // rest.
         _ => {
             let repeated = size(all) / size(dims).max(1);
             let few = size(dims) * 16 <= size(all);
@@ -96,19 +99,19 @@ pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
     };
     for (node, live) in graph.nodes.iter().zip(live) {
         let once = node.dims == all || node.dims.is_empty() || is_free(&node.op);
-        // A reduction that ends here reads what is there anyway.
+        // A reduction that ends here reads values that exist anyway.
         if *live && !once && !matches!(node.op, Op::Reduce { .. }) && !cheap(node.dims) {
             return false;
         }
     }
-    // A copy is free where it is read, not where it is stored: loops that are not its own would store it again.
+    // A copy is free where it is read, but not where it is stored: additional loops would store it again.
     for out in outs.iter().filter(|o| matches!(o.place, Place::Axes(_)) && is_copy(graph, o.node)) {
         let own = out_dims(graph, out);
         if real(own) != real(all) && !cheap(own) {
             return false;
         }
     }
-    // What adds up is added once for every run of the loops: more loops than its own would add it again.
+    // A scatter adds its elements once for every run of the loops, so additional loops would add them again.
     let again = |o: &Out| matches!(o.place, Place::Scatter { .. }) && real(out_dims(graph, o)) != real(all);
     if outs.iter().any(again) {
         return false;
@@ -122,7 +125,7 @@ pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
             return false;
         }
     }
-    // A reduction is finished behind the walk that places elements.
+    // A reduction is finished only after the walk that scatters elements.
     let unfinished = |n: NodeId| matches!(graph.node(n).op, Op::Reduce { .. });
     if outs.iter().any(|o| matches!(o.place, Place::Scatter { .. }) && placed(o).into_iter().any(unfinished)) {
         return false;
@@ -132,7 +135,7 @@ pub fn fits(graph: &Graph, outs: &[Out], live: &[bool]) -> bool {
     !(ordered && outs.len() > 1)
 }
 
-/// Whether most of what is read lies along rows, so that walking over rows is walking over memory.
+/// Whether most reads run along rows, so that walking over rows is walking over memory.
 fn runs_along(graph: &Graph, live: &[bool], rows: DimSet) -> bool {
     let (mut along, mut across) = (0usize, 0usize);
     for (node, live) in graph.nodes.iter().zip(live) {
@@ -147,13 +150,13 @@ fn runs_along(graph: &Graph, live: &[bool], rows: DimSet) -> bool {
     along >= across
 }
 
-/// Whether values over `dims` do not vary along the fastest loop, so that they cost once per line.
+/// Whether values over `dims` do not vary along the fastest loop, so that they are computed once per line.
 fn constant_along_lines(graph: &Graph, outs: &[Out], dims: DimSet, all: DimSet, rows: Option<DimSet>) -> bool {
     match rows {
-        // Repeated for rows that differ in loops outside of `dims`: only if those are few.
+        // Values are not repeated for rows that differ in loops outside of `dims`.
         Some(r) => dims.meet(r).is_empty() && dims.within(all.minus(r)),
         None => {
-            // The fastest loop: the last dim of the widest result.
+            // The fastest loop is the last dim of the widest result.
             let fastest = (outs.iter())
                 .filter_map(|o| match &o.place {
                     Place::Axes(axes) if graph.node(o.node).dims == all => axes.iter().flatten().last().copied(),
@@ -165,12 +168,12 @@ fn constant_along_lines(graph: &Graph, outs: &[Out], dims: DimSet, all: DimSet, 
     }
 }
 
-/// Operations that cost nothing where they are repeated: they are addresses, constants, or a conversion on load.
+/// Operations that cost nothing if they are repeated: addresses, constants, or a conversion on load.
 fn is_free(op: &Op) -> bool {
     matches!(op, Op::Const(_) | Op::Index(_) | Op::Test { .. } | Op::Load(_) | Op::Cast(_) | Op::Round(..))
 }
 
-/// Whether a result is what was loaded, at most converted.
+/// Whether a result is a loaded value, at most converted.
 fn is_copy(graph: &Graph, node: NodeId) -> bool {
     match &graph.node(node).op {
         Op::Load(_) => true,

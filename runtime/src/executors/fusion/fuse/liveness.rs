@@ -1,10 +1,10 @@
-//! What results need: the nodes that they are made of.
+//! Liveness: the nodes that results need.
 
 use super::super::graph::piece::{Out, Place};
 use super::super::graph::{Graph, Index, NodeId};
 use smallvec::SmallVec;
 
-/// The nodes that a result is made of: its elements, and for those that are placed, where.
+/// The nodes that a result needs directly: its elements, and for scattered elements their places.
 pub fn placed(out: &Out) -> SmallVec<[NodeId; 4]> {
     let mut nodes: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[out.node]);
     if let Place::Scatter { idx, mask, .. } = &out.place {
@@ -14,7 +14,7 @@ pub fn placed(out: &Out) -> SmallVec<[NodeId; 4]> {
     nodes
 }
 
-/// Marks the nodes that a result needs, and notes those that nothing needed before.
+/// Marks the nodes that a result needs, and notes those that were not marked before.
 pub fn mark(graph: &Graph, out: &Out, live: &mut [bool], new: &mut Vec<NodeId>) {
     let mut open: Vec<NodeId> = placed(out).into_vec();
     while let Some(n) = open.pop() {
@@ -25,7 +25,7 @@ pub fn mark(graph: &Graph, out: &Out, live: &mut [bool], new: &mut Vec<NodeId>) 
     }
 }
 
-/// Nodes that some result needs.
+/// For each node, whether some result needs it.
 pub fn live(graph: &Graph, outs: &[Out]) -> Vec<bool> {
     let mut live = vec![false; graph.nodes.len()];
     let mut mark = |n: NodeId| live[n as usize] = true;

@@ -1,11 +1,11 @@
-//! Fusion: pieces of lines joined greedily into programs.
+//! Fusion: pieces of lines are joined greedily into programs.
 //!
-//! Pieces come in the order of the trace. A map joins the group that defines (or also reads) its inputs where their
-//! loops agree and no other item would have to run in between; two groups that a map brings together are merged.
-//! Views are no items at all: they are windows of what they view. Values that cost nothing to make (constants, masks
-//! made of indices) are made again wherever they are read.
+//! Pieces come in the order of the trace. A map joins the group that defines its inputs, or that reads them too, if
+//! their loops agree and no other item would have to run in between. Two groups that a map connects are merged. Views
+//! are not items: they are windows of other values. Values that cost nothing to compute (constants, masks made of
+//! indices) are computed again wherever they are read.
 //!
-//! **Invariant:** an item is in the ancestor set of another iff it must run before it.
+//! **Invariant:** an item is in the ancestor set of another if and only if it must run before it.
 
 mod bits;
 pub mod group;
@@ -33,30 +33,30 @@ pub use views::Form;
 
 /// A kernel that is not fused: it reads and writes dense values.
 pub struct Opaque {
-    /// What runs.
+    /// The kernel.
     pub kernel: Arc<dyn crate::executors::Kernel>,
-    /// What it reads.
+    /// The values that it reads.
     pub inputs: Vec<ValueId>,
-    /// What it writes.
+    /// The values that it writes.
     pub outs: Vec<ValueId>,
-    /// Whether it runs even where no item reads what it writes: it may refuse.
+    /// Whether it runs even if no item reads its results, because it may refuse.
     pub refuses: bool,
 }
 
-/// One thing to run.
+/// An item to run.
 pub enum Item {
-    /// A fusion (or one map alone).
+    /// A fusion, or a single map.
     Group(Group),
-    /// A product.
+    /// A matrix product.
     Contract(Box<Contract>),
     /// A scan.
     Scan(Scan),
-    /// Somebody else's kernel.
+    /// A kernel that another executor brought.
     Opaque(Opaque),
 }
 
 impl Item {
-    /// The values that it reads.
+    /// The values that the item reads.
     pub fn reads(&self) -> Vec<ValueId> {
         let mut out = Vec::new();
         match self {
@@ -75,7 +75,7 @@ impl Item {
         out
     }
 
-    /// The values that it defines.
+    /// The values that the item defines.
     pub fn defines(&self) -> Vec<ValueId> {
         match self {
             Item::Group(g) => g.outs.iter().map(|o| o.value).collect(),
@@ -86,21 +86,22 @@ impl Item {
     }
 }
 
-/// Entries that are open for further lines, at most about: each line is held against all of them. When there are more,
-/// they are closed, and run before all that come later: a program of n lines takes time in proportion to n.
+/// About this many entries are open for further lines, because each line is compared with all of them. When there are
+/// more, they are closed and run before all later ones, so a program of n lines is fused in time proportional to n.
 const OPEN: usize = 2048;
 
 struct Entry {
     item: Item,
-    /// Every open entry that must run before, counted from the first open one.
+    /// Every open entry that must run before this one, counted from the first open one.
     ancestors: BitSet,
-    /// Lines that it runs, in the order in which they came.
+    /// The lines that the entry runs, in the order in which they came.
     lines: Vec<u32>,
     when: When,
 }
 
-/// Which lines a group has: of the forward, or of those that run again for the backward. What runs again reads what the
-/// forward has read, and would end in one program with it, long before it is needed: so they do not meet.
+/// Whether a group has lines of the forward, or lines that are recomputed for the backward. Recomputed lines read the
+/// same inputs as the forward. Fusing them with it would run them early and defeat rematerialisation, so they are never
+/// fused.
 #[derive(Clone, Copy, Default)]
 struct When {
     forward: bool,
@@ -120,52 +121,52 @@ impl When {
     }
 }
 
-/// Why a line does not run in one program with a line whose result it reads.
+/// The reason why a line does not run in one program with a line whose result it reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Separate {
-    /// The other one is a product, a scan or a kernel of its own.
+    /// The other line is a product, a scan or a kernel of its own.
     Kernel,
-    /// One runs again for the backward, the other belongs to the forward.
+    /// One line is recomputed for the backward, the other belongs to the forward.
     Again,
-    /// Something that one of them waits for waits for the other.
+    /// An item that one of them waits for waits for the other.
     Between,
     /// Their loops do not agree, or together they are too large for one program.
     Loops,
 }
 
-/// Two lines that are apart.
+/// Two lines that are not fused.
 #[derive(Clone, Copy, Debug)]
 pub struct Apart {
     /// The line that reads.
     pub line: u32,
-    /// A line of what makes the value.
+    /// A line of the item that defines the value.
     pub other: u32,
-    /// Why.
+    /// The reason.
     pub why: Separate,
 }
 
-/// What fusion made of the pieces.
+/// The result of fusion.
 pub struct Fused {
-    /// What was not joined, if that was asked.
+    /// Pairs of lines that were not fused, if they were requested.
     pub apart: Vec<Apart>,
-    /// Items in an order in which they can run, each with its lines.
+    /// The items in an order in which they can run, each with its lines.
     pub items: Vec<(Item, Vec<u32>)>,
-    /// Windows: for every value that is one.
+    /// The layout of every value that is a window of another one.
     pub forms: FxHashMap<ValueId, Form>,
 }
 
-/// Where values are.
+/// The places of values.
 #[derive(Default)]
 struct Defined {
-    /// Which entry defines a value.
+    /// The entry that defines each value.
     producer: FxHashMap<ValueId, usize>,
-    /// Of which entry an entry became a part.
+    /// For each entry that was merged into another, that other entry.
     merged: FxHashMap<usize, usize>,
     forms: FxHashMap<ValueId, Form>,
 }
 
 impl Defined {
-    /// The dense value of which a value is a window.
+    /// The dense value of which a value is a window, or the value itself.
     fn root(&self, value: ValueId) -> ValueId {
         self.forms.get(&value).map_or(value, |f| f.root)
     }
@@ -176,7 +177,7 @@ impl Defined {
         made.map(|at| self.entry(*at))
     }
 
-    /// The entry of which entry `at` is a part now.
+    /// The entry that contains entry `at` now.
     fn entry(&self, mut at: usize) -> usize {
         while let Some(of) = self.merged.get(&at) {
             at = *of;
@@ -185,27 +186,27 @@ impl Defined {
     }
 }
 
-/// Joins pieces.
+/// Joins pieces to items.
 #[derive(Default)]
 pub struct Fuser {
     entries: Vec<Option<Entry>>,
     /// The first open entry.
     open: usize,
-    /// The first entries that were open before, in order.
+    /// The first entries of earlier ranges of open entries, in order.
     closed: Vec<usize>,
     defined: Defined,
-    /// The last group that reads a value.
+    /// The last group that reads each value.
     reader: FxHashMap<ValueId, usize>,
     generators: FxHashMap<ValueId, Rc<Fragment>>,
     line: u32,
     when: When,
-    /// Whether to note what is not joined, and that.
+    /// Whether pairs of lines that are not fused are noted.
     pub explain: bool,
     apart: Vec<Apart>,
 }
 
 impl Fuser {
-    /// The line whose pieces come next.
+    /// Names the line whose pieces come next.
     pub fn line(&mut self, line: u32, role: Role) {
         self.line = line;
         self.when = When::of(role);
@@ -235,7 +236,7 @@ impl Fuser {
         self.item(Item::Opaque(opaque));
     }
 
-    /// A nest without a graph: the oracle runs it.
+    /// Adds a nest without a graph, which the interpreter's kernel runs.
     fn slow(&mut self, s: Slow, values: &mut Values) {
         let refuses = refusals::of_nest(&s.nest);
         let kernel = NestKernel::new(s.nest, s.tensors.len(), s.outs.len());
@@ -243,7 +244,7 @@ impl Fuser {
         self.opaque(Opaque { kernel: Arc::new(kernel), inputs, outs: s.outs, refuses }, values);
     }
 
-    /// A value with the same elements that is dense: itself, or a copy.
+    /// A dense value with the elements of `value`: the value itself, or a copy.
     pub fn dense(&mut self, value: ValueId, values: &mut Values) -> ValueId {
         self.materialise(value);
         let form = self.form(value, values);
@@ -256,12 +257,12 @@ impl Fuser {
         copy
     }
 
-    /// Where a value lies.
+    /// The layout of a value.
     pub fn form(&self, value: ValueId, values: &Values) -> Form {
         self.defined.forms.get(&value).cloned().unwrap_or_else(|| Form::dense(value, values.ty(value)))
     }
 
-    /// Makes sure that a value which is made again wherever it is read exists in memory.
+    /// Computes a value into memory that is otherwise computed again wherever it is read.
     fn materialise(&mut self, value: ValueId) {
         let root = self.defined.root(value);
         if self.defined.producer.contains_key(&root) {
@@ -293,7 +294,7 @@ impl Fuser {
             let form = |v: ValueId| Some(self.form(v, values));
             let Some((source, view)) = views::as_view(&fragment, &out, values, &form) else { continue };
             self.defined.forms.insert(out.value, view);
-            // Inside the group that defines the source it costs nothing to know the view as well.
+            // Inside the group that defines the source, knowing the view as well costs nothing.
             let part = Rc::new(Fragment { graph: fragment.graph.clone(), outs: vec![out], view: true });
             if let Some(at) = self.defined.by(source) {
                 self.extend(at, &part);
@@ -313,7 +314,7 @@ impl Fuser {
         self.group(fragment);
     }
 
-    /// The fragment with generators made in place.
+    /// Replaces loads of generators in a fragment by the generators themselves.
     fn inline(&self, fragment: Fragment) -> Fragment {
         let loads_one = |op: &Op| matches!(op, Op::Load(l) if self.generators.contains_key(&l.value));
         if self.generators.is_empty() || !fragment.graph.nodes.iter().any(|n| loads_one(&n.op)) {
@@ -328,7 +329,7 @@ impl Fuser {
             let mut at = vec![Affine::default(); generator.graph.sizes.len()];
             for (index, axis) in load.idx.iter().zip(axes) {
                 match (index, axis.as_slice()) {
-                    // an index that may lie outside is asked for by the load, however alike the elements are
+                    // the load must test an index that may be out of range, even if all elements are alike
                     (Index::Affine(_), []) if load.outside.is_none() => {}
                     (Index::Affine(a), [d]) if load.outside.is_none() => at[*d as usize] = a.clone(),
                     _ => return None,
@@ -356,7 +357,7 @@ impl Fuser {
         Fragment { outs: outs.collect(), graph, view: fragment.view }
     }
 
-    /// Puts a fragment into the group that suits best, or into a new one.
+    /// Adds a fragment to the group that fits best, or to a new one.
     fn group(&mut self, fragment: Rc<Fragment>) {
         let reads = fragment.reads();
         for &v in &reads {
@@ -401,7 +402,7 @@ impl Fuser {
         }
     }
 
-    /// Why entry `at`, to which the line of now belongs, and entry `other` are two.
+    /// The reason why entry `at`, which has the current line, and entry `other` are not fused.
     fn why(&self, at: usize, other: usize) -> Option<Apart> {
         let (Some(Some(a)), Some(Some(b))) = (self.entries.get(at), self.entries.get(other)) else { return None };
         let why = if !matches!(b.item, Item::Group(_)) {
@@ -416,7 +417,7 @@ impl Fuser {
         Some(Apart { line: self.line, other: b.lines.last().copied()?, why })
     }
 
-    /// Whether something has to run between two entries.
+    /// Whether an item has to run between two entries.
     fn between(&self, at: usize, other: usize) -> bool {
         let reads = |i: usize| self.entries[i].as_ref().map_or_else(Vec::new, |e| self.entries_of(&e.item.reads()));
         let waits = |before: &[usize], not: usize, forbidden: usize| {
@@ -428,12 +429,12 @@ impl Fuser {
         waits(&before, other, other) || waits(&before_other, at, at) || before_other.contains(&at)
     }
 
-    /// Adds `fragment` to the group at `at`, if that can be one program.
+    /// Adds `fragment` to the group at `at`, if the result can be one program.
     fn extend(&mut self, at: usize, fragment: &Rc<Fragment>) -> bool {
         let Fuser { entries, defined, .. } = self;
         let Some(Some(Entry { item: Item::Group(group), .. })) = entries.get_mut(at) else { return false };
         let mut transaction = Transaction::of(group);
-        // What it defines it can't read back from memory.
+        // A program can't read from memory a value that it defines.
         let own = |g: &Group| g.reads_any(|v| defined.by(v) == Some(at));
         let good = transaction.add(fragment) && transaction.fits() && !own(transaction.group);
         if good {
@@ -466,14 +467,14 @@ impl Fuser {
         out
     }
 
-    /// Whether something that reads from `producers` may be part of entry `at`: nothing in between depends on it.
+    /// Whether a reader of `producers` may be part of entry `at`: nothing in between depends on the entry.
     fn may_follow(&self, at: usize, producers: &[usize]) -> bool {
         producers
             .iter()
             .all(|p| *p == at || !self.entries[*p].as_ref().is_some_and(|e| e.ancestors.has(at - self.open)))
     }
 
-    /// `producers` now run before entry `at`, and before all that follow it.
+    /// Notes that `producers` run before entry `at`, and before all entries that follow it.
     fn absorb(&mut self, at: usize, producers: &[usize]) {
         let mut before = BitSet::default();
         for &p in producers.iter().filter(|p| **p != at) {
@@ -492,7 +493,7 @@ impl Fuser {
         }
     }
 
-    /// Makes entry `other` a part of entry `at`, if both are groups that fit and nothing runs between them.
+    /// Merges entry `other` into entry `at`, if both are groups that fit and nothing runs between them.
     fn merge(&mut self, at: usize, other: usize) {
         if at == other {
             return;
@@ -528,19 +529,19 @@ impl Fuser {
             a.lines.sort_unstable();
             a.lines.dedup();
         }
-        // whatever waited for one of the two waits for all that the other needs
+        // an entry that waited for one of the two now waits for all entries that the other needs
         let before: Vec<usize> = before_a.into_iter().chain(before_b).filter(|p| *p != other).collect();
         self.absorb(at, &before);
         self.defined.merged.insert(other, at);
     }
 
-    /// Adds all parts of the group at `at` to that of `b`, which is entry `other`, if that can be one program.
+    /// Adds all parts of the group at `at` to that of `b`, which is entry `other`, if the result can be one program.
     fn join(&self, at: usize, other: usize, b: &mut Entry) -> bool {
         let Some(Some(Entry { item: Item::Group(ga), .. })) = self.entries.get(at) else { return false };
         let Item::Group(gb) = &mut b.item else { return false };
         let mut transaction = Transaction::of(gb);
         let own = |g: &Group| g.reads_any(|v| self.defined.by(v).is_some_and(|p| p == at || p == other));
-        // The definer first: parts are added in an order in which they can run.
+        // Parts are added in an order in which they can run, so those of the definer come first.
         let good = ga.parts.iter().all(|p| transaction.add(p)) && transaction.fits() && !own(transaction.group);
         if good {
             transaction.keep();
@@ -562,15 +563,16 @@ impl Fuser {
         self.absorb(at, &producers);
     }
 
-    /// The items in order. `outputs` are the values that must exist in memory.
+    /// Returns the items in order. `outputs` are the values that must exist in memory.
     ///
     /// # Errors
-    /// E802 where items wait for each other: a bug of ours, which must not become a wrong answer.
+    /// E802 if items wait for each other. That would be a bug of fusion, and must not become a wrong result.
     pub fn finish(mut self, outputs: &[ValueId]) -> Result<Fused, ExecError> {
         for v in outputs {
             self.materialise(*v);
         }
-        // An entry may come after one that was made later, so by ancestors; among the ready, the earliest line first.
+        // An entry may depend on one that was made later, so entries are sorted by ancestors, and by their earliest
+        // line among those that are ready.
         let mut items = Vec::new();
         self.closed.push(self.open);
         let ends: Vec<usize> = self.closed[1..].iter().copied().chain([self.entries.len()]).collect();
@@ -588,7 +590,7 @@ impl Fuser {
         left.sort_by_key(|i| self.entries[*i].as_ref().and_then(|e| e.lines.last().copied()));
         while !left.is_empty() {
             let ready = left.iter().position(|i| self.entries[*i].as_ref().is_some_and(|e| e.ancestors.within(&done)));
-            // `may_follow` and `merge` keep the ancestor relation free of cycles, so something is ready
+            // `may_follow` and `merge` keep the ancestor relation free of cycles, so some entry is ready
             let Some(ready) = ready else {
                 return Err(ExecError::new(
                     "E802",
@@ -605,7 +607,7 @@ impl Fuser {
     }
 }
 
-/// Whether a fragment reads nothing and costs next to nothing.
+/// Whether a fragment reads no memory and costs next to nothing.
 fn is_generator(fragment: &Fragment) -> bool {
     let cheap = |op: &Op| !matches!(op, Op::Load(_) | Op::Uniform { .. } | Op::Reduce { .. } | Op::Row(_));
     let plain =
@@ -613,7 +615,7 @@ fn is_generator(fragment: &Fragment) -> bool {
     plain && fragment.graph.nodes.iter().all(|n| cheap(&n.op)) && fragment.graph.nodes.len() <= 12
 }
 
-/// The fragment that copies a value.
+/// A fragment that copies a value.
 fn identity(from: ValueId, to: ValueId, values: &Values) -> Fragment {
     let ty = values.ty(from).clone();
     let mut graph = Graph::default();

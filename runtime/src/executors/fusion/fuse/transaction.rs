@@ -1,7 +1,7 @@
-//! Parts added to a group as a transaction: all of it is taken back unless it is kept.
+//! Adds parts to a group as a transaction: all of them are taken back unless they are kept.
 //!
-//! Most tries fail, and groups are large: so a part is added in place, and what a group was is known by how much of it
-//! there was. Only splitting a dim changes what was there before; a copy is made then.
+//! Most attempts fail, and groups are large. So a part is added in place, and the earlier state of the group is known
+//! by its lengths. Only splitting a dim changes older entries; the group is copied then.
 
 use super::super::graph::piece::{Fragment, Out, Place};
 use super::super::graph::{Affine, Axis, NodeId, ValueId};
@@ -16,7 +16,7 @@ impl Group {
     pub fn of(fragment: Rc<Fragment>) -> Group {
         let mut group = Group::default();
         let mut transaction = Transaction::of(&mut group);
-        // A fragment alone always fits: its reductions end it.
+        // A single fragment always fits, because its reductions end it.
         let added = transaction.add(&fragment);
         debug_assert!(added);
         transaction.keep();
@@ -24,16 +24,16 @@ impl Group {
     }
 }
 
-/// A group with parts that may be taken back.
+/// A group with added parts that may be taken back.
 pub struct Transaction<'g> {
     pub(super) group: &'g mut Group,
-    /// What there was before.
+    /// The lengths of the group's lists before.
     dims: usize,
     nodes: usize,
     outs: usize,
     parts: usize,
     widest: Option<(usize, ValueId)>,
-    /// Nodes that were not needed before.
+    /// Nodes that became needed.
     needed: Vec<NodeId>,
     /// The group before its first split.
     unsplit: Option<Box<Group>>,
@@ -41,7 +41,7 @@ pub struct Transaction<'g> {
 }
 
 impl<'g> Transaction<'g> {
-    /// A transaction to which nothing was added.
+    /// A transaction to which no part was added yet.
     pub fn of(group: &'g mut Group) -> Transaction<'g> {
         Transaction {
             dims: group.graph.sizes.len(),
@@ -63,7 +63,7 @@ impl<'g> Transaction<'g> {
 
     fn try_add(&mut self, fragment: &Rc<Fragment>) -> Option<()> {
         let Transaction { group, needed, unsplit, .. } = self;
-        // a key is read from memory, where it must lie before the walk begins
+        // a key is read from memory, where it must be before the walk begins
         if fragment.graph.nodes.iter().any(|n| n.op.key().is_some_and(|key| group.members.contains_key(&key))) {
             return None;
         }
@@ -122,12 +122,12 @@ impl<'g> Transaction<'g> {
         Some(())
     }
 
-    /// Whether what there is now can run as one program.
+    /// Whether the group with its additions can run as one program.
     pub fn fits(&self) -> bool {
         legality::fits(&self.group.graph, &self.group.outs, &self.group.live)
     }
 
-    /// What was added stays.
+    /// Keeps the additions.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use fulgurite_core::DType;
 
-    /// `to = from`, of one axis: loops of `sizes` run through it, and through the axes of `to`.
+    /// The fragment `to = from` of one axis: loops of `sizes` run through it, and through the axes of `to`.
     fn copy(from: ValueId, to: ValueId, sizes: &[usize]) -> Rc<Fragment> {
         let mut graph = Graph::default();
         let dims: Axis = sizes.iter().map(|n| graph.dim(*n)).collect();
@@ -171,7 +171,7 @@ mod tests {
         Rc::new(Fragment { graph, outs: vec![Out { value: to, node, place: Place::Axes(axes) }], view: false })
     }
 
-    /// All that a group is; maps by key.
+    /// The whole state of a group, with maps sorted by key.
     fn state(g: &Group) -> String {
         let mut members: Vec<_> = g.members.iter().map(|(v, m)| (*v, m.node, m.axes.clone())).collect();
         let mut readers: Vec<_> = g.readers.iter().collect();
@@ -193,7 +193,7 @@ mod tests {
     fn what_is_not_kept_leaves_no_trace() {
         let mut group = Group::of(copy(0, 1, &[6]));
         let before = state(&group);
-        // more loops, the same loops, the group's loop split in two, all of it
+        // additional loops, equal loops, the group's loop split in two, and all of these together
         let tries = [vec![copy(9, 2, &[5])], vec![copy(1, 2, &[6])], vec![copy(1, 2, &[2, 3])]];
         for parts in tries.iter().chain([&tries.concat()]) {
             let mut transaction = Transaction::of(&mut group);

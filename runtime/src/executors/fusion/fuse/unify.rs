@@ -1,11 +1,11 @@
-//! Which loops of a fragment are which loops of a group.
+//! Unifies the loops of a fragment with the loops of a group.
 
 use super::super::graph::piece::{Fragment, Place};
 use super::super::graph::{Axis, Dim, DimSet, Index, MAX_DIMS, Op};
 use super::group::Group;
 use smallvec::SmallVec;
 
-/// Splits a dim of a group.
+/// A function that splits a dim of a group.
 pub(super) type Split<'a> = dyn FnMut(&mut Group, Dim, usize) -> Option<(Dim, Dim)> + 'a;
 
 /// The search for a map from a fragment's dims to those of a group.
@@ -14,14 +14,14 @@ pub(super) struct Unify<'a> {
     /// Splits a dim of the group into a slow one and a fast one of this extent.
     split: &'a mut Split<'a>,
     fragment: &'a Fragment,
-    /// For each dim of the fragment, the group's dims that make it up.
+    /// For each dim of the fragment, the dims of the group that form it.
     map: Vec<Option<Axis>>,
-    /// Group dims that stand for a dim of the fragment.
+    /// The group's dims that are assigned to a dim of the fragment.
     taken: DimSet,
 }
 
 impl Unify<'_> {
-    /// For each dim of the fragment, the group's dims that make it up.
+    /// Returns, for each dim of the fragment, the dims of the group that form it.
     pub fn run<'a>(group: &'a mut Group, fragment: &'a Fragment, split: &'a mut Split<'a>) -> Option<Vec<Axis>> {
         let map = vec![None; fragment.graph.sizes.len()];
         let mut u = Unify { group, split, fragment, map, taken: DimSet::EMPTY };
@@ -31,7 +31,7 @@ impl Unify<'_> {
         u.fresh()
     }
 
-    /// Loads of what the group defines must be at the group's own position.
+    /// Unifies loads of values that the group defines, which must be at the group's own position.
     fn members(&mut self) -> Option<()> {
         for node in &self.fragment.graph.nodes {
             let Op::Load(load) = &node.op else { continue };
@@ -45,12 +45,12 @@ impl Unify<'_> {
                 let size: usize =
                     axis.iter().map(|d| self.group.graph.sizes[*d as usize]).fold(1, usize::saturating_mul);
                 let local = a.digits(size, &self.fragment.graph.sizes)?;
-                // Splitting a dim for an earlier axis changes the later ones.
+                // Splitting a dim for an earlier axis changes the later axes.
                 let axis = self.group.members.get(&load.value)?.axes.as_ref()?[at].clone();
                 self.unify(&local, &axis)?;
             }
         }
-        // All loads again, now that every split is made: they must agree with the map.
+        // Now that every split is made, all loads are tested against the map.
         for node in &self.fragment.graph.nodes {
             let Op::Load(load) = &node.op else { continue };
             let Some(member) = self.group.members.get(&load.value) else { continue };
@@ -72,7 +72,7 @@ impl Unify<'_> {
         Some(())
     }
 
-    /// Makes the mixed-radix numbers `local` (fragment) and `axis` (group) the same loops.
+    /// Unifies the loops of the mixed-radix numbers `local` (fragment) and `axis` (group).
     fn unify(&mut self, local: &[Dim], axis: &[Dim]) -> Option<()> {
         let mut theirs: Vec<Dim> = axis.to_vec();
         for &l in local.iter().rev() {
@@ -110,7 +110,7 @@ impl Unify<'_> {
         theirs.is_empty().then_some(())
     }
 
-    /// Loops over the same axis of the same value are the same loop, where nothing speaks against it.
+    /// Unifies loops over one axis of one value, unless other assignments forbid it.
     fn shared_loads(&mut self) {
         for node in &self.fragment.graph.nodes {
             let Op::Load(ours) = &node.op else { continue };
@@ -127,7 +127,7 @@ impl Unify<'_> {
         }
     }
 
-    /// Loops that stand at the same place of the results, from the right.
+    /// Unifies loops at equal positions of the results, from the right.
     fn positions(&mut self) {
         let group = &self.group;
         let widest = group.widest.and_then(|(_, value)| group.members.get(&value)?.axes.clone());
@@ -150,7 +150,7 @@ impl Unify<'_> {
         }
     }
 
-    /// New dims for what is left.
+    /// Makes new dims for the remaining dims of the fragment.
     fn fresh(mut self) -> Option<Vec<Axis>> {
         let used = self.fragment.used_dims();
         for d in used.iter() {
@@ -166,7 +166,7 @@ impl Unify<'_> {
     }
 }
 
-/// The dim that an index is.
+/// The dim that an index consists of.
 fn single(index: &Index) -> Option<Dim> {
     match index {
         Index::Affine(a) if a.base == 0 => match a.terms.as_slice() {

@@ -1,4 +1,4 @@
-//! Where the elements of values lie: each value is a strided window of a dense one.
+//! The layout of values: each value is a strided window of a dense one.
 
 use super::super::graph::piece::Fragment;
 use super::super::graph::piece::{Out, Place, ValueTy, Values};
@@ -10,19 +10,19 @@ use smallvec::SmallVec;
 pub struct Form {
     /// The dense value.
     pub root: ValueId,
-    /// Its element at index 0.
+    /// The position of the window's first element in the dense value.
     pub offset: i64,
-    /// Distance of neighbours along each axis.
+    /// The distance of neighbours along each axis.
     pub strides: SmallVec<[i64; 6]>,
 }
 
 impl Form {
-    /// The value itself, row-major.
+    /// The layout of a dense value, row-major.
     pub fn dense(value: ValueId, ty: &ValueTy) -> Form {
         Form { root: value, offset: 0, strides: ty.strides() }
     }
 
-    /// Whether it is all of its root, in order.
+    /// Whether the window covers all of its root, in order.
     pub fn is_dense(&self, ty: &ValueTy, root: &ValueTy) -> bool {
         let dense = ty.strides();
         let same = (self.strides.iter().zip(&dense).zip(&ty.shape)).all(|((a, b), n)| *n == 1 || a == b);
@@ -30,7 +30,8 @@ impl Form {
     }
 }
 
-/// If an output of the fragment is nothing but elements of another value: that value and the form of the output in it.
+/// If an output of the fragment consists of elements of another value, returns that value and the layout of the output
+/// in it.
 pub fn as_view(
     fragment: &Fragment,
     out: &Out,
@@ -60,7 +61,7 @@ pub fn as_view(
     Some((load.value, Form { root: source.root, offset, strides }))
 }
 
-/// The one stride of an axis made of several dims, if they lie behind each other.
+/// The stride of an axis made of several dims, if the dims are contiguous.
 fn axis_stride(axis: &Axis, sizes: &[usize], stride: &dyn Fn(Dim) -> i64) -> Option<i64> {
     let Some((&last, slower)) = axis.split_last() else { return Some(0) };
     let step = stride(last);

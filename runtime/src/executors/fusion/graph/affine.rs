@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 
-/// A dim of a graph: a loop, by number.
+/// The number of a dim of a graph, which is a loop.
 pub type Dim = u8;
 
-/// Most dims that one graph may have.
+/// At most this many dims in a graph, because a set of dims is a `u32`.
 pub const MAX_DIMS: usize = 32;
 
 /// A set of dims.
@@ -14,42 +14,42 @@ pub const MAX_DIMS: usize = 32;
 pub struct DimSet(pub u32);
 
 impl DimSet {
-    /// No dim.
+    /// The empty set.
     pub const EMPTY: DimSet = DimSet(0);
 
-    /// Only `d`.
+    /// The set of `d` alone.
     pub fn one(d: Dim) -> DimSet {
         DimSet(1 << d)
     }
-    /// Whether `d` is in it.
+    /// Whether `d` is in the set.
     pub fn has(self, d: Dim) -> bool {
         self.0 & (1 << d) != 0
     }
-    /// Dims of either.
+    /// The dims of either set.
     pub fn union(self, other: DimSet) -> DimSet {
         DimSet(self.0 | other.0)
     }
-    /// Dims of both.
+    /// The dims of both sets.
     pub fn meet(self, other: DimSet) -> DimSet {
         DimSet(self.0 & other.0)
     }
-    /// Dims that are not in `other`.
+    /// The dims that are not in `other`.
     pub fn minus(self, other: DimSet) -> DimSet {
         DimSet(self.0 & !other.0)
     }
-    /// Whether it has no dims.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
-    /// Whether all its dims are in `other`.
+    /// Whether the set is a subset of `other`.
     pub fn within(self, other: DimSet) -> bool {
         self.0 & !other.0 == 0
     }
-    /// Its dims, ascending.
+    /// The dims of the set, ascending.
     pub fn iter(self) -> impl Iterator<Item = Dim> {
         (0..MAX_DIMS as Dim).filter(move |d| self.has(*d))
     }
-    /// How many dims.
+    /// The number of dims.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
@@ -67,7 +67,7 @@ impl std::fmt::Debug for DimSet {
     }
 }
 
-/// `base + Σ coefficient · dim`; terms are sorted by dim, coefficients are not 0.
+/// An index expression `base + Σ coefficient · dim`. Terms are sorted by dim, and no coefficient is 0.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Affine {
     /// The constant.
@@ -77,15 +77,15 @@ pub struct Affine {
 }
 
 impl Affine {
-    /// A constant.
+    /// A constant expression.
     pub fn constant(base: i64) -> Affine {
         Affine { base, terms: SmallVec::new() }
     }
-    /// A dim.
+    /// The expression that is one dim.
     pub fn dim(d: Dim) -> Affine {
         Affine { base: 0, terms: SmallVec::from_slice(&[(d, 1)]) }
     }
-    /// The constant that it is.
+    /// The value, if the expression is constant.
     pub fn as_constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.base)
     }
@@ -93,12 +93,12 @@ impl Affine {
     pub fn coef(&self, d: Dim) -> i64 {
         self.terms.iter().find(|t| t.0 == d).map_or(0, |t| t.1)
     }
-    /// Its dims.
+    /// The dims of the expression.
     pub fn dims(&self) -> DimSet {
         self.terms.iter().map(|t| t.0).collect()
     }
 
-    /// `self + k · other`; `None` where a number leaves i64.
+    /// Computes `self + k · other`; `None` if a number leaves i64.
     pub fn plus(&self, other: &Affine, k: i64) -> Option<Affine> {
         let mut sum = self.clone();
         sum.add(other, k)?;
@@ -110,7 +110,7 @@ impl Affine {
         other.terms.iter().try_for_each(|&(d, c)| self.add_term(d, c.checked_mul(k)?))
     }
 
-    /// `k · self`
+    /// Computes `k · self`; `None` if a number leaves i64.
     pub fn times(&self, k: i64) -> Option<Affine> {
         Affine::constant(0).plus(self, k)
     }
@@ -129,7 +129,7 @@ impl Affine {
         Some(())
     }
 
-    /// Least and greatest value over `0..sizes[d]` of every dim; sizes are not 0.
+    /// The least and the greatest value over `0..sizes[d]` of every dim; sizes are not 0.
     pub fn range(&self, sizes: &[usize]) -> (i64, i64) {
         self.terms.iter().fold((self.base, self.base), |(lo, hi), &(d, c)| {
             let reach = c.saturating_mul(sizes[d as usize] as i64 - 1);
@@ -137,8 +137,8 @@ impl Affine {
         })
     }
 
-    /// (quotient, remainder) of the floor division by `k > 0`, if both are affine: the terms that `k` does not divide
-    /// stay within `0..k`.
+    /// The quotient and the remainder of floor division by `k > 0`, if both are affine: the terms that `k` does not
+    /// divide must stay within `0..k`.
     pub fn div_rem(&self, k: i64, sizes: &[usize]) -> Option<(Affine, Affine)> {
         let (mut q, mut r) = (Affine::constant(self.base.div_euclid(k)), Affine::constant(self.base.rem_euclid(k)));
         for &(d, c) in &self.terms {
@@ -148,15 +148,15 @@ impl Affine {
         (lo >= 0 && hi < k).then_some((q, r))
     }
 
-    /// Every dim replaced by what `f` gives.
+    /// Replaces every dim by the expression that `f` returns.
     pub fn substitute<A: Borrow<Affine>>(&self, f: &mut impl FnMut(Dim) -> A) -> Option<Affine> {
         let mut sum = Affine::constant(self.base);
         self.terms.iter().try_for_each(|&(d, c)| sum.add(f(d).borrow(), c))?;
         Some(sum)
     }
 
-    /// If it is a mixed-radix number `d0 · s1·s2… + d1 · s2… + …` that runs once through `0..size`: its dims, slowest
-    /// first. A size of 1 has none.
+    /// The dims, slowest first, of a mixed-radix number `d0 · s1·s2… + d1 · s2… + …` that runs once through `0..size`,
+    /// if the expression is one. A size of 1 has no dims.
     pub fn digits(&self, size: usize, sizes: &[usize]) -> Option<SmallVec<[Dim; 2]>> {
         if self.base != 0 {
             return None;

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use std::rc::Rc;
 
 impl Converter<'_> {
-    /// A sum of products of two loads.
+    /// Converts a sum of products of two loads.
     pub(super) fn contraction(&mut self, r: &Reduction) -> Result<Option<ValueId>, Why> {
         if r.red != Red::Sum || r.otherwise.is_some() || !r.ty.is_float() {
             return Ok(None);
@@ -32,7 +32,7 @@ impl Converter<'_> {
         let a = self.expr(&mut sub, &factors[0])?;
         let b = self.expr(&mut sub, &factors[1])?;
         let (Some(la), Some(lb)) = (operand(&sub, a), operand(&sub, b)) else { return Ok(None) };
-        // Elements that are left out are products with zeros, as long as the other factor is finite.
+        // A skipped element contributes a product with zero, as long as the other factor is finite.
         tests.append(&mut sub.skips);
         let mut finite: SmallVec<[ValueId; 2]> = SmallVec::new();
         for t in tests {
@@ -55,11 +55,11 @@ impl Converter<'_> {
         let reduced = da.union(db).minus(free);
         let rows = da.minus(db).meet(free);
         let cols = db.minus(da).meet(free);
-        // Sums over one operand alone, and dot products, are reductions of a map.
+        // Sums over one operand alone, and dot products, stay reductions of a map.
         if reduced.is_empty() || !reduced.within(da.meet(db)) || (rows.is_empty() && cols.is_empty()) {
             return Ok(None);
         }
-        // Dims that run over neither operand broadcast the result; leave those to a map.
+        // Dims that neither operand has broadcast the result, which is left to a map.
         if !free.within(da.union(db)) {
             return Ok(None);
         }
@@ -91,7 +91,8 @@ impl Converter<'_> {
         Ok(Some(out))
     }
 
-    /// The operands as a product takes them: copied where they lie otherwise, one of them perhaps part by part.
+    /// The operands in a form that a product takes: they are copied if their layout does not fit, one of them perhaps
+    /// one part at a time.
     fn laid_out(
         &mut self,
         sizes: &[usize],
@@ -110,13 +111,13 @@ impl Converter<'_> {
         let ready = |c: &Self, l: &Load| halves || c.lies(l, sizes) && c.values.ty(l.value).dtype == ty;
         let (straight_a, straight_b) = (ready(self, &a), ready(self, &b));
         let mut copied = [!straight_a, !straight_b];
-        // One operand may be copied part by part.
+        // One operand may be copied one part at a time.
         let mut apart = [None, None];
         if let Some(which) = [&a, &b].iter().position(|l| !self.lies(l, sizes)) {
             apart[which] = chunk_dim([&a, &b][which], (dims[which], dims[1 - which]), reduced, sizes);
         }
-        // Beside a copy, whose sums lie one behind the other, an operand where they don't is copied too if it is used
-        // often: one product instead of many.
+        // If one operand is copied, its sums are contiguous. The other operand is then copied too if its sums are not
+        // contiguous and it is used often, which gives one product instead of many.
         if copied[0] != copied[1] {
             let other = copied[0] as usize;
             let uses: usize = free.minus(dims[other]).iter().map(|d| sizes[d as usize]).fold(1, usize::saturating_mul);
@@ -152,7 +153,7 @@ impl Converter<'_> {
         Ok(matches!(only.place, Place::Axes(_)).then_some(sum))
     }
 
-    /// Whether elements where a condition fails are zeros of the load: they lie outside of its tensor.
+    /// Whether a failing condition implies that the load reads zero, because the index is out of range.
     fn implies(&self, s: &Scope, load: &Load, condition: NodeId) -> bool {
         let (affine, equal) = match &s.graph.node(condition).op {
             Op::Test { affine, equal } => (affine, *equal),
@@ -168,14 +169,14 @@ impl Converter<'_> {
         zero && !equal && load.idx.iter().zip(shape).any(within)
     }
 
-    /// Whether the summed dims lie one behind the other in an operand, in their order.
+    /// Whether the summed dims are contiguous in an operand, in their order.
     fn sums_merge(&self, load: &Load, reduced: DimSet, sizes: &[usize]) -> bool {
         let steps = self.steps(load, sizes.len());
         let sums: Vec<Dim> = reduced.iter().filter(|d| sizes[*d as usize] > 1).collect();
         sums.windows(2).all(|w| steps[w[0] as usize] == steps[w[1] as usize] * sizes[w[1] as usize] as i64)
     }
 
-    /// Elements from index to index of each dim, if the value is dense.
+    /// The stride of each dim in elements, if the value is dense.
     fn steps(&self, load: &Load, dims: usize) -> Vec<i64> {
         let mut steps = vec![0; dims];
         for (i, stride) in load.idx.iter().zip(self.values.ty(load.value).strides()) {
@@ -186,7 +187,7 @@ impl Converter<'_> {
         steps
     }
 
-    /// Whether an operand is strided memory in which every element stands once.
+    /// Whether an operand is strided memory in which every element occurs once.
     fn lies(&self, load: &Load, sizes: &[usize]) -> bool {
         let window = load.idx.iter().any(|i| match i {
             Index::Affine(a) => overlaps(&a.terms, sizes),
@@ -195,8 +196,8 @@ impl Converter<'_> {
         !window && load.outside.is_none()
     }
 
-    /// A copy of an operand with one axis per dim, at index 0 of `apart` if that is run through outside. The dims that
-    /// are summed lie together, before the others or behind them as they do in the source.
+    /// A copy of an operand with one axis per dim, at index 0 of `apart` if the caller iterates over that dim. The
+    /// summed dims are contiguous, before or after the others as in the source.
     fn copy(
         &mut self,
         sizes: &[usize],
@@ -243,7 +244,7 @@ impl Converter<'_> {
     }
 }
 
-/// The load that a factor is.
+/// The load, if a factor is one.
 fn operand(s: &Scope, node: NodeId) -> Option<Load> {
     match &s.graph.node(node).op {
         Op::Load(l) if l.idx.iter().all(|i| matches!(i, Index::Affine(_))) => Some(l.clone()),
@@ -251,14 +252,15 @@ fn operand(s: &Scope, node: NodeId) -> Option<Load> {
     }
 }
 
-/// Copies above this many elements are made part by part.
+/// Copies of more elements than this are made one part at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// Uses of each element from which on an operand is copied to lie well.
+/// An operand whose elements are used at least this often is copied, so that its sums are contiguous.
 const OFTEN: usize = 64;
 
-/// The dim to run through outside while an operand is copied: one that is no window's, so that its copies differ by an
-/// offset alone; of those the one that leaves the roundest products. `dims`: this operand's, the other's.
+/// The dim to iterate over while an operand is copied: one that is not part of a window, so that its copies differ by
+/// an offset alone; among those, the one that leaves the squarest products. `dims` are those of this operand and of the
+/// other.
 fn chunk_dim(load: &Load, dims: (DimSet, DimSet), reduced: DimSet, sizes: &[usize]) -> Option<Dim> {
     let count = |dims: DimSet| dims.iter().map(|d| sizes[d as usize]).fold(1, usize::saturating_mul);
     let total = count(dims.0);
@@ -270,7 +272,7 @@ fn chunk_dim(load: &Load, dims: (DimSet, DimSet), reduced: DimSet, sizes: &[usiz
         matches!((uses.next(), uses.next()), (Some(Index::Affine(a)), None) if a.terms.len() == 1 && a.base == 0)
     };
     let (own, other) = (dims.0.minus(dims.1), dims.1.minus(dims.0));
-    // A dim that is summed is in both operands: then the other one is run through with it.
+    // Both operands have a summed dim, so the iteration moves the other one too.
     let candidates = own.union(reduced).iter().filter(|d| alone(*d)).filter(|d| {
         let left = total / sizes[*d as usize];
         (1024..=16 * CHUNK).contains(&left)
@@ -282,7 +284,7 @@ fn chunk_dim(load: &Load, dims: (DimSet, DimSet), reduced: DimSet, sizes: &[usiz
     candidates.max_by_key(|d| (least(*d), std::cmp::Reverse(*d)))
 }
 
-/// Whether two positions of the dims give the same index: a window, not a mixed-radix number.
+/// Whether two settings of the dims give one index, which makes a window and not a mixed-radix number.
 fn overlaps(terms: &[(Dim, i64)], sizes: &[usize]) -> bool {
     let mut terms: SmallVec<[(i64, i64); 4]> =
         terms.iter().map(|&(d, c)| (c.abs(), sizes[d as usize] as i64)).collect();

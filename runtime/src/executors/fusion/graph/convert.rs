@@ -1,8 +1,8 @@
-//! Nests to graphs.
+//! Converts loop nests to graphs.
 //!
-//! Every reduction becomes a value of its own (fusion joins it with its users again where that pays), index arithmetic
-//! becomes affine where it can, and an access that need not be in range is guarded by the condition under which it is
-//! made. What has no graph is left to the oracle, with the reason.
+//! Every reduction becomes a value of its own, which fusion may join with its users again. Index arithmetic becomes
+//! affine if possible. An access that may be out of range is guarded by the condition under which it is made. A nest
+//! without a graph is left to the interpreter, with the reason.
 
 use super::piece::{Fragment, Out, Piece, Place, Slow, Values};
 use super::row::{RowArg, RowKernel};
@@ -15,29 +15,29 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
-/// A line as the executor sees it: its meaning and the values that it reads and defines.
+/// A line in terms of values: its meaning, and the values that it reads and defines.
 pub struct LineIo {
     /// The meaning.
     pub nest: Arc<Nest>,
-    /// Tensors and keys, in the order of the nest.
+    /// The tensors and keys, in the order of the nest.
     pub tensors: Vec<ValueId>,
-    /// Run-time numbers.
+    /// The run-time numbers.
     pub nums: Vec<ValueId>,
-    /// Results, then auxiliary results; `None` where one is not wanted.
+    /// The results, then the auxiliary results; `None` for one that is not wanted.
     pub outs: Vec<Option<ValueId>>,
-    /// A kernel for the whole expression.
+    /// The kernel for the whole expression, if there is one.
     pub row: Option<RowKernel>,
     /// Whether products take operands of f16 and bf16.
     pub halves: bool,
 }
 
-/// Most loops of a nest that becomes a graph.
+/// At most this many loops in a nest that becomes a graph, because a program has at most that many loops.
 const MOST_LOOPS: usize = 14;
 
-/// Why a nest has no graph.
+/// The reason why a nest has no graph.
 pub type Why = &'static str;
 
-/// The pieces of a line.
+/// Converts a line to pieces.
 pub fn convert(line: &LineIo, values: &mut Values) -> Vec<Piece> {
     match Converter::new(line, values).and_then(Converter::run) {
         Ok(pieces) => pieces,
@@ -57,12 +57,12 @@ pub fn convert(line: &LineIo, values: &mut Values) -> Vec<Piece> {
     }
 }
 
-/// An index variable in a scope.
+/// An index variable that is bound in a scope.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
-    /// Its value.
+    /// The value of the variable.
     pub total: Affine,
-    /// The dims it consists of, slowest first (none if it was solved for, or has one value).
+    /// The dims that form the variable, slowest first; none if an equation determined it, or if it has a single value.
     pub digits: Axis,
 }
 
@@ -77,23 +77,23 @@ pub(super) struct Converter<'a> {
     pub line: &'a LineIo,
     pub values: &'a mut Values,
     pub pieces: Vec<Piece>,
-    /// Extents of the digits into which each variable is split, slowest first.
+    /// For each variable, the extents of the digits into which it is split, slowest first.
     pub digits: Vec<SmallVec<[usize; 2]>>,
-    /// Where a variable runs, known once it was bound.
+    /// For each variable, its range, known once the variable was bound.
     pub ranges: Vec<Option<Range>>,
 }
 
-/// A graph under construction, with what its expressions may refer to.
+/// A graph under construction, with the environment of its expressions.
 pub(super) struct Scope {
     pub graph: Graph,
     pub vars: Vec<Option<Bound>>,
-    /// Pointwise nests: the implicit position, one index per axis.
+    /// The implicit position of pointwise nests, one index per axis.
     pub position: Vec<(Affine, usize)>,
     /// The condition under which the current expression is evaluated.
     pub cond: Option<NodeId>,
-    /// Where the innermost reduction leaves elements out.
+    /// Conditions under which the innermost reduction keeps an element.
     pub skips: Vec<NodeId>,
-    /// The row's own kernel has made a result.
+    /// Whether the row's own kernel has made a result.
     by_row: bool,
     memo: FxHashMap<(*const SNode, Option<NodeId>), (SExpr, NodeId)>,
 }
@@ -111,7 +111,7 @@ impl Scope {
         }
     }
 
-    /// Both conditions.
+    /// The conjunction of two conditions.
     pub fn and(&mut self, a: Option<NodeId>, b: NodeId) -> NodeId {
         match a {
             Some(a) => self.graph.add(Op::Call(Builtin::And, smallvec![a, b]), DType::Bool),
@@ -119,12 +119,12 @@ impl Scope {
         }
     }
 
-    /// `affine >= 0`; a constant where the ranges decide.
+    /// The test `affine >= 0`, or a constant if the ranges decide it.
     pub fn at_least_zero(&mut self, affine: Affine) -> NodeId {
         self.test(affine, false)
     }
 
-    /// `affine == 0`
+    /// The test `affine == 0`, or a constant if the ranges decide it.
     pub fn is_zero(&mut self, affine: Affine) -> NodeId {
         self.test(affine, true)
     }
@@ -157,7 +157,7 @@ impl<'a> Converter<'a> {
             if shape.contains(&0) {
                 continue;
             }
-            // Results of one shape share a graph if it is the implicit position that they share.
+            // Results of one shape share a graph if they share the implicit position.
             let shared = nest.pointwise && scope.as_ref().is_some_and(|(_, _, s)| *s == shape);
             if !shared {
                 self.finish(scope.take());
@@ -185,8 +185,8 @@ impl<'a> Converter<'a> {
             if let Some(kernel) = &line.row
                 && (s.by_row || calls(&s.graph, before) > 1)
             {
-                // One pass instead of several, and the same one for results that share expressions with this one. What
-                // was made for the other way is left without users.
+                // The row's kernel makes one pass instead of several, and serves results that share expressions with
+                // this one. The nodes made above are left without users.
                 s.by_row = true;
                 node = self.row_call(s, kernel, at, nest.outs.len(), out.expr.ty())?;
             }
@@ -200,10 +200,10 @@ impl<'a> Converter<'a> {
         Ok(self.pieces)
     }
 
-    /// The node as it is stored: cast to the dtype, and rounded to it if that is a half type.
+    /// The node in its stored form: cast to the dtype, and rounded to it if that is a half type.
     fn store_type(&self, s: &mut Scope, node: NodeId, dtype: DType) -> NodeId {
         let node = s.graph.add(Op::Cast(node), dtype.opmath());
-        // An element of that dtype already has its digits.
+        // An element of that dtype is rounded already.
         let stored = matches!(&s.graph.node(node).op, Op::Load(l) if self.values.ty(l.value).dtype == dtype);
         if stored || dtype.opmath() == dtype { node } else { s.graph.add(Op::Round(node, dtype), DType::F32) }
     }
@@ -216,7 +216,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// Gives a variable its dims.
+    /// Binds a variable to dims.
     pub fn bind(&mut self, s: &mut Scope, v: usize, range: Range) -> Result<Bound, Why> {
         if range.size == 0 {
             return Err("a reduction over nothing");
@@ -243,7 +243,7 @@ impl<'a> Converter<'a> {
         Ok(bound)
     }
 
-    /// An index expression that is affine in the dims.
+    /// An index expression as an affine expression of the dims, if it is one.
     pub fn affine(&self, s: &Scope, e: &SExpr) -> Option<Affine> {
         match e.op() {
             SOp::Const(Scalar::Int(i)) => Some(Affine::constant(*i)),
@@ -292,7 +292,7 @@ impl<'a> Converter<'a> {
         let skips = s.skips.len();
         let id = self.fresh(s, e)?;
         if s.skips.len() == skips {
-            // held on to: the address of an expression that has gone may be given to another
+            // the map holds the expression, because the address of a dropped one may be reused
             s.memo.insert(key, (e.clone(), id));
         }
         Ok(id)
@@ -419,14 +419,14 @@ impl<'a> Converter<'a> {
             && idx.iter().any(|e| self.affine(s, e).is_none())
             && let Some(position) = self.flat_position(s, idx, &v.shape)
         {
-            // A reshape whose digits do not match: a view of the flat tensor.
+            // A reshape whose digits do not match reads through a view of the flat tensor.
             let value = self.flat(value);
             let load = Load { value, idx: smallvec![Index::Affine(position)], outside: None };
             let node = s.graph.add(Op::Load(load), stored);
             return Ok(s.graph.add(Op::Cast(node), ty));
         }
         let mut indices: SmallVec<[Index; 4]> = SmallVec::new();
-        // Where the access is inside, as far as that is not certain.
+        // The condition under which the access is in range, as far as that is not certain.
         let mut inside: Option<NodeId> = None;
         let mut affine_only = true;
         for (e, &size) in idx.iter().zip(&v.shape) {
@@ -448,7 +448,7 @@ impl<'a> Converter<'a> {
             let mut node = self.expr(s, e)?;
             let zero = s.graph.constant(Scalar::Int(0), DType::I64);
             let guard = if *outside == SOutside::Refuse {
-                // Checked when run, where the access is made at all.
+                // The index is tested at run time, if the access is made at all.
                 s.cond
             } else {
                 let end = s.graph.constant(Scalar::Int(size as i64), DType::I64);
@@ -476,12 +476,12 @@ impl<'a> Converter<'a> {
             return Ok(get(s, None));
         }
         Ok(match outside {
-            // Proved in range by the row's checks, or not reached: nothing is reported.
+            // The row's checks proved the access in range, or it is not reached, so no error is reported.
             SOutside::Refuse => get(s, Some(nothing)),
             SOutside::Skip => {
                 let under = s.cond;
                 let keep = match under {
-                    // An access that is not made leaves nothing out.
+                    // An access that is not made does not skip its element.
                     Some(c) => {
                         let not = s.graph.add(Op::Call(Builtin::Not, smallvec![c]), DType::Bool);
                         s.graph.add(Op::Call(Builtin::Or, smallvec![not, inside]), DType::Bool)
@@ -494,7 +494,7 @@ impl<'a> Converter<'a> {
             SOutside::Value(e) => {
                 let other = self.expr(s, e)?;
                 match s.graph.as_const(other) {
-                    // Only where storing and casting the constant changes nothing.
+                    // The load may return the constant only if storing and casting do not change it.
                     Some(c) if affine_only && same_after(c, stored, ty) => get(s, Some(c)),
                     _ => {
                         let here = get(s, Some(nothing));
@@ -505,12 +505,12 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// The position in memory order that indices name, if they are made from one that is in range.
+    /// The position in memory order that the indices name, if they were made from one position that is in range.
     fn flat_position(&self, s: &Scope, idx: &[SExpr], shape: &[usize]) -> Option<Affine> {
         let position = self.affine(s, vars::flat_position(idx, shape)?)?;
         let (lo, hi) = position.range(&s.graph.sizes);
         let inside = lo >= 0 && hi < shape.iter().product::<usize>() as i64;
-        // nothing is known of what stands for an axis of size 1
+        // the index along an axis of size 1 must be 0
         let zero = |(e, n): (&SExpr, &usize)| *n != 1 || self.affine(s, e).and_then(|a| a.as_constant()) == Some(0);
         (inside && idx.iter().zip(shape).all(zero)).then_some(position)
     }
@@ -545,7 +545,7 @@ impl<'a> Converter<'a> {
             .ok_or("an index leaves i64");
         }
         if let (And | Or, [x, y]) = (b, args) {
-            // The right side is evaluated only where the left one does not decide.
+            // The right side is evaluated only if the left one does not decide.
             let x = self.expr(s, x)?;
             let outer = s.cond;
             let open = if b == And { x } else { s.graph.add(Op::Call(Not, smallvec![x]), DType::Bool) };
@@ -561,7 +561,7 @@ impl<'a> Converter<'a> {
             && s.graph.as_const(nodes[1]).is_none()
             && let Some(c) = s.cond
         {
-            // A zero divisor is an error only where the division is made.
+            // A zero divisor is an error only if the division is made.
             let one = s.graph.constant(Scalar::Int(1), args[1].ty());
             nodes[1] = s.graph.add(Op::Select(c, nodes[1], one), args[1].ty());
         }
@@ -575,17 +575,17 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// Operations among the nodes from `from` on.
+/// The number of operations among the nodes from `from` on.
 fn calls(graph: &Graph, from: usize) -> usize {
     graph.nodes[from..].iter().filter(|n| matches!(n.op, Op::Call(..) | Op::Select(..))).count()
 }
 
-/// A dim as an index; constant 0 for an axis of size 1.
+/// A new dim as an index, or the constant 0 for an axis of size 1.
 fn index_dim(graph: &mut Graph, n: usize) -> Affine {
     if n == 1 { Affine::constant(0) } else { Affine::dim(graph.dim(n) as Dim) }
 }
 
-/// Whether `c` (of `ty`) survives being stored as `stored` and read as `ty`.
+/// Whether `c` (of `ty`) keeps its value if it is stored as `stored` and read as `ty`.
 fn same_after(c: Scalar, stored: DType, ty: DType) -> bool {
     use fulgurite_core::builtins::cast_scalar;
     cast_scalar(cast_scalar(c, stored), ty).key_bits() == cast_scalar(c, ty).key_bits()

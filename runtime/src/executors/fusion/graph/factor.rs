@@ -1,4 +1,4 @@
-//! Sums of products of several loads, taken apart: `sum[i, j](a[i] b[i, j] c[j])` is `sum[j](c[j] sum[i](a[i] b[i, j]))`.
+//! Factors sums of products of several loads: `sum[i, j](a[i] b[i, j] c[j])` is `sum[j](c[j] sum[i](a[i] b[i, j]))`.
 
 use super::vars::walk;
 use fulgurite_core::builtins::Builtin;
@@ -6,14 +6,14 @@ use fulgurite_core::lang::ast::Red;
 use fulgurite_core::nest::{SExpr, SOp, SOutside, SRange, VarId};
 use rustc_hash::FxHashSet;
 
-/// A factor with the variables that it runs over.
+/// A factor with the variables over which it varies.
 struct Factor {
     e: SExpr,
     vars: Vec<VarId>,
 }
 
-/// Two factors (or one, twice), the variables that are summed over with them, the products that takes and the elements
-/// that it leaves.
+/// A step that sums a pair of factors (or one factor) over some variables first, with the number of products that it
+/// takes and of elements that it leaves.
 struct Step {
     cost: usize,
     left: usize,
@@ -21,8 +21,8 @@ struct Step {
     pair: (usize, usize),
 }
 
-/// The sum `e` with one or two of its factors summed first over what no other has, if that saves work; `extent` is how
-/// many values a variable has.
+/// The sum `e` with one or two of its factors summed first over the variables that no other factor has, if that saves
+/// work. `extent` is the number of values of a variable.
 pub(super) fn apart(e: &SExpr, extent: &dyn Fn(VarId) -> Option<usize>) -> Option<SExpr> {
     let SOp::Reduce { red: Red::Sum, vars, filter: None, body, otherwise: None } = e.op() else { return None };
     if !e.ty().is_float() || body.ty() != e.ty() || vars.iter().any(|r| r.lo.as_int() != Some(0)) {
@@ -68,11 +68,11 @@ pub(super) fn apart(e: &SExpr, extent: &dyn Fn(VarId) -> Option<usize>) -> Optio
     Some(if rest.is_empty() { body } else { sum(rest, body) })
 }
 
-/// The factors of a product of loads and sums; whether it is one.
+/// Collects the factors of a product of loads and sums; returns whether `e` is such a product.
 fn collect(e: &SExpr, out: &mut Vec<Factor>) -> bool {
     match e.op() {
         SOp::Call(Builtin::Mul, sides) => sides.iter().all(|side| side.ty() == e.ty() && collect(side, out)),
-        // an element that is left out takes its product with it
+        // a skipped element removes its whole product
         SOp::Load { outside: SOutside::Skip, .. } => false,
         SOp::Load { .. } | SOp::Reduce { red: Red::Sum, .. } => {
             let (mut vars, mut bound) = (Vec::new(), FxHashSet::default());

@@ -1,4 +1,4 @@
-//! The conditions on index variables: where a filter's equations can be solved, how far an index expression reaches.
+//! Conditions on index variables: solves equations in filters, and bounds index expressions.
 
 use super::convert::{Bound, Converter, Range, Scope, Why};
 use super::vars::mentions;
@@ -11,13 +11,13 @@ use fulgurite_core::nest::{SExpr, SOp, range_of};
 pub(super) struct Placement {
     /// The free variable.
     pub target: usize,
-    /// Where along it.
+    /// The position along the variable.
     pub index: SExpr,
 }
 
 impl Converter<'_> {
-    /// Solves equations among `conds` for a bound variable where that makes the loops fewer; the solved variable's
-    /// range becomes a test. Returns the tests.
+    /// Solves equations among `conds` for a bound variable if that removes loops; the range of the solved variable
+    /// becomes a test. Returns the tests.
     pub(super) fn solve(
         &mut self,
         s: &mut Scope,
@@ -31,7 +31,7 @@ impl Converter<'_> {
         while at < conds.len() {
             match self.solution(s, &conds[at], bound, &solved, free) {
                 Some((v, dim, total)) => {
-                    // Earlier solutions may stand on the dim that has gone.
+                    // Earlier solutions may contain the dim that was removed.
                     for w in &solved {
                         if let Some(b) = &mut s.vars[*w] {
                             let kept = b.total.substitute(&mut |d| {
@@ -58,7 +58,7 @@ impl Converter<'_> {
         tests
     }
 
-    /// `cond` as `variable == affine`, for the bound variable that saves the most.
+    /// The condition `cond` as `variable == affine`, for the bound variable that saves the most.
     fn solution(
         &self,
         s: &Scope,
@@ -80,7 +80,7 @@ impl Converter<'_> {
             if c.abs() != 1 {
                 continue;
             }
-            // dim = -(d - c · dim) / c; the variable is its range's start plus the dim.
+            // Solving gives `dim = -(d - c · dim) / c`; the variable is the dim plus the start of its range.
             let rest = d.plus(&Affine::dim(*dim), -c)?;
             let total = rest.times(-c)?.plus(&Affine::constant(b.total.base), 1)?;
             let size = s.graph.sizes[*dim as usize];
@@ -89,14 +89,15 @@ impl Converter<'_> {
             }
         }
         let best = best?;
-        // Scattering runs over the bound variables, solving over the free one instead of the solved one.
+        // Scattering would run over the bound variables; solving runs over the free variable instead of the solved one.
         let placed =
             free.iter().filter(|f| s.vars[**f].as_ref().is_some_and(|b| b.digits.iter().any(|x| d.coef(*x) != 0)));
         let over: usize = placed.map(|f| self.ranges[*f].map_or(1, |r| r.size)).max().unwrap_or(1);
         (s.graph.sizes[best.1 as usize].saturating_mul(2) >= over).then_some(best)
     }
 
-    /// Takes the equations out of `conds` that place elements along free variables which nothing else mentions.
+    /// Removes from `conds` the equations that place elements along free variables which occur nowhere else, and
+    /// returns them.
     pub(super) fn placements(&self, conds: &mut Vec<SExpr>, free: &[usize], elsewhere: &[&SExpr]) -> Vec<Placement> {
         let mut out: Vec<Placement> = Vec::new();
         let mut at = 0;
@@ -126,7 +127,7 @@ impl Converter<'_> {
         out
     }
 
-    /// The least and greatest value of an index expression, if it can be told.
+    /// The least and the greatest value of an index expression, if they are known.
     pub(super) fn reach(&self, s: &Scope, e: &SExpr) -> Option<(i64, i64)> {
         if let Some(a) = self.affine(s, e) {
             return Some(a.range(&s.graph.sizes));
@@ -138,7 +139,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Binds a reduction's variables; tests where a range depends on other variables.
+    /// Binds a reduction's variables; returns tests for ranges that depend on other variables.
     pub(super) fn bind_ranges(
         &mut self,
         s: &mut Scope,
@@ -164,7 +165,7 @@ impl Converter<'_> {
     }
 }
 
-/// A solved variable's dim: the variable less where its range starts.
+/// The dim of a solved variable: the variable minus the start of its range.
 fn total_of_dim(total: &Affine, range: Option<Range>) -> Affine {
     total.plus(&Affine::constant(range.map_or(0, |r| r.lo)), -1).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Graphs: scalar operations over named dims, the form in which the CPU executor fuses and schedules.
+//! Graphs: scalar operations over named dims, the form in which executors fuse and schedule.
 //!
 //! A node is a value that varies over a set of dims (loops). A pointwise operation varies over the dims of its
-//! arguments, a reduction over fewer, a load over those of its indices. There are no axes and no layouts here: broadcast,
-//! permutation and reshape are only a matter of which dims stand where. Equal nodes are one node.
+//! arguments, a reduction over fewer, a load over those of its indices. There are no axes and no layouts: broadcasting,
+//! permuting and reshaping only change which dims an access uses. Equal nodes are one node.
 //!
 //! [`convert`] makes graphs from nests, [`super::fuse`] joins them, executors run them.
 
@@ -28,66 +28,66 @@ use smallvec::SmallVec;
 use std::hash::BuildHasher;
 use std::rc::Rc;
 
-/// A node of a graph, by number.
+/// The number of a node in a graph.
 pub type NodeId = u32;
 
-/// A value of a program (a tensor), by number.
+/// The number of a value (a tensor) of a program.
 pub type ValueId = u32;
 
-/// The dims that make up one axis of a value, slowest first: none for size 1, several where axes were merged.
+/// The dims that form one axis of a value, slowest first: none for size 1, several for merged axes.
 pub type Axis = SmallVec<[Dim; 2]>;
 
-/// What a node computes. Register types are those of computations: bool, the integers, f32, f64.
-// Loads are the commonest nodes and the largest: boxed, most nodes would cost an allocation.
+/// The operation of a node. Register types are those of computations: bool, the integers, f32, f64.
+// Loads are the most frequent nodes and the largest; boxing them would cost an allocation for most nodes.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// A constant of the node's type.
     Const(Bits),
-    /// The value of an index expression (i64).
+    /// The value of an index expression, as i64.
     Index(Affine),
     /// Whether an index expression is zero (`equal`) or at least zero.
     Test {
-        /// What is compared with zero.
+        /// The expression that is compared with zero.
         affine: Affine,
-        /// `== 0`, else `>= 0`.
+        /// Whether the comparison is `== 0`; otherwise it is `>= 0`.
         equal: bool,
     },
-    /// An element of a value, f16 and bf16 widened to f32.
+    /// An element of a value; f16 and bf16 are widened to f32.
     Load(Load),
     /// A builtin.
     Call(Builtin, SmallVec<[NodeId; 3]>),
-    /// A row's own kernel.
+    /// A call of a row's own kernel.
     Row(RowCall),
-    /// Conversion to the node's type.
+    /// A conversion to the node's type.
     Cast(NodeId),
     /// An f32 rounded to f16 or bf16.
     Round(NodeId, DType),
-    /// `if .0 { .1 } else { .2 }`
+    /// A selection `if .0 { .1 } else { .2 }`.
     Select(NodeId, NodeId, NodeId),
-    /// A reduction of the node over dims. Positions of extrema count the dims of `order`, slowest first.
+    /// A reduction of a node over dims. Positions of extrema count the dims of `order`, slowest first.
     Reduce {
-        /// Sum, prod, mean, max, min, any, all, argmax, argmin.
+        /// The reduction: sum, prod, mean, max, min, any, all, argmax or argmin.
         red: Red,
-        /// What is reduced.
+        /// The node that is reduced.
         arg: NodeId,
-        /// Elements that take part (extrema positions only; elsewhere neutral elements do it).
+        /// The mask of elements that take part, for positions of extrema; other reductions use neutral elements.
         mask: Option<NodeId>,
-        /// Over which dims, in row-major order.
+        /// The reduced dims, in row-major order.
         order: SmallVec<[Dim; 4]>,
     },
     /// A random number.
     Uniform {
         /// The key.
         key: ValueId,
-        /// Position.
+        /// The position of the number.
         position: NodeId,
-        /// Draw.
+        /// The number of the draw.
         draw: u32,
     },
 }
 
-/// A number by its bits, so that nodes can be compared.
+/// A number as bits, so that nodes can be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Bits(pub u8, pub u64);
 
@@ -112,18 +112,19 @@ impl Bits {
 /// An access to a value: one index per axis.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Load {
-    /// Which value.
+    /// The value.
     pub value: ValueId,
-    /// Indices.
+    /// The indices.
     pub idx: SmallVec<[Index; 4]>,
-    /// What elements outside are; `None`: affine indices are in range, and others are checked.
+    /// The element that stands for positions out of range. With `None`, affine indices are in range and others are
+    /// tested.
     pub outside: Option<Bits>,
 }
 
 /// An index along one axis.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Index {
-    /// Affine in the dims.
+    /// An affine expression of the dims.
     Affine(Affine),
     /// An i64 node.
     Node(NodeId),
@@ -132,19 +133,19 @@ pub enum Index {
 /// A call of a row's own kernel.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct RowCall {
-    /// The row.
+    /// The name of the row.
     pub symbol: Name,
-    /// Its variant.
+    /// The variant of the kernel.
     pub variant: Name,
-    /// Compute dtype.
+    /// The dtype in which the kernel computes.
     pub dtype: DType,
-    /// Arguments.
+    /// The arguments.
     pub args: SmallVec<[NodeId; 3]>,
-    /// Run-time numbers as words, known now.
+    /// The run-time numbers as words, which are known now.
     pub nums: SmallVec<[u64; 2]>,
-    /// Which of its results.
+    /// The number of the result.
     pub out: u8,
-    /// How many results it has.
+    /// The number of results of the kernel.
     pub outs: u8,
 }
 
@@ -153,11 +154,11 @@ pub struct RowCall {
 pub struct Node {
     /// The operation.
     pub op: Op,
-    /// Register type.
+    /// The register type.
     pub ty: DType,
-    /// Dims.
+    /// The dims over which the node varies.
     pub dims: DimSet,
-    /// Whether it, or a node that it is made of, may stop the program: by an index outside of its axis, or by dividing an
+    /// Whether the node, or one that it depends on, may stop the program by an index out of range or by dividing an
     /// integer by zero.
     pub stops: bool,
 }
@@ -165,9 +166,10 @@ pub struct Node {
 /// A graph.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// Extents of the dims, none of them 0.
+    /// The extents of the dims, none of them 0.
     pub sizes: Vec<usize>,
-    /// Nodes, arguments before their users. Fusion tries many graphs that share most of them.
+    /// The nodes, arguments before their users. They are shared, because fusion tries many graphs that have most nodes
+    /// in common.
     pub nodes: Vec<Rc<Node>>,
     /// The newest node of each hash.
     known: FxHashMap<u64, NodeId>,
@@ -179,13 +181,13 @@ impl Graph {
         Graph { sizes, ..Graph::default() }
     }
 
-    /// A new dim.
+    /// Adds a dim.
     pub fn dim(&mut self, size: usize) -> Dim {
         self.sizes.push(size);
         (self.sizes.len() - 1) as Dim
     }
 
-    /// The node that computes `op`; an equal one if there is one.
+    /// The node that computes `op`: an existing equal one, or a new one.
     pub fn add(&mut self, op: Op, ty: DType) -> NodeId {
         if let Some(same) = self.simplify(&op, ty) {
             return same;
@@ -206,7 +208,7 @@ impl Graph {
         id
     }
 
-    /// The graph as it was when it had so many dims and nodes.
+    /// Restores the graph to its first `dims` dims and `nodes` nodes.
     pub fn truncate(&mut self, dims: usize, nodes: usize) {
         for (at, node) in self.nodes.iter().enumerate().skip(nodes) {
             let hash = FxBuildHasher.hash_one(&**node);
@@ -224,12 +226,12 @@ impl Graph {
         self.add(Op::Const(s.into()), ty)
     }
 
-    /// A node.
+    /// The node with this number.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id as usize]
     }
 
-    /// The constant that a node is.
+    /// The value, if a node is a constant.
     pub fn as_const(&self, id: NodeId) -> Option<Scalar> {
         match self.node(id).op {
             Op::Const(b) => Some(b.scalar()),
@@ -253,10 +255,10 @@ impl Graph {
         dims
     }
 
-    /// Whether an operation itself may stop the program.
+    /// Whether the operation itself may stop the program.
     pub fn may_stop(&self, op: &Op, ty: DType) -> bool {
         match op {
-            // the first element is there: values without elements are not read
+            // the first element exists, because values without elements are not read
             Op::Load(l) => {
                 let computed = |i: &Index| matches!(i, Index::Node(n) if self.as_const(*n) != Some(Scalar::Int(0)));
                 l.outside.is_none() && l.idx.iter().any(computed)
@@ -268,7 +270,8 @@ impl Graph {
         }
     }
 
-    /// Operations that are one of their arguments, exactly: what is left out must not stop the program.
+    /// The argument to which an operation is exactly equal, if there is one. The arguments that are dropped must not
+    /// stop the program.
     fn simplify(&self, op: &Op, ty: DType) -> Option<NodeId> {
         let same = self.simplified(op, ty)?;
         let mut lost = false;
@@ -283,7 +286,7 @@ impl Graph {
             Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[1], 1.0) => Some(a[0]),
             Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[0], 1.0) => Some(a[1]),
             Op::Call(Builtin::Div, a) if is(a[1], 1.0) => Some(a[0]),
-            // x - 0 is x, also for -0; x + 0 is not.
+            // `x - 0` is `x` for -0 too; `x + 0` is not
             Op::Call(Builtin::Sub, a) if ty.is_float() && is(a[1], 0.0) && !self.is_negative_zero(a[1]) => Some(a[0]),
             Op::Call(Builtin::Add | Builtin::Sub, a) if ty.is_int() && is(a[1], 0.0) => Some(a[0]),
             Op::Select(c, a, b) => match self.as_const(*c) {
@@ -313,8 +316,9 @@ impl Graph {
         self.as_const(id).is_some_and(|s| s.as_f64() == 0.0 && s.as_f64().is_sign_negative())
     }
 
-    /// Copies the nodes of `self` into a graph with other dims: `map` says what each dim is there, `order` of which dims
-    /// it consists, slowest first. `inline` may give a node for a load (whose indices are translated already).
+    /// Copies the nodes of `self` into a graph with other dims: `map` has the expression of each dim there, and `order`
+    /// the dims that form it, slowest first. `inline` may return a node for a load, whose indices are translated
+    /// already.
     ///
     /// Returns the new number of each node, or `None` if an index leaves i64.
     pub fn translate(
@@ -365,7 +369,7 @@ impl Graph {
     }
 }
 
-/// Whether `affine == 0` (`equal`) or `affine >= 0`, where the extents decide.
+/// The value of the test `affine == 0` (`equal`) or `affine >= 0`, if the extents decide it.
 pub fn decided(affine: &Affine, equal: bool, sizes: &[usize]) -> Option<bool> {
     match (affine.range(sizes), equal) {
         ((0, 0), true) => Some(true),
@@ -375,7 +379,7 @@ pub fn decided(affine: &Affine, equal: bool, sizes: &[usize]) -> Option<bool> {
 }
 
 impl Index {
-    /// The index with other dims, and other numbers of nodes.
+    /// The index with other dims and other node numbers.
     pub fn translate(&self, map: &[Affine], nodes: &[NodeId]) -> Option<Index> {
         Some(match self {
             Index::Affine(a) => Index::Affine(a.substitute(&mut |d| &map[d as usize])?),
@@ -385,7 +389,7 @@ impl Index {
 }
 
 impl Op {
-    /// Calls `f` on every argument (also those that are indices).
+    /// Calls `f` on every argument, including indices.
     pub fn for_each_arg(&self, f: &mut impl FnMut(NodeId)) {
         match self {
             Op::Const(_) | Op::Index(_) | Op::Test { .. } => {}
@@ -408,7 +412,7 @@ impl Op {
         }
     }
 
-    /// The same operation on other arguments.
+    /// The operation with other arguments.
     pub fn with_args(&self, f: &mut impl FnMut(NodeId) -> NodeId) -> Op {
         let mut op = self.clone();
         match &mut op {

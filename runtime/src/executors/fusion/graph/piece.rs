@@ -1,4 +1,4 @@
-//! What a line becomes: maps (to be fused), and the steps that are kernels of their own.
+//! The pieces of a line: maps, which are fused, and parts that are kernels of their own.
 
 use super::{Axis, Dim, Graph, Index, Load, NodeId, ValueId};
 use crate::buffer::Sizes;
@@ -13,22 +13,22 @@ use std::sync::Arc;
 /// The type of a value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ValueTy {
-    /// Element type.
+    /// The element type.
     pub dtype: DType,
-    /// Sizes.
+    /// The sizes.
     pub shape: Sizes,
 }
 
 impl ValueTy {
-    /// Number of elements.
+    /// The number of elements.
     pub fn elements(&self) -> usize {
         self.shape.iter().product()
     }
-    /// Bytes of all elements.
+    /// The number of bytes of all elements.
     pub fn bytes(&self) -> usize {
         self.elements() * self.dtype.size()
     }
-    /// Elements from index to index of each axis, row-major.
+    /// The strides of the axes in elements, row-major.
     pub fn strides(&self) -> SmallVec<[i64; 6]> {
         let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, self.shape.len());
         for i in (1..self.shape.len()).rev() {
@@ -45,7 +45,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// A new value.
+    /// Adds a value.
     pub fn add(&mut self, dtype: DType, shape: &[usize]) -> ValueId {
         self.types.push(ValueTy { dtype, shape: Sizes::from_slice(shape) });
         (self.types.len() - 1) as ValueId
@@ -54,148 +54,148 @@ impl Values {
     pub fn ty(&self, v: ValueId) -> &ValueTy {
         &self.types[v as usize]
     }
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.types.len()
     }
 }
 
-/// A part of a line, in the order in which they run.
+/// A part of a line. The parts of a line run in order.
 #[derive(Debug)]
 pub enum Piece {
     /// Scalar operations over dims.
     Map(Fragment),
-    /// Elements of one value as another lies: an operand of a product, in memory of its own.
+    /// A copy of a value in another layout: an operand of a product, in memory of its own.
     Copy(Fragment),
     /// A sum of products of two loads.
     Contract(Box<Contract>),
-    /// Reductions of all elements up to each.
+    /// Reductions of all prefixes along an axis.
     Scan(Scan),
-    /// The elements of a value in row-major order, as a value of one axis: (of what, the flat one).
+    /// The elements of the first value in row-major order, as the second value, which has one axis.
     Flat(ValueId, ValueId),
-    /// The meaning as it stands, element by element.
+    /// The meaning as it stands, evaluated element by element.
     Slow(Slow),
 }
 
 /// A small graph of its own, with the values that it defines.
 #[derive(Debug, Default)]
 pub struct Fragment {
-    /// Its operations.
+    /// The operations.
     pub graph: Graph,
-    /// What it defines.
+    /// The values that the fragment defines.
     pub outs: Vec<Out>,
-    /// Whether it only gives another name to elements that lie in memory already.
+    /// Whether the fragment only gives another name to elements that are in memory already.
     pub view: bool,
 }
 
 /// A value that a graph defines.
 #[derive(Clone, Debug)]
 pub struct Out {
-    /// Which.
+    /// The value.
     pub value: ValueId,
-    /// Its elements.
+    /// The node of its elements.
     pub node: NodeId,
-    /// Where they go.
+    /// The place of its elements.
     pub place: Place,
 }
 
 /// Where the elements of a node go.
 #[derive(Clone, Debug)]
-// One a result, and few results: a box would save nothing and cost an allocation each.
+// Each result has one place, and results are few: a box would save nothing and cost an allocation.
 #[allow(clippy::large_enum_variant)]
 pub enum Place {
-    /// The dims that make up each axis.
+    /// The dims that form each axis.
     Axes(Vec<Axis>),
     /// Each element is combined into the element that the indices name.
     Scatter {
         /// One index per axis.
         idx: SmallVec<[Index; 4]>,
-        /// Only where this holds.
+        /// The condition under which an element is placed.
         mask: Option<NodeId>,
-        /// What becomes of an element where there is one already.
+        /// The way to combine an element with the one in its place.
         how: Combine,
-        /// An index outside of its axis is an error of the call, else its element is dropped.
+        /// Whether an index out of range is an error of the call; otherwise its element is dropped.
         strict: bool,
-        /// What is there before; zeros if nothing.
+        /// The initial content; zeros if there is none.
         base: Option<ValueId>,
         /// The loops in the order in which elements replace each other, slowest first.
         order: SmallVec<[Dim; 4]>,
     },
 }
 
-/// `out[free] = Σ over reduced a[…] · b[…]`; both loads are affine and in range.
+/// A contraction `out[free] = Σ over reduced a[…] · b[…]`; both loads are affine and in range.
 #[derive(Clone, Debug)]
 pub struct Contract {
-    /// Extents of the dims.
+    /// The extents of the dims.
     pub sizes: Vec<usize>,
-    /// Left operand.
+    /// The left operand.
     pub a: Load,
-    /// Right operand.
+    /// The right operand.
     pub b: Load,
     /// The dims of each axis of the result.
     pub axes: Vec<Axis>,
-    /// Dims that are summed.
+    /// The dims that are summed.
     pub reduced: SmallVec<[Dim; 4]>,
-    /// The result: f32 or f64.
+    /// The result, of f32 or f64.
     pub out: ValueId,
-    /// An operand that is copied part by part, just before it is used.
+    /// The operand that is copied one part at a time, just before it is used, if there is one.
     pub chunk: Option<Chunk>,
-    /// Where terms are left out of the sum that the product has as zeros.
+    /// The exact sum, if the product has zeros for terms that the sum leaves out.
     pub exact: Option<Exact>,
 }
 
-/// A contraction whose terms are left out where one operand lies outside of its tensor. The product adds them as zeros
-/// times the other operand: that is the same only while the other is finite.
+/// A contraction that leaves out terms whose operand is out of range. The product adds them as zeros times the other
+/// operand, which is equal only while the other operand is finite.
 #[derive(Clone, Debug)]
 pub struct Exact {
     /// The values that must be finite.
     pub finite: SmallVec<[ValueId; 2]>,
-    /// The sum itself, for where they are not.
+    /// The sum itself, which runs if they are not finite.
     pub sum: Rc<Fragment>,
 }
 
-/// An operand that does not lie as a matrix (windows of a convolution): copied for one index of a dim at a time, so that
-/// the copy stays in the cache.
+/// An operand that is not laid out as a matrix (windows of a convolution). It is copied for one index of a dim at a
+/// time, so that the copy stays in the cache.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Whether it is the right operand.
+    /// Whether this is the right operand.
     pub right: bool,
-    /// The dim that is run through outside.
+    /// The dim that is iterated over.
     pub dim: Dim,
-    /// Where the operand's elements come from.
+    /// The value that is copied.
     pub source: ValueId,
     /// The copy at index 0 of the dim; it defines the value that the contraction loads.
     pub copy: Rc<Fragment>,
-    /// The value that it defines: it exists only while it is used.
+    /// The value that the copy defines, which exists only while it is used.
     pub packed: ValueId,
-    /// The index of each of the source's axes, as a multiple of the dim's.
+    /// For each axis of the source, the step of its index per step of the dim.
     pub steps: SmallVec<[i64; 4]>,
 }
 
-/// `out[…, n] = red over j < n (or ≤, >, ≥) of x[…, j]`, along the last axis.
+/// A scan `out[…, n] = red over j < n (or ≤, >, ≥) of x[…, j]`, along the last axis.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// Sum, prod, max, min.
+    /// The reduction: sum, prod, max or min.
     pub red: Red,
-    /// What is scanned.
+    /// The value that is scanned.
     pub input: ValueId,
-    /// Same shape.
+    /// The result, of the same shape.
     pub out: ValueId,
-    /// From the end.
+    /// Whether the scan starts from the end.
     pub reverse: bool,
-    /// Without the element itself.
+    /// Whether the element itself is left out.
     pub exclusive: bool,
 }
 
-/// A nest run by the oracle.
+/// A nest that the interpreter's kernel runs.
 #[derive(Clone, Debug)]
 pub struct Slow {
     /// The meaning.
     pub nest: Arc<Nest>,
-    /// Its tensors.
+    /// The tensors.
     pub tensors: Vec<ValueId>,
-    /// Its run-time numbers.
+    /// The run-time numbers.
     pub nums: Vec<ValueId>,
-    /// Its results.
+    /// The results.
     pub outs: Vec<ValueId>,
 }

@@ -1,4 +1,4 @@
-//! Reductions of a nest: contraction, scan, scatter, or a reduction of a map.
+//! Converts the reductions of a nest: to a contraction, a scan, a scatter, or a reduction of a map.
 
 use super::convert::{Bound, Converter, Scope, Why};
 use super::factor;
@@ -24,12 +24,12 @@ pub(super) struct Reduction<'e> {
     pub body: &'e SExpr,
     pub otherwise: Option<&'e SExpr>,
     pub ty: DType,
-    /// Variables of the expression that are bound outside.
+    /// The variables of the expression that are bound outside.
     pub free: Vec<usize>,
 }
 
 impl Converter<'_> {
-    /// Computes the reduction `e` as a value of its own and loads it.
+    /// Computes the reduction `e` as a value of its own, and loads it.
     pub(super) fn reduction(&mut self, s: &mut Scope, e: &SExpr) -> Result<NodeId, Why> {
         let SOp::Reduce { red, vars, filter, body, otherwise } = e.op() else { return Err("no reduction") };
         let extent = |v: usize| self.line.nest.vars.get(v).and_then(|d| usize::try_from(d.value()).ok());
@@ -72,7 +72,7 @@ impl Converter<'_> {
         Ok(node)
     }
 
-    /// A scope with the free variables bound, and the axes that they make.
+    /// A scope with the free variables bound, and the axes that they form.
     pub(super) fn inner(&mut self, free: &[usize]) -> Result<(Scope, Vec<Axis>), Why> {
         let mut sub = Scope::new(self.line.nest.vars.len());
         let mut axes = Vec::new();
@@ -96,7 +96,7 @@ impl Converter<'_> {
         }));
     }
 
-    /// `red[j in 0..n + c](x[…, j])` and its mirror image.
+    /// Converts `red[j in 0..n + c](x[…, j])` and its mirror image.
     fn scan(&mut self, r: &Reduction) -> Result<Option<ValueId>, Why> {
         let ([range], None, None) = (r.vars, r.filter, r.otherwise) else { return Ok(None) };
         if !matches!(r.red, Red::Sum | Red::Prod | Red::Max | Red::Min) || r.body.ty() != r.ty {
@@ -135,7 +135,7 @@ impl Converter<'_> {
         if (reverse && hi.as_constant() != Some(n.size as i64)) || mentions(r.body, along) {
             return Ok(None);
         }
-        // What is scanned: the body over the other free variables, then j.
+        // The scanned value is the body over the other free variables, then over j.
         let others: Vec<usize> = r.free.iter().copied().filter(|v| *v != along).collect();
         let (mut sub, mut axes) = self.inner(&others)?;
         axes.push(self.bind(&mut sub, range.var, n)?.digits);
@@ -149,7 +149,7 @@ impl Converter<'_> {
         self.emit(sub, input, node, Place::Axes(axes));
         let scanned = self.values.add(r.ty, &shape);
         self.pieces.push(Piece::Scan(Scan { red: r.red, input, out: scanned, reverse, exclusive }));
-        // The axes in the order of the free variables.
+        // The result has its axes in the order of the free variables.
         let (mut sub, axes) = self.inner(&r.free)?;
         let idx = others.iter().chain([&along]).map(|v| {
             let lo = self.ranges[*v].map_or(0, |r| r.lo);
@@ -162,14 +162,14 @@ impl Converter<'_> {
         Ok(Some(value))
     }
 
-    /// A reduction of a map over loops, perhaps one that places its elements.
+    /// Converts a reduction of a map over loops, which may scatter its elements.
     pub(super) fn over_map(&mut self, r: &Reduction) -> Result<ValueId, Why> {
         let (mut sub, axes) = self.inner(&r.free)?;
         let mut tests = self.bind_ranges(&mut sub, r.vars)?;
         let mut conds = conjuncts(r.filter);
         let bound: Vec<usize> = r.vars.iter().map(|v| v.var).collect();
         let ordered = matches!(r.red, Red::Last | Red::First | Red::Only | Red::ArgMax | Red::ArgMin);
-        // A range that was tested may stand on the loop that solving takes away.
+        // A range that was tested may depend on the loop that solving removes.
         if !ordered && tests.is_empty() {
             tests.extend(self.solve(&mut sub, &mut conds, &bound, &r.free));
         }
@@ -198,7 +198,7 @@ impl Converter<'_> {
             mask = Some(sub.and(mask, t));
         }
         for c in &conds {
-            // The rest is evaluated only where the conditions before hold.
+            // The other conditions are evaluated only if the conditions before them hold.
             sub.cond = mask;
             let c = self.expr(&mut sub, c)?;
             mask = Some(sub.and(mask, c));
@@ -265,7 +265,7 @@ impl Converter<'_> {
         Ok(sub.graph.add(Op::Cast(node), r.ty))
     }
 
-    /// `value` where any element took part, elsewhere `other`.
+    /// Selects `value` if any element took part, and `other` otherwise.
     fn alternative(&mut self, r: &Reduction, other: &SExpr, value: ValueId) -> Result<ValueId, Why> {
         let (red, ty) = (Red::Any, DType::Bool);
         let yes = SExpr::new(SOp::Const(Scalar::Bool(true)), ty);
@@ -283,7 +283,7 @@ impl Converter<'_> {
         Ok(out)
     }
 
-    /// Where an element of a temporary over `free` lies.
+    /// The position of an element of a temporary over `free`.
     fn positions(&self, sub: &Scope, free: &[usize]) -> Result<SmallVec<[Index; 4]>, Why> {
         let at = |v: &usize| {
             let lo = self.ranges[*v].map_or(0, |r| r.lo);
@@ -292,10 +292,10 @@ impl Converter<'_> {
         free.iter().map(at).collect::<Option<_>>().ok_or("an index leaves i64")
     }
 
-    /// The sum `sums` divided by how many elements took part.
+    /// Divides the sum `sums` by the number of elements that took part.
     fn masked_mean(&mut self, r: &Reduction, sums: ValueId) -> Result<ValueId, Why> {
         let one = SExpr::new(SOp::Const(Scalar::Float(1.0)), r.ty);
-        // Elements that the body leaves out count as little as those that the filter does: keep its accesses.
+        // Elements that the body skips do not count, so its accesses are kept.
         let kept = SExpr::new(
             SOp::Select(
                 SExpr::new(SOp::Call(Builtin::Eq, vec![r.body.clone(), r.body.clone()]), DType::Bool),

@@ -3,26 +3,26 @@
 use fulgurite_core::{DType, Name, Scalar};
 use smallvec::SmallVec;
 
-/// A row's kernel, and what a line passes to it.
+/// A row's kernel, and the arguments that a line passes to it.
 #[derive(Clone, Debug)]
 pub struct RowKernel {
-    /// The row.
+    /// The name of the row.
     pub symbol: Name,
-    /// Its variant.
+    /// The variant of the kernel.
     pub variant: Name,
-    /// Compute dtype.
+    /// The dtype in which the kernel computes.
     pub dtype: DType,
-    /// What is passed.
+    /// The arguments.
     pub args: Vec<RowArg>,
-    /// Run-time numbers as words.
+    /// The run-time numbers as words.
     pub nums: SmallVec<[u64; 2]>,
 }
 
 /// An argument of a row's kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum RowArg {
-    /// An element of this tensor, as this dtype.
+    /// An element of the tensor with this number, in this dtype.
     Elem(usize, DType),
-    /// A number, as this dtype.
+    /// A number, in this dtype.
     Number(Scalar, DType),
 }

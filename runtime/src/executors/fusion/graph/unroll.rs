@@ -1,4 +1,5 @@
-//! Reductions of small windows, written out: elements of the result run side by side, not those of a window.
+//! Unrolls reductions of small windows, so that elements of the result are computed side by side, not those of a
+//! window.
 
 use super::{Affine, Axis, Dim, DimSet, Graph, Index, NodeId, Op};
 use fulgurite_core::builtins::Builtin;
@@ -6,12 +7,12 @@ use fulgurite_core::lang::ast::Red;
 use fulgurite_core::{DType, Scalar};
 use smallvec::smallvec;
 
-/// Most elements of a window that is written out.
+/// At most this many elements in a window that is unrolled, because each becomes nodes.
 const MOST: usize = 16;
-/// Most nodes that come of it.
+/// At most this many nodes may result, because a program has at most that many.
 const MOST_NODES: usize = 512;
 
-/// What a reduction is: its kind, type, argument, the elements that take part, and its loops, slowest first.
+/// A reduction: its kind, type, argument, mask, and loops, slowest first.
 pub(super) struct Reduce<'a> {
     pub red: Red,
     pub ty: DType,
@@ -20,7 +21,7 @@ pub(super) struct Reduce<'a> {
     pub order: &'a [Dim],
 }
 
-/// The reduction without loops, if it slides a small window over what it reads: another graph, and its node there.
+/// The unrolled reduction, if it slides a small window over its inputs: another graph, and its node there.
 pub(super) fn window(graph: &Graph, r: &Reduce) -> Option<(Graph, NodeId)> {
     let sizes: Vec<usize> = r.order.iter().map(|d| graph.sizes[*d as usize]).collect();
     let count: usize = sizes.iter().product();
@@ -62,17 +63,18 @@ pub(super) fn window(graph: &Graph, r: &Reduce) -> Option<(Graph, NodeId)> {
     Some((out, node))
 }
 
-/// What the elements so far come to: the value, where it stands, and whether any took part (`None`: surely).
+/// The reduction of the elements so far: the value, its position, and whether any element took part (`None` means
+/// certainly).
 struct Folded {
     value: NodeId,
     at: NodeId,
     any: Option<NodeId>,
 }
 
-/// One more element (with the condition under which it takes part), the `flat`-th.
+/// Folds in the element with number `flat`, with the condition under which it takes part.
 fn fold(g: &mut Graph, red: Red, so_far: Option<Folded>, (arg, mask): (NodeId, Option<NodeId>), flat: usize) -> Folded {
     let ty = g.node(arg).ty;
-    // As accumulators are: f64 and i64.
+    // The types are those of accumulators: f64 and i64.
     let wide = match red {
         Red::Sum | Red::Mean | Red::Prod if ty.is_float() => DType::F64,
         Red::Sum | Red::Mean | Red::Prod => DType::I64,
@@ -90,7 +92,7 @@ fn fold(g: &mut Graph, red: Red, so_far: Option<Folded>, (arg, mask): (NodeId, O
         Red::Any => Builtin::Or,
         Red::All => Builtin::And,
         Red::ArgMax | Red::ArgMin | Red::First | Red::Last | Red::Only => {
-            // Strictly better, or the first NaN.
+            // The element is strictly better, or it is the first NaN.
             let b = if red == Red::ArgMax { Builtin::Gt } else { Builtin::Lt };
             let mut takes = call(b, arg, value, DType::Bool);
             if ty.is_float() {

@@ -1,5 +1,4 @@
-//! Index variables in a nest's expressions: where they occur, which of them split into digits, which conditions a
-//! filter demands of them.
+//! Index variables in a nest's expressions: their occurrences, their split into digits, and the conditions of filters.
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::nest::{Nest, SExpr, SNode, SOp, SOutside};
@@ -43,7 +42,7 @@ pub(super) fn mentions(e: &SExpr, v: usize) -> bool {
     found
 }
 
-/// `base + Σ coefficient · variable`, without the base.
+/// The terms of an expression `base + Σ coefficient · variable`, without the base.
 fn linear(e: &SExpr) -> Option<SmallVec<[(usize, i64); 4]>> {
     let mut terms: SmallVec<[(usize, i64); 4]> = SmallVec::new();
     fn add(e: &SExpr, k: i64, terms: &mut SmallVec<[(usize, i64); 4]>) -> Option<()> {
@@ -76,8 +75,8 @@ fn linear(e: &SExpr) -> Option<SmallVec<[(usize, i64); 4]>> {
     Some(terms)
 }
 
-/// Extents of the digits of every variable, slowest first, so that the divisions in the nest's indices (merged axes,
-/// reshapes) become a choice of digits.
+/// For every variable, the extents of its digits, slowest first, so that divisions in the nest's indices (merged axes,
+/// reshapes) become selections of digits.
 pub(super) fn split_vars(nest: &Nest) -> Vec<SmallVec<[usize; 2]>> {
     let mut cuts: Vec<SmallVec<[i64; 2]>> = vec![SmallVec::new(); nest.vars.len()];
     let mut seen = FxHashSet::default();
@@ -85,7 +84,7 @@ pub(super) fn split_vars(nest: &Nest) -> Vec<SmallVec<[usize; 2]>> {
         walk(&out.expr, &mut seen, &mut |e| {
             let SOp::Call(b @ (Builtin::DivFloor | Builtin::RemFloor), xs) = e.op() else { return };
             let Some(mut k) = xs[1].as_int().filter(|k| *k > 1) else { return };
-            // (x / a) % b cuts x at a · b.
+            // `(x / a) % b` cuts x at `a · b`
             let mut x = &xs[0];
             if let (Builtin::RemFloor, SOp::Call(Builtin::DivFloor, inner)) = (b, x.op())
                 && let Some(a) = inner[1].as_int().filter(|a| *a > 0)
@@ -152,7 +151,7 @@ pub(super) fn flat_position<'e>(idx: &'e [SExpr], shape: &[usize]) -> Option<&'e
     position
 }
 
-/// The conditions that `filter` demands together.
+/// The conditions whose conjunction is `filter`.
 pub(super) fn conjuncts(filter: Option<&SExpr>) -> Vec<SExpr> {
     let mut out = Vec::new();
     fn flatten(e: &SExpr, out: &mut Vec<SExpr>) {

@@ -1,4 +1,4 @@
-//! Elements at places that the loops alone do not decide: guarded, gathered, scattered.
+//! Accesses to places that the loops alone do not decide: guarded, gathered, scattered.
 
 use super::{Fault, Geo, Level, Worker};
 use crate::executors::cpu::tiles::program::*;
@@ -11,10 +11,10 @@ impl Worker<'_> {
         Fault::OutOfRange { value: self.p.cursors[cursor as usize].value, axis: c.axis, index, size: c.size }
     }
 
-    /// Loads a tile; what lies outside of the storage's axes is filled.
+    /// Loads a tile; elements outside of the storage's axes are filled.
     ///
     /// # Safety
-    /// As [`Worker::step`], for a step that loads so.
+    /// The contract of [`Worker::step`] holds for a step with this load.
     pub(super) unsafe fn guarded(&self, g: &Guarded, geo: &Geo) {
         let bytes = self.p.cursors[g.cursor as usize].bytes;
         // SAFETY: only the part of the rectangle that lies inside is read.
@@ -45,10 +45,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Random numbers at the positions `at` for draw `draw` of the key that is read through `key`.
+    /// Draws random numbers at the positions `at` for draw `draw` of the key that is read through `key`.
     ///
     /// # Safety
-    /// As [`Worker::step`], for a step that draws so into `dst`.
+    /// The contract of [`Worker::step`] holds for a step that draws into `dst`.
     pub(super) unsafe fn uniform(
         &self,
         f: fill::uniform_run::Fn,
@@ -83,7 +83,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The offsets of a tile's elements, as far as the loops decide them.
+    /// The offsets of a tile's elements as far as the loops decide them.
     fn tile_offsets(&self, cursor: u32, geo: &Geo, out: &mut [isize; TILE]) -> usize {
         let coefs = &self.p.cursors[cursor as usize].at.coefs;
         let (line, col) =
@@ -97,26 +97,27 @@ impl Worker<'_> {
         geo.lines * cols
     }
 
-    /// The elements of a tile of one line that one index each names.
+    /// The elements of a tile of one line, each named by one index.
     ///
     /// # Safety
-    /// The coordinate's slot is set.
+    /// The slot of the coordinate is set.
     unsafe fn named(&self, cursor: u32, c: &Coord, geo: &Geo) -> gather::Named {
         let coefs = &self.p.cursors[cursor as usize].at.coefs;
         let step = if geo.level == Level::Once { 0 } else { coefs[geo.col_loop] as isize };
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         let index = unsafe { self.slot(c.slot) } as *const i64;
         let coordinate = gather::Coordinate { index, stride: c.stride as isize, size: c.size };
         gather::Named { coordinate, step, n: geo.cols.min(TILE) }
     }
 
-    /// Loads a tile from where its indices say.
+    /// Loads the elements of a tile at the places that its indices name.
     ///
     /// # Safety
-    /// As [`Worker::step`], for a step that loads so; `dst` and the slots of `coords` have room for a tile.
+    /// The contract of [`Worker::step`] holds for a step with this load; `dst` and the slots of `coords` have room for
+    /// a tile.
     ///
     /// # Errors
-    /// An index out of its axis.
+    /// An index is out of range for its axis.
     pub(super) unsafe fn gather(
         &self,
         fs: &Gathers,
@@ -156,13 +157,13 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Stores a tile, or adds it up, where its indices say.
+    /// Stores the elements of a tile, or combines them, at the places that its indices name.
     ///
     /// # Safety
-    /// As [`Worker::step`], for a step that stores so; no other worker stores to these places.
+    /// The contract of [`Worker::step`] holds for a step with this store; no other worker stores to these places.
     ///
     /// # Errors
-    /// An index out of its axis, where that is one.
+    /// An index is out of range for its axis, and the scatter is strict.
     pub(super) unsafe fn scatter(&self, s: &Scatter, geo: &Geo) -> Result<(), Fault> {
         // SAFETY: elements whose place is outside are dropped; registers hold the tile's indices and elements.
         unsafe {
@@ -200,7 +201,7 @@ impl Worker<'_> {
                 }
             }
             let c = &self.p.cursors[s.cursor as usize];
-            // The start alone may lie outside; only kept elements are touched.
+            // The start alone may lie outside of the storage; only kept elements are accessed.
             let base = self.memory.0[c.value as usize].wrapping_offset(c.at.at(&self.idx) as isize);
             if let ([coord], true, None, 1) = (s.coords.as_slice(), s.axes.is_empty(), s.mask, geo.lines) {
                 (s.named)(base, &self.named(s.cursor, coord, geo), self.slot(s.src), s.how);

@@ -1,68 +1,69 @@
-//! Memory that is asked for before it is needed: see [`super::super::asks`].
+//! Prefetches of memory; see [`super::super::asks`] for their schedule.
 
 use super::{Geo, Level, Worker};
 use crate::executors::cpu::tiles::program::{Ask, Coord, InPlace, Phase};
 
-/// Tiles of memory that are on their way to a walk, all streams together.
+/// The tiles of memory that are in flight for a walk, over all streams.
 const AHEAD: usize = 4;
 
-/// How many rows ahead lines are asked for that indices name, and how many bytes of one.
+/// Indexed lines are prefetched this many rows ahead, and at most `LINE` bytes of each.
 const ROWS: usize = 2;
 const LINE: usize = 4096;
 
-/// How many bytes the indices of one row may name, for a later row to be asked for whole.
+/// A later row is prefetched whole if the indices of one row cover at most this many bytes.
 const NAMED: usize = 4 * LINE;
 
-/// Bytes that come from memory at once.
+/// The bytes of a cache line.
 const CACHE_LINE: usize = 64;
 
-/// Asks for memory that a later tile works on. Rows of tensors are often a page, at whose end the hardware's own
-/// prefetching stops. It goes to the second cache: from there it comes quickly enough, and the first keeps what is
-/// worked on (an EPYC takes a tenth to a third less time for rows and for AdamW than with all of it in the first).
+/// Prefetches memory that a later tile works on. Rows of tensors are often one page long, and the hardware's prefetcher
+/// stops at the end of a page. The memory goes to the second-level cache, from which it arrives quickly enough, and the
+/// first-level cache keeps the present tiles. On an EPYC this takes a tenth to a third less time for rows and for AdamW
+/// than prefetching into the first level.
 #[inline(always)]
 pub(super) fn prefetch(at: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: a hint; addresses without memory are ignored.
+        // SAFETY: a prefetch is a hint; addresses without memory are ignored.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(line) as *const i8) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (at, bytes);
 }
 
-/// The streams of a walk that asks for its own memory.
+/// The streams of a walk that prefetches its own memory.
 pub(super) struct Ahead {
-    /// A bit for each cursor of the walk.
+    /// A bit for each cursor of the walk that is prefetched.
     pub streams: u64,
-    /// How many tiles ahead.
+    /// The number of tiles to prefetch ahead.
     pub tiles: usize,
 }
 
 impl Worker<'_> {
-    /// The streams that this walk asks for, where their lines start now.
+    /// The streams that this walk prefetches, from the present starts of their lines.
     ///
     /// # Safety
-    /// The workspace knows where the lines of the walk's cursors start.
+    /// The workspace has the starts of the lines of the walk's cursors.
     #[inline(always)]
     pub(super) unsafe fn ahead(&self, phase: &Phase) -> Ahead {
         if !phase.ahead {
             return Ahead { streams: 0, tiles: 0 };
         }
         let mut streams = 0u64;
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         let line = |i: &InPlace| unsafe { self.line(i) };
         for (n, i) in phase.in_place.iter().enumerate().take(64).filter(|(_, i)| i.ahead) {
-            // Memory that is read and written is asked for once.
+            // Memory that is read and written is prefetched once.
             let before = phase.in_place[..n].iter().any(|b| line(b) == line(i));
             streams |= (!before as u64) << n;
         }
-        // The fewer streams, the sooner they are through a tile.
+        // With fewer streams, a walk finishes a tile sooner.
         Ahead { streams, tiles: (AHEAD / streams.count_ones().max(1) as usize).max(1) }
     }
 
-    /// Asks for a line that the indices of a later row name, from the column on at which the loops stand: no two such
-    /// lines follow each other in memory, so nothing else foretells them.
+    /// Prefetches the line that the indices of a later row name, from the present column on. Such lines are not
+    /// adjacent in memory, so the hardware does not predict them.
     ///
     /// # Safety
     /// The row registers of `coords` hold the indices of the block's rows.
@@ -75,7 +76,7 @@ impl Worker<'_> {
         let c = &p.cursors[cursor as usize];
         let mut offset = (c.at.at(&self.idx) + ROWS as i64 * c.at.coefs[p.row()]) as isize;
         for coord in coords {
-            // SAFETY: the caller's; the block has that row.
+            // SAFETY: the caller upholds the contract; the block has that row.
             let index = unsafe { (self.work.add(coord.slot as usize) as *const i64).add(row).read() };
             if index < 0 || index >= coord.size {
                 return;
@@ -85,8 +86,8 @@ impl Worker<'_> {
         prefetch(self.memory.0[c.value as usize].wrapping_offset(offset), (cols * c.bytes).min(LINE));
     }
 
-    /// Asks for a later row of an access of which each element has its own index, if a row's indices name most lines of
-    /// what they may name: a tile asks for its part of that row.
+    /// Prefetches a later row of an access with one index per element, if the indices of a row cover most of its cache
+    /// lines. Each tile prefetches its part of that row.
     #[inline(always)]
     pub(super) fn foresee_all(&self, cursor: u32, coords: &[Coord], geo: &Geo) {
         let p = self.p;
@@ -105,13 +106,13 @@ impl Worker<'_> {
         prefetch(row.wrapping_add(from), to - from);
     }
 
-    /// Where the lines start that this walk asks for on behalf of others.
+    /// The addresses that this walk prefetches for other walks.
     #[inline(always)]
     pub(super) fn asks(&self, phase: &Phase) -> [*const u8; Ask::MOST] {
         let mut starts = [std::ptr::null(); Ask::MOST];
         for (a, start) in phase.asks.iter().zip(&mut starts) {
             let c = &self.p.cursors[a.cursor as usize];
-            // Behind the last rows there may be nothing.
+            // After the last rows the address may lie outside of the memory.
             *start = self.memory.0[c.value as usize].wrapping_offset((c.at.at(&self.idx) + a.further) as isize);
         }
         starts

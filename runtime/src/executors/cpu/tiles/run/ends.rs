@@ -1,4 +1,4 @@
-//! What happens around the work: values that start as something, accumulators cleared, and folded in the end.
+//! Work before and after the units: initial values, cleared accumulators, and the final folds.
 
 use super::super::program::*;
 use super::Memory;
@@ -9,19 +9,19 @@ use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::reduce;
 
 impl Prefill {
-    /// Writes what the value starts as.
+    /// Writes the initial content of the value.
     ///
     /// # Safety
-    /// Both storages have `bytes` bytes, and nobody else uses the value's.
+    /// Both storages have `bytes` bytes, and no other code uses that of the value.
     pub(super) unsafe fn fill(&self, memory: Memory, bytes: usize, threads: usize) {
-        /// Bytes of a part that one thread writes.
+        /// The bytes of a part that one thread writes.
         const PART: usize = 256 << 10;
         if self.base.is_some_and(|base| memory.at(base) == memory.at(self.value)) {
             return;
         }
         let work = |from: usize, to: usize| {
             let (from, to) = (from * PART, (to * PART).min(bytes));
-            // SAFETY: the caller's; parts are disjoint.
+            // SAFETY: the caller upholds the contract; parts are disjoint.
             unsafe {
                 let dst = memory.at(self.value).add(from);
                 match self.base {
@@ -35,12 +35,12 @@ impl Prefill {
 }
 
 impl Program {
-    /// Sets the accumulators of all panels to what changes nothing.
+    /// Sets the accumulators of all panels to their neutral values.
     ///
     /// # Safety
-    /// `accs` has room for them.
+    /// `accs` has room for the accumulators.
     pub(super) unsafe fn clear(&self, panels: usize, accs: *mut u64) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this function.
         let accs = unsafe { std::slice::from_raw_parts_mut(accs, panels * self.acc_len()) };
         for panel in accs.chunks_exact_mut(self.acc_len()) {
             let mut rest = panel;
@@ -55,14 +55,14 @@ impl Program {
     /// Folds the panels of each slice in order and writes the results.
     ///
     /// # Safety
-    /// As for [`Program::run`], with all panels done.
+    /// The contract of [`Program::run`] holds, and all panels are done.
     pub(super) unsafe fn combine(&self, memory: Memory, accs: *mut u64) {
         let (len, panels) = (self.acc_len(), self.panels());
         let isa = Level::current();
         for slice in 0..self.slices() {
             let mut offset = 0;
             for a in &self.accs {
-                // SAFETY: the accumulators of this slice.
+                // SAFETY: these are the accumulators of this slice.
                 unsafe {
                     let first = accs.add(slice * panels * len + offset);
                     let wide = if a.float { DType::F64 } else { DType::I64 };
@@ -84,7 +84,7 @@ impl Program {
     }
 }
 
-/// A mean's sum divided by its count; other accumulators as they are.
+/// Divides the sum of a mean by its count; other accumulators stay as they are.
 pub(super) fn mean(red: Red, count: usize, bits: u64) -> u64 {
     if red == Red::Mean { (f64::from_bits(bits) / count as f64).to_bits() } else { bits }
 }

@@ -1,11 +1,11 @@
-//! Builtins that have no tile kernel, element by element.
+//! Builtins without a tile kernel, element by element.
 
 use fulgurite_core::builtins::{Builtin, cast_scalar, eval_bool, eval_f64, eval_int};
 use fulgurite_core::{DType, Scalar};
 use fulgurite_kernels::reduce;
 use smallvec::SmallVec;
 
-/// A builtin on `n` elements, one by one. Fails where integers are divided by zero.
+/// Computes a builtin on `n` elements, one by one. Fails if an integer is divided by zero.
 ///
 /// # Safety
 /// The pointers hold `n` elements of `from` and `to`.
@@ -34,7 +34,7 @@ pub(super) unsafe fn call(
                 Scalar::Float(eval_f64(b, &args))
             }
         };
-        // SAFETY: as above.
+        // SAFETY: the caller's register holds `n` elements.
         unsafe { write(out, to, i, cast_scalar(value, to)) };
     }
     Ok(())
@@ -43,7 +43,7 @@ pub(super) unsafe fn call(
 /// # Safety
 /// `p` is to more than `i` elements of `dtype`.
 unsafe fn read(p: *const u8, dtype: DType, i: usize) -> Scalar {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         match dtype {
             DType::Bool => Scalar::Bool(p.add(i).read() != 0),
@@ -59,9 +59,9 @@ unsafe fn read(p: *const u8, dtype: DType, i: usize) -> Scalar {
 }
 
 /// # Safety
-/// As [`read`], and nobody else uses that element.
+/// The contract of [`read`] holds, and no other code uses that element.
 unsafe fn write(p: *mut u8, dtype: DType, i: usize, x: Scalar) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let p = p.add(i * dtype.size());
         match dtype {
