@@ -109,7 +109,7 @@ impl List {
     }
 }
 
-/// What a written gradient costs, and what it saves.
+/// The costs of a written gradient and of the gradient without it.
 fn saved(row: &Arc<Row>, gradient: &Gradient, table: &Table, by_hand: &dyn Fn(Name) -> bool) -> Option<Costs> {
     gradient.without.as_ref()?;
     let (_, rule) = row.vjp.iter().find(|(arg, _)| *arg == gradient.arg)?;

@@ -60,7 +60,7 @@ const I1_FAR: [f64; 24] = [
     -9.491890392992048e-11,
     2.2421768596847442e-11,
 ];
-/// From here on the polynomials hold.
+/// The smallest argument of the polynomials.
 const FAR: f64 = 8.0;
 /// Terms of the power series below [`FAR`]: the next is 1e-17 of the sum.
 const TERMS: u32 = 26;
@@ -76,7 +76,7 @@ fn far(coefficients: &[f64], a: f64) -> f64 {
     horner(coefficients, 16.0 / a - 1.0) / a.sqrt()
 }
 
-/// e^a times `scaled`, which is finite a little beyond where e^a is not. NaN at infinity, as in PyTorch.
+/// e^a times `scaled`. The product can be finite where e^a alone overflows. NaN at infinity, as in PyTorch.
 fn unscaled(scaled: f64, a: f64) -> f64 {
     if a > 700.0 { (0.5 * a).exp() * scaled * (0.5 * a).exp() } else { a.exp() * scaled }
 }

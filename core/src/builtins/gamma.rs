@@ -99,7 +99,7 @@ const EULER_MACLAURIN: [f64; 12] = [
     5.5090028283602295e-18,
     -1.3954464685812522e-19,
 ];
-/// From here on the series of [`STIRLING`] and [`DIGAMMA_FAR`] are exact to 1e-17.
+/// The least argument at which the series of [`STIRLING`] and [`DIGAMMA_FAR`] are exact to 1e-17.
 const FAR: f64 = 10.0;
 /// ln √(2π).
 const HALF_LN_2_PI: f64 = 0.918_938_533_204_672_8;
@@ -112,7 +112,7 @@ fn around_two(s: f64) -> f64 {
 /// |sin πx|; x - round(x) is exact.
 fn sin_pi(x: f64) -> f64 {
     let r = (x - x.round()).abs();
-    // Beyond 1/4 the cosine of what is left has the smaller argument.
+    // Beyond 1/4, the cosine of the complement has the smaller argument.
     if r > 0.25 { (PI * (0.5 - r)).cos() } else { (PI * r).sin() }
 }
 
@@ -170,13 +170,13 @@ pub fn digamma(x: f64) -> f64 {
 
 /// ζ(s, q) = Σ (q + k)^-s for s >= 2 and q > 0, by Euler and Maclaurin.
 fn zeta(s: f64, q: f64) -> f64 {
-    // The corrections fall like ((s + 2k) / 2πa)², so they start where a leaves them no more than 1e-17.
+    // The corrections fall like ((s + 2k) / 2πa)², so they start at an `a` that leaves them at most 1e-17.
     let start = 10.0 + 0.5 * s;
     let (mut a, mut head) = (q, 0.0);
     while a < start {
         let term = a.powf(-s);
         head += term;
-        // Also where both underflow, so that no order and no argument keeps the loop going.
+        // The bound also holds where both sides underflow, so the loop ends for every order and argument.
         if term <= 1e-18 * head {
             return head;
         }
@@ -216,7 +216,8 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
         zeta(s, right) + if odd { left } else { -left }
     };
     let factorial = (1..=n.min(171.0) as u32).fold(1.0, |product, k| product * k as f64);
-    // DLMF 5.15.1. A sum that underflows stays 0, as in PyTorch, though the factorial might lift it.
+    // DLMF 5.15.1. A sum that underflows stays 0, as in PyTorch, though multiplying by the factorial could make it
+    // normal.
     if sum == 0.0 {
         0.0
     } else if odd {
