@@ -1,4 +1,4 @@
-//! Tile kernels of the scalar builtins: what runs a row that has no kernel of its own, and pieces of fusions.
+//! Tile kernels of the scalar builtins: they run rows without a kernel of their own, and parts of fusions.
 //!
 //! | symbol | variant | inputs → outputs | dtype |
 //! |---|---|---|---|
@@ -14,9 +14,9 @@
 //! | `builtin.uniform` | `at` | i64 positions; numbers seed, site, draw | f32, f64 |
 //! | `reduce.sum`, `prod`, `max`, `min` | | tile → one element | accumulation dtype |
 //!
-//! **Bits.** All three forms of a kernel give the same bits for everything but the transcendental functions of f32 (see
-//! [`crate::math`]): no kernel contracts a product and a sum that the row wrote apart, and reductions have a fixed order.
-//! Sign and payload of a NaN are not part of that promise.
+//! **Bits.** All three forms of a kernel give equal bits, except for the transcendental functions of f32 (see
+//! [`crate::math`]): no kernel contracts a product and a sum that the row writes separately, and reductions have a
+//! fixed order. Sign and payload of a NaN are unspecified.
 
 mod casts;
 mod maps;

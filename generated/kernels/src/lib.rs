@@ -1,9 +1,9 @@
-//! CPU tile kernels: those of the scalar builtins, written here, and those of the rows, written by the generator.
+//! CPU tile kernels: those of the scalar builtins are written here, those of the rows by the generator.
 //!
 //! | module | is |
 //! |---|---|
 //! | [`math`] | the builtins as vectorisable scalar functions, `m::exp::<I, _>(x)` |
-//! | [`tile`] | how a kernel goes over a tile, and its forms for three instruction sets |
+//! | [`tile`] | the loop of a kernel over a tile, and its forms for three instruction sets |
 //! | [`builtin`] | tile kernels of the builtins, casts, reductions |
 //! | [`rows`] | tile kernels of the rows of `ops.yaml` |
 //! | [`abi`] | the kernel table and the instruction set of this machine |
@@ -13,11 +13,11 @@ pub mod builtin;
 pub mod math;
 pub mod tile;
 
-/// What generated kernels stand on.
+/// The crate that generated kernels use.
 #[doc(hidden)]
 pub use fulgurite_core as core;
 
-/// Kernels of the rows, from the generator, which puts every literal in parentheses.
+/// Kernels of the rows, written by the generator, which puts every literal in parentheses.
 #[allow(unused_parens)]
 pub mod rows {
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));

@@ -1,4 +1,4 @@
-//! Every kernel against the evaluator, all instruction sets against each other, at every length.
+//! Compares every kernel with the evaluator, and all instruction sets with each other, at every length.
 
 mod common;
 
@@ -79,7 +79,7 @@ fn samples(dtype: DType, seed: u64) -> Vec<Scalar> {
         .collect()
 }
 
-/// Whether two values of `dtype` agree; floats but for rounding, whose bounds `accuracy.rs` tests.
+/// Whether two values of `dtype` agree; for floats up to rounding, whose bounds `accuracy.rs` tests.
 fn agree(got: Scalar, expected: Scalar, b: Builtin) -> bool {
     match (got, expected) {
         (Scalar::Float(g), Scalar::Float(e)) => {
@@ -91,7 +91,7 @@ fn agree(got: Scalar, expected: Scalar, b: Builtin) -> bool {
     }
 }
 
-/// Every (builtin, dtype) of the table's domain has a kernel, and it computes what the evaluator says.
+/// Every (builtin, dtype) of the table's domain has a kernel, and it agrees with the evaluator.
 #[test]
 fn every_builtin_equals_its_definition() {
     for record in TABLE.iter().filter(|r| !matches!(r.builtin, Builtin::Cast | Builtin::Uniform)) {
@@ -116,7 +116,7 @@ fn every_builtin_equals_its_definition() {
                 unsafe { f(n, pointers.as_ptr(), outs.as_ptr(), std::ptr::null()) };
                 for (i, got) in decode(&got, out).into_iter().enumerate() {
                     let args: Vec<Scalar> = columns.iter().map(|c| c[i]).collect();
-                    // The executor refuses divisions by zero before; the kernel gives 0.
+                    // The executor refuses divisions by zero beforehand; the kernel gives 0.
                     let expected = if record.builtin == Builtin::Select {
                         if args[0].as_bool() { args[1] } else { args[2] }
                     } else {
@@ -170,7 +170,7 @@ fn may_differ(symbol: &str, dtype: DType) -> bool {
     dtype == F32 && (float_only || name == "pow") && !exact.contains(&name)
 }
 
-/// Makes all NaN one: sign and payload are no part of the promise.
+/// Makes all NaN equal: sign and payload are unspecified.
 fn one_nan(dtype: DType, out: usize, mut bytes: Vec<u8>) -> Vec<u8> {
     match (dtype, out) {
         (F32, 4) => bytes.as_chunks_mut::<4>().0.iter_mut().for_each(|b| {
@@ -188,7 +188,7 @@ fn one_nan(dtype: DType, out: usize, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Same bits in every form, at every length, also in place.
+/// All forms give equal bits, at every length, also in place.
 #[test]
 fn forms_lengths_and_aliases_agree() {
     let mut random = Lcg(5);
@@ -204,7 +204,7 @@ fn forms_lengths_and_aliases_agree() {
             symbol => {
                 let record = Builtin::from_name(symbol.trim_start_matches("builtin.")).expect("a builtin").record();
                 let out = if record.result == ResultRule::Bool { 1 } else { entry.dtype.size() };
-                // another builtin that follows takes one more
+                // A second builtin takes one more argument.
                 let pair = !["", "by", "at"].contains(&entry.variant);
                 (vec![entry.dtype.size(); record.arity() + usize::from(pair)], out)
             }

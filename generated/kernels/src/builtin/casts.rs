@@ -64,9 +64,9 @@ fn narrow_f16(x: f32) -> u16 {
     let bits = x.to_bits();
     let sign = (bits >> 16 & 0x8000) as u16;
     let a = bits & 0x7FFF_FFFF;
-    // Normal results: move the bias, round on the 13 bits that go.
+    // Normal results: the bias changes, and the 13 dropped bits round.
     let normal = a.wrapping_sub(112 << 23).wrapping_add(0xFFF + (a >> 13 & 1)) >> 13;
-    // Subnormal results: adding 2^-1 · 2^… aligns the last bit of f16 with that of the sum, whose hardware rounding is ours.
+    // Subnormal results: adding 0.5 aligns the last bit of f16 with that of the sum, so the hardware rounds as needed.
     let subnormal = (f32::from_bits(a) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
     let finite = if a < 113 << 23 { subnormal } else { normal };
     let large = if a > 0x7F80_0000 { 0x7E00 } else { 0x7C00 };

@@ -8,7 +8,7 @@ use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::philox::{fill_uniform, uniform};
 use std::marker::PhantomData;
 
-/// The entry of kernel `$k`; f32 has an AVX-512 form, the rest does not gain from one.
+/// The entry of kernel `$k`; f32 has an AVX-512 form, from which other dtypes do not gain.
 macro_rules! entry {
     ($symbol:expr, $dtype:ident, wide, $k:ty) => {
         entry!(@ $symbol, "", $dtype, $k, avx512_of::<$k>())
@@ -111,7 +111,7 @@ pub(super) const INTEGERS: &[KernelEntry] = &{
 /// Number 0 everywhere: f64 bits for floats, an i64 for integers and bool.
 pub struct Fill<X>(PhantomData<X>);
 
-/// How a raw word becomes an element.
+/// The conversion of a raw word to an element.
 pub trait FromWord: Elem {
     /// The element.
     ///

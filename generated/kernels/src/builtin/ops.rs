@@ -84,7 +84,7 @@ impl<X: Elem> Step for Select<X> {
     }
 }
 
-/// `ops1! { Real exp ln …; }`: a type per builtin of one argument, named like it.
+/// `ops1! { Real exp ln …; }`: a type per builtin of one argument, with its name.
 macro_rules! ops1 {
     ($($bound:ident $y:tt: $($name:ident)*;)*) => {$($(
         #[allow(non_camel_case_types)]

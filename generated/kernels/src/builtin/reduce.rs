@@ -14,7 +14,7 @@ pub const LANES: usize = 64;
 
 /// An associative join.
 pub trait Join<X> {
-    /// What joining with changes nothing.
+    /// The neutral element.
     const IDENTITY: X;
     /// x joined with y, x coming first.
     fn join(x: X, y: X) -> X;
