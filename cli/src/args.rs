@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Parser, Debug)]
 #[command(name = "fulgurite", version, about, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
-    /// What to do; without it, `train`
+    /// The command; without it, `train`
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Options of the output.
@@ -50,7 +50,7 @@ pub struct Common {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub color: ops::When,
-    /// Where programs run: cpu, cuda, cuda:N, or host (CUDA's kernels on the processor, to try them) [default: cpu]
+    /// The device of programs: cpu, cuda, cuda:N, or host (CUDA's kernels on the processor, to try them) [default: cpu]
     #[arg(long, global = true, value_name = "DEVICE", help_heading = "Run")]
     pub device: Option<String>,
     /// The operator database; otherwise `ops.yaml` here or in a folder above
@@ -214,8 +214,8 @@ pub struct Processes {
     /// Train D copies of the model on shares of each batch (without a number: one per rank)
     #[arg(long, value_name = "D", num_args = 0..=1, default_missing_value = "0")]
     pub data_parallel: Option<usize>,
-    /// The ranks of a copy are a pipeline of stages with this schedule: gpipe, 1f1b, interleaved, bfs, zb1p, zbv,
-    /// dualpipev, or a file as `fulgurite schedule --check` takes
+    /// The schedule by which the ranks of a copy run as a pipeline: gpipe, 1f1b, interleaved, bfs, zb1p, zbv,
+    /// dualpipev, or a file in the format of `fulgurite schedule --check`
     #[arg(long, value_name = "SCHEDULE")]
     pub pipeline: Option<String>,
     /// Micro-batches of a copy's share (default: twice the ranks of its pipeline)

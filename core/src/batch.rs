@@ -25,11 +25,11 @@ use crate::sig::statics::axis_number;
 pub enum Way {
     /// The row itself serves: its arguments broadcast.
     Pointwise,
-    /// By a row with one more axis.
+    /// A row with one more axis serves.
     Row,
     /// The row itself serves, along an axis that the batch shifts by one.
     Primitive,
-    /// By the lines of its body.
+    /// The lines of the row's body are batched one by one.
     Body,
 }
 

@@ -1,12 +1,12 @@
 //! The scalar builtins, the trusted core: every `expr` computes with them.
 //!
-//! One record per builtin ([`TABLE`]) says on which dtypes it is defined, what dtype it gives, its partial derivatives
-//! as text in the scalar language, where it has kinks, what it costs, and how kernels spell it. [`eval`] gives its value
-//! in f64, in integers of any width, and in bool. No derivation can check this table, so it is tested hardest:
+//! The table ([`TABLE`]) has one record per builtin: its domain of dtypes, the dtype of its value, its partial
+//! derivatives as text in the scalar language, its kinks, its cost, and its spelling in kernels. [`eval`] computes its
+//! value in f64, in integers of any width, and in bool. No derivation can check this table, so it is tested hardest:
 //! values against series and recorded values, partials against differences, special points one by one
 //! (`tests/builtins.rs`).
 //!
-//! Conventions at special points are PyTorch's; `tests/builtins.rs` has them as PyTorch 2.15 gave them.
+//! Conventions at special points are PyTorch's; `tests/builtins.rs` has the values that PyTorch 2.15 gave.
 
 mod bessel;
 pub mod cuda;

@@ -5,7 +5,7 @@
 //! | name | gives |
 //! |---|---|
 //! | `argsort` | positions that sort an axis, stable |
-//! | `introselect` | positions in the order of GNU libstdc++'s `nth_element`, followed by a sort of the part before it |
+//! | `introselect` | positions in the order of GNU libstdc++'s `nth_element`, then a sort of the part before it |
 //! | `quickselect` | positions in the order of Hoare's selection with a median of three (Numerical Recipes, `select`) |
 //!
 //! NaN counts as the largest element.

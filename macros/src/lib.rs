@@ -22,7 +22,7 @@ pub fn derive_tree(item: TokenStream) -> TokenStream {
     tree::derive(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes a struct a tensor subclass: its `#[field]`s are tensors, its `#[meta]` what is the same in every call.
+/// Makes a struct a tensor subclass: its `#[field]`s are tensors, its `#[meta]` fields are equal in every call.
 ///
 /// ```ignore
 /// #[derive(TensorSubclass)]

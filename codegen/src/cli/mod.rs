@@ -55,7 +55,7 @@ pub const USAGE: i32 = 2;
     after_help = "Examples:\n  cargo ops check\n  cargo ops check --watch\n  cargo ops fmt\n  cargo ops explain gelu\n  cargo ops explain E402\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops new span --kind reduction\n  cargo ops list --grades"
 )]
 pub struct OpsCommand<V: Subcommand = Verb> {
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub verb: V,
     /// The options of every verb.
@@ -101,7 +101,7 @@ pub enum When {
     Never,
 }
 
-/// What to do.
+/// The verbs of codegen.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Check every row: names, shapes, dtypes, effects, gradients

@@ -1,7 +1,7 @@
 //! Modified Bessel functions of the first kind, of order 0 and 1, in f64, and scaled by e^-|x|.
 //!
-//! Below 8 the power series (DLMF 10.25.2), above a polynomial in 16/x - 1 for √x e^-x I(x): Chebyshev interpolations of
-//! 60 digits (mpmath 1.3.0), written in powers. Measured against values of 60 digits (`tests/data/special.txt`): all
+//! Below 8 the power series (DLMF 10.25.2), above a polynomial in 16/x - 1 for √x e^-x I(x): Chebyshev interpolations
+//! of 60 digits (mpmath 1.3.0), written in powers. Measured against values of 60 digits (`tests/data/special.txt`): all
 //! are within 4 ulp.
 
 use super::erf::horner;

@@ -4,8 +4,8 @@
 //! are Chebyshev interpolations of 60 digits (mpmath 1.3.0), written in powers.
 //!
 //! Measured against values of 60 digits (`tests/data/special.txt`): for positive arguments `lgamma` is within 4 ulp,
-//! `digamma` within 2, `polygamma` of orders 1 to 4 within 5. On the negative axis all but the odd orders have a zero in
-//! almost every unit interval; next to one the error is absolute, that of the terms which cancel.
+//! `digamma` within 2, `polygamma` of orders 1 to 4 within 5. On the negative axis all but the odd orders have a zero
+//! in almost every unit interval; next to one the error is absolute, that of the terms which cancel.
 
 use super::erf::horner;
 use std::f64::consts::PI;
@@ -44,7 +44,7 @@ const STIRLING: [f64; 10] = [
     0.17964437236883057,
     -1.3924322169059011,
 ];
-/// The positive zero of digamma, and what its rounding leaves.
+/// The positive zero of digamma, and its rounding error.
 const ROOT: [f64; 2] = [1.4616321449683622, 9.549995429965697e-17];
 /// digamma(x) / (x - ROOT) in powers of 2x - 3, for x in 1..2: 2e-17.
 const DIGAMMA: [f64; 22] = [

@@ -19,7 +19,7 @@
 //! | name | is |
 //! |---|---|
 //! | `OP.vjp.ARG` | the row; with several differentiable results one per result, `OP.vjp.ARG.RESULT` |
-//! | `d_out`, `d_RESULT` | the cotangent, the last argument. Not `g`: rules of the derived row call *its* cotangent `g` |
+//! | `d_out`, `d_RESULT` | the cotangent, the last argument; `g` is the cotangent in rules of the derived row |
 //! | `like x: T[..S]` | an argument of which only the type is needed: the rule passes the argument, `bind` its type |
 //! | `y`, `RESULT` | the row's result, where the derivative is cheaper with it |
 //! | `OP.vjp.ARG.partN` | a value computed once |

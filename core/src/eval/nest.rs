@@ -65,9 +65,9 @@ impl Field for f64 {
 /// The elements of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data<F> {
-    /// Of a float dtype.
+    /// Elements of a float dtype.
     Float(Vec<F>),
-    /// Of an integer dtype, or bool as 0 and 1.
+    /// Elements of an integer dtype, or bool as 0 and 1.
     Int(Vec<i64>),
 }
 

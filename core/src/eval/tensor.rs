@@ -56,7 +56,7 @@ pub trait Machine {
 /// binds further names: outputs, auxiliary outputs, cotangents. Returns the value of the block; a tuple gives several.
 ///
 /// # Errors
-/// What the machine's calls return; E706 where the rule itself has no meaning (a fault of the row).
+/// The errors of the machine's calls; E706 where the rule itself has no meaning (a fault of the row).
 pub fn run<M: Machine>(
     machine: &mut M,
     row: &Row,

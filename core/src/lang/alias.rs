@@ -16,11 +16,11 @@
 //! |---|---|
 //! | `x` · `input: x` | the row's argument `x`, under its own name · under another |
 //! | `p: x = 2` | with a default other than the row's |
-//! | `size: kernel[2]` | what PyTorch's schemas write `int[2]`: a number, or a list of one, repeats; an empty list counts as not given |
+//! | `size: kernel[2]` | PyTorch's `int[2]`: a number, or a list of one, repeats; an empty list counts as not given |
 //! | `size: kernel[..]` | likewise, with one entry per axis of the row |
 //! | `size: shape[2, x]` | an absent entry is the size of `x` there, counted from the last axis |
 //! | `indices: idx @ dims` | a list in which entries may be missing: the given ones are `idx`, their positions `dims` |
-//! | `tensors: xs along dim` | a list in which a vector of no elements has the axes of the others, and none along `dim` |
+//! | `tensors: xs along dim` | a list in which an empty vector gets the axes of the others, with size 0 along `dim` |
 //! | `scales: (h, w)` | a list whose entries are several arguments |
 //! | `output_mask: ?` | a flag per result: whether the caller wants it |
 //! | `out: _` · `inplace: _ = false` | the parameter is dropped · and must have this value |

@@ -4,9 +4,10 @@
 //! that a loop over a chunk becomes vector code of whatever instruction set the enclosing function has. The type
 //! parameter `I` says which one that is: fused multiply-add and rounding are library calls without the instructions.
 //!
-//! **Invariant:** the arithmetic builtins (everything outside [`Real`], and [`Real::div`], [`Real::sqrt`]) give the same
-//! bits for every `I`. Inside polynomials fused multiply-add is used where there is one, so the transcendental functions
-//! may differ between the baseline and AVX in the last place; AVX2 and AVX-512 agree. Bounds: `tests/accuracy.rs`.
+//! **Invariant:** the arithmetic builtins (everything outside [`Real`], and [`Real::div`], [`Real::sqrt`]) give the
+//! same bits for every `I`. Inside polynomials fused multiply-add is used where there is one, so the transcendental
+//! functions may differ between the baseline and AVX in the last place; AVX2 and AVX-512 agree. Bounds:
+//! `tests/accuracy.rs`.
 //!
 //! [`quick`] has shorter forms for numbers away from the ends of the exponents, with the same bits.
 

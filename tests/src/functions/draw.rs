@@ -189,10 +189,10 @@ impl Draft<'_> {
         let some = if !by.is_empty() { REGIONS.as_slice() } else { &REGIONS[..PLAIN] };
         let depth = *self.rng.pick(&[0, 0, 0, 1, 1, 2, 3]);
         let mut regions: Vec<Region> = (0..depth).map(|_| *self.rng.pick(some)).collect();
-        // a backward that runs the call would write what is the forward's (E718), and at once there is none
+        // A backward that runs the call would write to values of the forward (E718), and an eager run has no backward.
         let writes = row.row.sig.params.iter().any(|p| p.access == Access::Mut);
         regions.retain(|region| !writes || !matches!(region, Region::Custom | Region::Doubled));
-        // differences would see the roundings
+        // Differences would be dominated by the roundings.
         regions.retain(|region| self.floats.len() > 1 || *region != Region::Autocast);
         // At most two derivatives inside and one outside: rows are tested up to the third order (P20).
         let mut gradients = 0;

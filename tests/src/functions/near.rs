@@ -27,8 +27,8 @@ const OF_CLASSES: [&str; 3] = ["E708", "E715", "E727"];
 /// elements when a class refuses a later line.
 const OF_ELEMENTS: [&str; 2] = ["E705", "E804"];
 
-/// The observable outcome of a call: its results, then its arguments and captured tensors after the call; or the code of
-/// its error.
+/// The observable outcome of a call: its results, followed by its arguments and captured tensors after the call; or the
+/// code of its error.
 pub type Seen = Result<Vec<Array<f64>>, &'static str>;
 
 /// The relative distance allowed between numbers of a dtype, in terms of the largest number of the result.
@@ -40,8 +40,8 @@ fn allowed(dtype: DType) -> f64 {
     }
 }
 
-/// The smallest scale of a result. Arguments are of order one, so a small result may be a difference of two numbers of that
-/// order within one row, and no nudge of an argument shows how that difference rounds.
+/// The smallest scale of a result. Arguments are of order one, so a small result may be a difference of two numbers of
+/// that order within one row, and no nudge of an argument shows how that difference rounds.
 const SMALLEST: f64 = 0.1;
 
 /// The largest finite number of a result, at least [`SMALLEST`].

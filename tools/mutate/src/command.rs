@@ -43,7 +43,7 @@ pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write,
     cli::run_kept::<OpsVerb>(words, None, out, err)
 }
 
-/// Makes wrong rows one at a time and says what refutes each.
+/// Makes wrong rows one at a time, and finds the evidence that refutes each.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  cargo ops mutate\n  cargo ops mutate --count 200 --seed 7\n  cargo ops mutate --row softmax\n  cargo ops mutate --wrong mine.yaml\n  cargo ops mutate --json | jq '.score, .meaning_score'"

@@ -8,7 +8,7 @@ use super::exprs::Faulty;
 use super::kinds::Kind;
 use super::nodes;
 
-/// Numbers below this keep a divisor from 0, and f16 loses them if they are a thousand times smaller.
+/// Constants below this keep a divisor from 0; the fault scales them by 1e-12, which f16 cannot represent.
 const SMALL: f64 = 1e-3;
 
 /// Texts with one such fault; `tensors` says whether the text is a program of rows, or a rule.

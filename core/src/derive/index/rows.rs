@@ -36,7 +36,7 @@ pub struct Gradient<'a> {
     pub pattern: &'a Pattern,
     /// Results with their names in derived rows.
     pub names: &'a [(Name, &'a Out)],
-    /// What the row means.
+    /// The meaning of the row.
     pub body: &'a Block,
 }
 

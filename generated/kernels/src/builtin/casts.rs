@@ -76,9 +76,9 @@ fn narrow_f16(x: f32) -> u16 {
 
 /// A half type's conversion.
 pub trait Half {
-    /// To f32.
+    /// Converts to f32.
     fn widen(h: u16) -> f32;
-    /// From f32, to nearest even.
+    /// Converts from f32, to nearest even.
     fn narrow(x: f32) -> u16;
 }
 

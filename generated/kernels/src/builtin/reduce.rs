@@ -1,7 +1,7 @@
 //! Reductions of one tile to one element, in an order that doesn't depend on the instruction set.
 //!
-//! Element i goes to lane i mod [`LANES`]; each lane adds its elements in order; then lanes i and i + 32, i and i + 16, …
-//! are joined. The empty tile gives the identity; max and min of nothing are the smallest and the largest value.
+//! Element i goes to lane i mod [`LANES`]; each lane adds its elements in order; then lanes i and i + 32, i and i + 16,
+//! … are joined. The empty tile gives the identity; max and min of nothing are the smallest and the largest value.
 
 use crate::math::{Elem, Isa};
 use crate::tile::{Tile, avx2_of, avx512_of};
