@@ -128,7 +128,7 @@ impl fmt::Display for TaskName {
 /// Options of `train`.
 #[derive(Args, Clone, Debug)]
 pub struct Train {
-    /// What to learn (default: text); a checkpoint that is resumed sets it
+    /// The task (default: text); a checkpoint that is resumed sets it
     #[arg(long, value_name = "TASK", help_heading = "Data")]
     pub task: Option<TaskName>,
     /// The text to learn; without it, the operator database and its documentation

@@ -177,8 +177,7 @@ pub fn is_zero(row: &Row, zero: &[bool], rows: &dyn Rows) -> bool {
     Zeros { rows, depth: 0 }.row(row, zero)
 }
 
-/// Whether the row selects among branches with this parameter: whether it occurs only as a whole branch of an `if`, or
-/// as the result.
+/// Whether the body is an `if` in which this parameter occurs only as a whole branch.
 pub fn is_branch(row: &Row, param: usize) -> bool {
     let (Some(Block { stmts, value }), Some(param)) = (row.index_body(), row.sig.params.get(param)) else {
         return false;

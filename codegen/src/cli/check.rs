@@ -33,10 +33,10 @@ pub struct Check {
     /// Only these rows, with their overloads and the rows that they call
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Check again whenever the file changes, what changed and what calls that; Ctrl-C ends it
+    /// Watch the file, and check changed rows and their callers again; Ctrl-C ends it
     #[arg(long)]
     pub watch: bool,
-    /// Look at every row, also at those that were right the last time and are as they were
+    /// Check every row, including unchanged ones that passed before
     #[arg(long)]
     pub no_cache: bool,
 }

@@ -12,7 +12,7 @@ use super::{Common, FINE, Outcome, classes};
 use crate::explain::{self, pages};
 use crate::nearest::nearest;
 
-/// Says everything about a row or a tensor subclass, or what a code means.
+/// Explains a row, a tensor subclass or an error code.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  cargo ops explain gelu\n  cargo ops explain gelu --code\n  cargo ops explain MaskedTensor\n  cargo ops explain E402\n  cargo ops explain E4\n  cargo ops explain keys"

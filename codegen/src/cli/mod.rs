@@ -106,11 +106,11 @@ pub enum When {
 pub enum Verb {
     /// Check every row: names, shapes, dtypes, effects, gradients
     Check(check::Check),
-    /// Say everything about a row, or what a code means
+    /// Explain a row, a tensor subclass or an error code
     Explain(explain::Explain),
     /// Add a row
     New(new::New),
-    /// Write the database in its one form
+    /// Write the database in canonical form
     Fmt(fmt::Fmt),
     /// List the rows
     List(list::List),

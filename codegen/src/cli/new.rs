@@ -38,7 +38,7 @@ pub struct New {
     /// The signature; otherwise the free names of the formula, in order
     #[arg(long)]
     pub sig: Option<String>,
-    /// How dtypes are promoted; otherwise found
+    /// The promotion kind; otherwise found
     #[arg(long, value_name = "KIND")]
     pub promote: Option<String>,
     /// One sentence; otherwise the formula
@@ -50,10 +50,10 @@ pub struct New {
     /// Copy this row under the new name
     #[arg(long, value_name = "ROW")]
     pub like: Option<String>,
-    /// A row of this class, with `___` where you have something to say
+    /// A row of this class, with blanks `___` to fill
     #[arg(long, value_name = "KIND", conflicts_with_all = ["sig", "promote", "doc", "decomp"])]
     pub kind: Option<Kind>,
-    /// Show what would be written, and write nothing
+    /// Show the row without writing it
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -23,11 +23,11 @@ const MOST_NODES: u32 = 1 << 16;
 /// From this many tensors in a list on, the list and not the row's text explains a large body.
 const LONG_LIST: usize = 64;
 
-/// At most this many tensors of a list that an expression chooses among: a thread of 2 MB has the stack for twice the
-/// number.
+/// At most this many tensors of a list that an expression chooses among, because each is a level of the stack: a thread
+/// of 2 MB has the stack for twice the number.
 const MOST_CHOICES: usize = 1 << 10;
 
-/// At most this many inlined rows in one body, however small they are.
+/// At most this many inlined rows in one body, because lowering takes time even for empty ones.
 const MOST_INLINED: usize = 1 << 12;
 
 impl Lowering<'_> {

@@ -43,7 +43,7 @@ impl Lowering<'_> {
     /// Narrows long ranges to the values where `body` has elements that are not skipped; returns the parts if any range
     /// changed.
     pub(super) fn overlap(&self, red: Red, ranges: &mut [SRange], body: &SExpr) -> Option<Vec<Part>> {
-        // A reduction that yields a position keeps its ranges.
+        // These select an element by its position, so they keep their ranges.
         if matches!(red, Red::First | Red::Last | Red::Only) {
             return None;
         }

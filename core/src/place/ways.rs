@@ -241,7 +241,7 @@ impl Along<'_> {
     }
 }
 
-/// At most this many tensors are considered together.
+/// At most this many tensors are considered together, because every subset of them is tried.
 const MOST: usize = 8;
 
 /// The ways on partial tensors: expressions that are linear in all of them.

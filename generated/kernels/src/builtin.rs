@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `builtin.NAME` | | the builtin's arguments → its value | compute dtype of the arguments |
 //! | `builtin.add`, `sub`, `mul`, `div` | `by` | x, y → x and the first element of y | f32 |
-//! | `builtin.add`, `sub`, `mul` | `add`, `sub`, `mul`, `from` | x, y, z → variant(builtin(x, y), z); `from(a, b)` is b - a | f32 |
+//! | `builtin.add`, `sub`, `mul` | `add`, `sub`, `mul`, `from` | x, y, z → V(B(x, y), z); `from(a, b)` is b - a | f32 |
 //! | `builtin.add`, `sub`, `mul` | `by add`, `add by`, `by add by`, … | y, or z, or both, are one number | f32 |
 //! | `builtin.cast` | `f32>i64` | element by element | the source's |
 //! | `builtin.cast` | `f16>f32`, `f32>bf16`, … | half types, as bits, from and to f32 | f32 |

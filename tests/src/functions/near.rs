@@ -107,7 +107,7 @@ pub fn within(
                 None => Ok(true),
             }
         }
-        // one run refuses an element that a nudged run accepts, or the other way round
+        // One run refuses an element that a nudged run accepts, or vice versa.
         (a, b) if a.is_ok() != b.is_ok() && moved.iter().any(|seen| seen.is_ok() == a.is_ok()) => Ok(true),
         _ => Err(fault),
     }

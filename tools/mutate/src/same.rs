@@ -332,7 +332,7 @@ fn text(e: &SExpr) -> String {
     format!("{of}:{}", e.ty())
 }
 
-/// The absolute value of `e` as text, where the sign of a difference is irrelevant.
+/// A text for the absolute value of `e`, which is equal for `a - b` and `b - a`.
 fn distance(e: &SExpr) -> Option<String> {
     if is_whole(e.ty()) {
         let sum = Sum::part(e);

@@ -5,7 +5,8 @@ use fulgurite::Tensor;
 use fulgurite::core::{DType, Scalar};
 use serde_json::{Value, json};
 
-/// At most this many elements are printed in full; a larger tensor is shown by its edges.
+/// At most this many elements are printed in full, because a reader takes in no more; a larger tensor is shown by its
+/// edges.
 const LONGEST: usize = 1000;
 
 /// `name: [[…]]` and the type; `column` is the width of the name's column.

@@ -49,7 +49,7 @@ impl Hoist<'_> {
         }
         let unit = match &*e.node {
             Node::Reduce(r) => r.binds.is_some() && !matches!(r.red, Red::ArgMax | Red::ArgMin),
-            // A `ravel` of an index list has no value of its own.
+            // An index list has no value of its own, so the unit is its `ravel`.
             Node::Call(f, args) => f.name == "ravel" && args.iter().any(|a| matches!(&*a.value.node, Node::Reduce(_))),
             _ => false,
         };

@@ -52,7 +52,7 @@ pub struct Reader<'t, 'r> {
     pub is_size: &'t dyn Fn(Name) -> bool,
     /// Whether an option of this name is one axis.
     pub is_axis: &'t dyn Fn(Name) -> bool,
-    /// Number of names made so far.
+    /// Number of names made up to now.
     pub made: usize,
 }
 

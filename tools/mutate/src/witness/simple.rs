@@ -1,4 +1,4 @@
-//! Simplifies a witness, since people read it.
+//! Simplifies a witness for its readers.
 
 use std::sync::Arc;
 
