@@ -63,8 +63,7 @@ pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
         .collect()
 }
 
-/// Conditions for arguments of rank 0 that stand for arguments with an axis of size 1: an index into that axis must be
-/// 0.
+/// Conditions for arguments of rank 0 that stand for arguments with an axis of size 1: an index into it must be 0.
 fn imagined(row: &Row, solved: &Solved) -> Vec<(Expr, String)> {
     let (Meaning::Expr(body) | Meaning::View(body)) = &row.meaning else { return Vec::new() };
     if solved.env.scalar_axis.is_empty() {

@@ -6,15 +6,14 @@
 //! - a **pointwise** row is differentiated as a term ([`term`], [`linear`], [`rules`]). A derivative that is one
 //!   operation is spelled with that operation's row (`unbroadcast(g * y, x)`); any other becomes a pointwise row
 //!   `sin.vjp.x(x, d_out)`, which rounds once.
-//! - an **index** row is linear in its reads: reading `x` at places `e(o)` transposes to `sum[o if e(o) ==
-//!   i](d_out[o])`, a row `conv.vjp.x` in the language of rows ([`index`]). Further values of the forward that a
-//!   gradient needs (a maximum, a count) are computed once, by rows of their own (`amax.vjp.x.part1`), and passed as
-//!   arguments.
+//! - an **index** row is linear in its reads: reading `x` at places `e(o)` transposes to
+//!   `sum[o if e(o) == i](d_out[o])`, a row `conv.vjp.x` in the language of rows ([`index`]). Further values of the
+//!   forward that a gradient needs (a maximum, a count) are computed once, by rows of their own
+//!   (`amax.vjp.x.part1`), and passed as arguments.
 //! - a **composite** row has no rules here: the caller differentiates through its body. A `host` row needs none.
 //!
 //! Derived rows are ordinary rows: they print, parse, lower, and can be derived again (`matmul.vjp.a.vjp.d_out` is a
 //! matmul), which gives higher orders. Conventions:
-//! gives higher orders. Conventions:
 //!
 //! | name | is |
 //! |---|---|
