@@ -1,5 +1,5 @@
-//! Finds what the generator wrote when the kernels were built, passes the database on to downstream build scripts, and
-//! writes `op!` with the database's path (a macro can't see cargo's metadata).
+//! Finds the output of the generator, which ran when the kernels were built; passes the database on to downstream build
+//! scripts; and writes `op!` with the database's path, because a macro cannot see cargo's metadata.
 
 fn main() -> std::io::Result<()> {
     let var = |name: &str| std::env::var(name).map_err(|_| std::io::Error::other(format!("{name} is not set")));

@@ -1,4 +1,4 @@
-//! What the command line may say: one table, from which clap makes parser and help.
+//! The command line: one table, from which clap makes the parser and the help.
 
 use crate::ui::Wishes;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -11,10 +11,10 @@ use std::path::PathBuf;
 #[derive(Parser, Debug)]
 #[command(name = "fulgurite", version, about, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
-    /// What to do; without it, `train`
+    /// The command; without it, `train`
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// How to say it.
+    /// Options of the output.
     #[command(flatten)]
     pub common: Common,
 }
@@ -41,7 +41,7 @@ pub struct Common {
     /// Only results and errors
     #[arg(short, long, global = true, help_heading = "Output")]
     pub quiet: bool,
-    /// Reasons too
+    /// Print reasons too
     #[arg(short, long, global = true, help_heading = "Output", conflicts_with = "quiet")]
     pub verbose: bool,
     /// No characters beyond ASCII in curves and bars
@@ -50,7 +50,7 @@ pub struct Common {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub color: ops::When,
-    /// Where programs run: cpu, cuda, cuda:N, or host (CUDA's kernels on the processor, to try them) [default: cpu]
+    /// The device of programs: cpu, cuda, cuda:N, or host (CUDA's kernels on the processor, to try them) [default: cpu]
     #[arg(long, global = true, value_name = "DEVICE", help_heading = "Run")]
     pub device: Option<String>,
     /// The operator database; otherwise `ops.yaml` here or in a folder above
@@ -62,7 +62,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// What the terminal is asked.
+    /// The terminal options, in the form of the user interface.
     pub fn wishes(&self) -> Wishes {
         let colour = match self.color {
             ops::When::Auto => None,
@@ -72,14 +72,14 @@ impl Common {
         Wishes { json: self.json, quiet: self.quiet, verbose: self.verbose, ascii: self.ascii, colour }
     }
 
-    /// The same as `cargo ops` takes them.
+    /// The options in the form of `cargo ops`.
     pub fn ops(self) -> ops::Common {
         let Common { json, quiet, color, file, upstream, .. } = self;
         ops::Common { file, upstream, json, quiet, built_in: Some(DATABASE), kept: ops::kept(), color }
     }
 }
 
-/// The database that this program was made of.
+/// The database that this program was built with.
 const DATABASE: &str = include_str!("../../ops.yaml");
 
 /// The commands.
@@ -97,16 +97,16 @@ pub enum Command {
     Bench(Bench),
     /// Run recorded calls of PyTorch operators and write the results
     Conformance(Conformance),
-    /// What this machine has, what of it is used, and why
+    /// Show the relevant parts of this machine, which of them are used, and why
     Doctor(Doctor),
     /// Compare schedules of pipelines, draw one, or check one of your own
     Schedule(Schedule),
-    /// What `cargo ops` does: check, explain, new, fmt, list, schema
+    /// The verbs of `cargo ops`: check, explain, new, fmt, list, schema
     #[command(flatten)]
     Ops(fulgurite_mutate::command::OpsVerb),
 }
 
-/// What can be learned.
+/// The tasks that can be learned.
 #[derive(ValueEnum, Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum TaskName {
     /// A character-level GPT learns a text
@@ -128,27 +128,27 @@ impl fmt::Display for TaskName {
 /// Options of `train`.
 #[derive(Args, Clone, Debug)]
 pub struct Train {
-    /// What to learn (default: text); a checkpoint to carry on from says it itself
+    /// The task (default: text); a checkpoint that is resumed sets it
     #[arg(long, value_name = "TASK", help_heading = "Data")]
     pub task: Option<TaskName>,
     /// The text to learn; without it, the operator database and its documentation
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub text: Option<PathBuf>,
-    /// Where random numbers start
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1337, help_heading = "Data")]
     pub seed: u64,
 
     /// Steps in all
     #[arg(long, value_name = "N", help_heading = "Length")]
     pub steps: Option<u64>,
-    /// About so many seconds: the number of steps is set from the speed of the first ones
+    /// About this many seconds: the number of steps is set from the speed of the first ones
     #[arg(long, value_name = "S", conflicts_with = "steps", help_heading = "Length")]
     pub seconds: Option<f64>,
 
-    /// Blocks of attention and perceptron (text)
+    /// Blocks of attention and MLP (text)
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub depth: Option<usize>,
-    /// Numbers that stand for a character (text)
+    /// Numbers per character in the model (text)
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub width: Option<usize>,
     /// Attention heads (text)
@@ -158,7 +158,7 @@ pub struct Train {
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub context: Option<usize>,
 
-    /// In what the model computes (text); its parameters stay f32
+    /// Precision of the model's computations (text); its parameters stay f32
     #[arg(long, value_name = "FORM", help_heading = "Model")]
     pub precision: Option<Precision>,
 
@@ -168,38 +168,38 @@ pub struct Train {
     /// Largest learning rate
     #[arg(long, value_name = "X", help_heading = "Optimiser")]
     pub lr: Option<f64>,
-    /// Gradients longer than this are shortened to it
+    /// Bound of the gradient's norm: longer gradients are scaled to it
     #[arg(long, value_name = "X", help_heading = "Optimiser")]
     pub clip: Option<f64>,
-    /// Share of every weight that is lost a step, times the learning rate
+    /// Weight decay: the share of every weight that is subtracted per step, times the learning rate
     #[arg(long, value_name = "X", help_heading = "Optimiser")]
     pub decay: Option<f64>,
 
     /// Folder of the run: metrics, settings, checkpoints
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub out: Option<PathBuf>,
-    /// Carry on from a checkpoint, or from the newest one of a folder, bit for bit
+    /// Resume from a checkpoint, or from the newest one of a folder, bit for bit
     #[arg(long, value_name = "PATH", help_heading = "Files",
           conflicts_with_all = ["seed", "seconds", "depth", "width", "heads", "context", "precision", "batch", "lr", "clip", "decay"])]
     pub resume: Option<PathBuf>,
-    /// Save every so many steps (0: only at the end)
+    /// Save after every N steps (0: only at the end)
     #[arg(long, value_name = "N", help_heading = "Files")]
     pub save_every: Option<u64>,
     /// Draw the loss curve at the end, and digits that were read wrong: FILE.png or FILE.svg
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub plot: Option<PathBuf>,
 
-    /// Threads; without it, one a core
+    /// Number of threads (default: one per core)
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub threads: Option<usize>,
-    /// A line every so many steps, where lines don't move
+    /// Print a line after every N steps, where lines are not redrawn
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub log_every: Option<u64>,
     /// How the samples begin (text)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
     pub prompt: Option<String>,
 
-    /// Who trains.
+    /// The processes that train.
     #[command(flatten)]
     pub processes: Processes,
 }
@@ -208,23 +208,23 @@ pub struct Train {
 #[derive(Args, Clone, Default, Debug)]
 #[command(next_help_heading = "Processes")]
 pub struct Processes {
-    /// Start so many processes on this machine; under `mpirun -n N` there are N already
+    /// Start N processes on this machine; under `mpirun -n N` there are N already
     #[arg(long, value_name = "N")]
     pub ranks: Option<usize>,
-    /// So many copies of the model learn from shares of each batch (without a number: as many as there are ranks)
+    /// Train D copies of the model on shares of each batch (without a number: one per rank)
     #[arg(long, value_name = "D", num_args = 0..=1, default_missing_value = "0")]
     pub data_parallel: Option<usize>,
-    /// The ranks of a copy are a pipeline of stages with this schedule: gpipe, 1f1b, interleaved, bfs, zb1p, zbv,
-    /// dualpipev, or a file as `fulgurite schedule --check` takes
+    /// The schedule by which the ranks of a copy run as a pipeline: gpipe, 1f1b, interleaved, bfs, zb1p, zbv,
+    /// dualpipev, or a file in the format of `fulgurite schedule --check`
     #[arg(long, value_name = "SCHEDULE")]
     pub pipeline: Option<String>,
     /// Micro-batches of a copy's share (default: twice the ranks of its pipeline)
     #[arg(long, value_name = "M")]
     pub micro_batches: Option<usize>,
-    /// Stages a rank, where the schedule does not say
+    /// Stages per rank, where the schedule does not fix it
     #[arg(long, value_name = "V")]
     pub stages_per_rank: Option<usize>,
-    /// A rank that waits longer than so many seconds for another ends the run (default: 60)
+    /// End the run when a rank waits longer than S seconds for another (default: 60)
     #[arg(long, value_name = "S")]
     pub timeout: Option<f64>,
 }
@@ -235,30 +235,30 @@ pub struct Processes {
 pub struct Sample {
     /// A checkpoint of `train`, or a folder: its newest one
     pub checkpoint: PathBuf,
-    /// How the text begins; without it, with a new line
+    /// The beginning of the text; without it, a new line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub prompt: Option<String>,
     /// Characters to write
     #[arg(long, value_name = "N", default_value_t = 400)]
     pub tokens: usize,
-    /// Below 1 the likely becomes likelier, above 1 the unlikely
+    /// Sharpness of the choice: below 1 likely characters become more likely, above 1 less
     #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
     pub temperature: f64,
-    /// Choose among the K likeliest characters only
+    /// Choose among the K most likely characters only
     #[arg(long, value_name = "K")]
     pub top_k: Option<usize>,
-    /// Where random numbers start
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1337)]
     pub seed: u64,
-    /// How the matrices of the blocks are kept: as trained, or in groups of integers of 8 or 4 bits
+    /// Storage of the blocks' matrices: as trained, or quantised in groups to integers of 8 or 4 bits
     #[arg(long, value_name = "FORM", default_value = "f32")]
     pub weights: Weights,
-    /// Threads; without it, one a core
+    /// Number of threads (default: one per core)
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 }
 
-/// How the matrices of a model are kept.
+/// The storage of a model's matrices.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weights {
     /// As trained
@@ -288,20 +288,20 @@ pub struct Trace {
     /// The program after this stage (default: the last); a terminal shows long lists of inputs only with --verbose
     #[arg(long, value_name = "NAME")]
     pub stage: Option<String>,
-    /// What changed from one stage to another
+    /// The changes from one stage to another
     #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with = "stage")]
     pub diff: Option<Vec<String>>,
-    /// A value of the stage: what makes and reads it, its size, how long it lives
+    /// A value of the stage: the lines that make and read it, its size, its lifetime
     #[arg(long, value_name = "NAME", conflicts_with_all = ["stages", "diff"])]
     pub value: Option<String>,
-    /// A line of the stage, by its number or the name of a result: why a gradient skips it, whether it runs again for the
-    /// backward, with what it is fused and what keeps it apart
+    /// A line of the stage, by its number or the name of a result: why a gradient skips it, whether it is recomputed
+    /// for the backward, which lines it is fused with, and what prevents further fusion
     #[arg(long, value_name = "LINE", conflicts_with_all = ["stages", "diff", "value"])]
     pub why: Option<String>,
     /// The memory of the stage's values from line to line
     #[arg(long, conflicts_with_all = ["stages", "diff", "value", "why"])]
     pub memory: bool,
-    /// How deep to open the bodies of lines
+    /// The depth to which bodies of lines are opened
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub depth: usize,
 }
@@ -312,7 +312,7 @@ pub struct Trace {
 pub struct Eval {
     /// Calls of operators on numbers and lists, e.g. 'softmax([[1, 2, 3]], -1)'
     pub expression: String,
-    /// The gradient of the sum of the result, for every float list
+    /// Also print the gradient of the sum of the result, for every float list
     #[arg(long)]
     pub grad: bool,
 }
@@ -352,7 +352,7 @@ pub struct Conformance {
     /// The folder for `results.jsonl`
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Only cases of operators whose name holds this
+    /// Only cases of operators whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
 }
@@ -360,7 +360,7 @@ pub struct Conformance {
 /// Options of `schedule`.
 #[derive(Args, Clone, Debug)]
 pub struct Schedule {
-    /// The schedule to draw: gpipe, 1f1b, interleaved, bfs, zb1p, zbv, dualpipev; without one all are compared
+    /// The schedule to draw: gpipe, 1f1b, interleaved, bfs, zb1p, zbv, dualpipev; without one, all are compared
     pub name: Option<String>,
     /// Ranks
     #[arg(long, value_name = "P", default_value_t = 4)]
@@ -368,28 +368,28 @@ pub struct Schedule {
     /// Micro-batches
     #[arg(long, value_name = "M", default_value_t = 16)]
     pub micro_batches: usize,
-    /// Stages a rank, where the schedule does not say
+    /// Stages per rank, where the schedule does not fix it
     #[arg(long, value_name = "V")]
     pub stages_per_rank: Option<usize>,
     /// Times of a rank's share of the model for a micro-batch: forward, gradient of inputs, gradient of weights
     #[arg(long, value_name = "F,I,W", default_value = "1,1,1")]
     pub times: String,
-    /// Time from the end of a work until another rank has what it gave
+    /// Delay from the end of an action until another rank has its result
     #[arg(long, value_name = "T", default_value_t = 0)]
     pub delay: u64,
-    /// Two works at the same time take so many percent of their sum
+    /// The time of two overlapping actions, in percent of their sum
     #[arg(long, value_name = "PERCENT", default_value_t = 100)]
     pub overlap: u64,
-    /// Bytes that a micro-batch keeps in a rank's share of the model
+    /// Bytes that a micro-batch keeps alive in a rank's share of the model
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub bytes: u64,
-    /// The most bytes that a rank may keep
+    /// At most this many bytes alive on a rank
     #[arg(long, value_name = "N")]
     pub memory: Option<u64>,
-    /// The most micro-batches that a rank may keep
+    /// At most this many micro-batches alive on a rank
     #[arg(long, value_name = "N")]
     pub live: Option<usize>,
-    /// Check this file: a line a rank, `r0: 0F0 0F1 0B0 0B1`
+    /// Check this file: one line per rank, `r0: 0F0 0F1 0B0 0B1`
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     pub check: Option<PathBuf>,
     /// Print the schedule's text
@@ -403,7 +403,7 @@ pub struct Schedule {
 /// Options of `doctor`.
 #[derive(Args, Clone, Debug)]
 pub struct Doctor {
-    /// Threads, as other commands take them
+    /// Number of threads, as in other commands
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 }
@@ -413,7 +413,7 @@ pub(crate) mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    /// The options of a `train` that was typed.
+    /// The options of a typed `train` command.
     pub(crate) fn train(line: &str) -> Option<Train> {
         let words = ["fulgurite", "train"].into_iter().chain(line.split_whitespace());
         match Cli::try_parse_from(words).ok()?.command {

@@ -1,11 +1,11 @@
-//! A part of an expression that was typed, shown as rustc shows a part of a file.
+//! A part of a typed expression, shown as rustc shows a part of a file.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Columns of an expression that are shown around the marked part; a longer line is cut at both ends.
+/// Columns that are shown around the marked part; a longer line is cut at both ends.
 const AROUND: usize = 40;
-/// A longer part is marked up to here.
+/// The length up to which a part is marked.
 const LONGEST: usize = 80;
 
 /// One line of an expression with a mark under a part of it.
@@ -13,16 +13,16 @@ const LONGEST: usize = 80;
 pub struct Excerpt {
     /// The part, in bytes of the whole text.
     pub span: Range<usize>,
-    /// Where it starts: line and column from 1, in characters.
+    /// Its start: line and column from 1, in characters.
     pub place: (usize, usize),
-    /// The line, or what is near the part.
+    /// The line, or its part near the mark.
     line: String,
-    /// Columns before the mark, and its length.
+    /// The columns of the mark.
     mark: Range<usize>,
 }
 
 impl Excerpt {
-    /// The line in which `span` starts. A part that goes on in the next line is marked to the end of its first.
+    /// The line in which `span` starts. A part over several lines is marked to the end of its first line.
     pub fn new(text: &str, span: Range<usize>) -> Excerpt {
         let before = text.get(..span.start).unwrap_or(text);
         let number = before.matches('\n').count() + 1;
@@ -31,7 +31,7 @@ impl Excerpt {
         let column = text[start..before.len()].chars().count();
         let marked = text.get(span.clone()).and_then(|part| part.lines().next()).unwrap_or_default();
         let length = marked.chars().count().clamp(1, LONGEST);
-        // what could move the cursor is a blank
+        // A control character could move the cursor, so it becomes a blank.
         let characters: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let first = if column + length > LONGEST { column.saturating_sub(AROUND) } else { 0 };
         let last = characters.len().min(column + length + AROUND).max(first);
@@ -75,7 +75,7 @@ mod tests {
     fn the_part_is_marked_in_its_line() {
         let shown = Excerpt::new("gleu([1])", 0..4).to_string();
         assert_eq!(shown, " --> expression:1:1\n  |\n1 | gleu([1])\n  | ^^^^");
-        // the second line; a part of two lines; a part behind the end
+        // The second line; a part over two lines; a part behind the end.
         assert_eq!(Excerpt::new("é +\n\tx($)", 8..9).to_string(), " --> expression:2:4\n  |\n2 |  x($)\n  |    ^");
         assert_eq!(Excerpt::new("ab(\nc)", 0..6).to_string(), " --> expression:1:1\n  |\n1 | ab(\n  | ^^^");
         assert_eq!(Excerpt::new("", 0..0).to_string(), " --> expression:1:1\n  |\n1 | \n  | ^");

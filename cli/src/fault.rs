@@ -1,7 +1,7 @@
-//! What stops a command: a code, a claim, values, what to do, and the exit status.
+//! Faults of commands: a code, a claim, values, a remedy, and the exit status.
 //!
 //! Texts have the form of docs/architecture.md: `error[E914]: claim`, the line of the expression that it is about, then
-//! `=` lines, then `help:`. A fault of the library ([`fulgurite::Error`]) that has a place of its own is kept as the text
+//! `=` lines, then `help:`. An error of the library ([`fulgurite::Error`]) that has a place of its own keeps the text
 //! that it prints itself.
 
 use crate::excerpt::Excerpt;
@@ -15,32 +15,32 @@ use std::path::Path;
 /// Columns of an `=` line.
 const WIDTH: usize = 95;
 
-/// How a command ends.
+/// The result of a command.
 pub type Outcome = Result<(), Fault>;
 
-/// Exit status of a check that failed: a loss that is not finite, an operator that refuses.
+/// Exit status of a failed check: a loss that is not finite, an operator that refuses.
 pub const FAILED: u8 = 1;
 /// Exit status of wrong use: files, options, expressions.
 pub const USAGE: u8 = 2;
-/// Exit status of a fault of ours.
+/// Exit status of a bug in this program.
 pub const BUG: u8 = 101;
 
-/// Why a command stopped.
+/// The reason why a command stopped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// The exit status.
     pub status: u8,
-    /// `E914`
+    /// The code, such as `E914`.
     pub code: &'static str,
-    /// What is wrong, in one sentence: lower case, no full stop, true by itself.
+    /// The fault in one sentence: lower case, no full stop, true by itself.
     pub claim: String,
-    /// The part of an expression that it is about.
+    /// The part of an expression that it concerns.
     pub excerpt: Option<Box<Excerpt>>,
     /// The `=` lines.
     pub notes: Vec<String>,
-    /// What to do.
+    /// The remedies.
     pub helps: Vec<String>,
-    /// The whole text, where the library made it.
+    /// The whole text, if the library made it.
     pub text: Option<Box<str>>,
 }
 
@@ -49,12 +49,12 @@ impl Fault {
         Fault { status, code, claim: claim.into(), excerpt: None, notes: Vec::new(), helps: Vec::new(), text: None }
     }
 
-    /// The user asked for what can't be: status 2.
+    /// Wrong use: status 2.
     pub fn usage(code: &'static str, claim: impl Into<String>) -> Fault {
         Fault::new(USAGE, code, claim)
     }
 
-    /// What was asked was tried and failed: status 1.
+    /// A command that ran and failed: status 1.
     pub fn failed(code: &'static str, claim: impl Into<String>) -> Fault {
         Fault::new(FAILED, code, claim)
     }
@@ -69,19 +69,19 @@ impl Fault {
         Fault::usage("E913", format!("`{}` can't be written: {}", path.display(), plain(why)))
     }
 
-    /// The same with one more `=` line.
+    /// Adds an `=` line.
     pub fn note(mut self, note: impl Into<String>) -> Fault {
         self.notes.push(note.into());
         self
     }
 
-    /// The same with one more remedy.
+    /// Adds a remedy.
     pub fn help(mut self, help: impl Into<String>) -> Fault {
         self.helps.push(help.into());
         self
     }
 
-    /// The same with a mark under the part of an expression that it is about, unless it shows a source already.
+    /// Marks the part of an expression that the fault concerns, unless it shows a source already.
     pub fn in_expression(self, text: &str, at: Range<usize>) -> Fault {
         if self.text.is_some() || self.excerpt.is_some() {
             return self;
@@ -89,7 +89,7 @@ impl Fault {
         Fault { excerpt: Some(Box::new(Excerpt::new(text, at))), ..self }
     }
 
-    /// It as an object, for `--json`.
+    /// The fault as an object, for `--json`.
     pub fn json(&self) -> Value {
         let span = self.excerpt.as_ref().map(|excerpt| [excerpt.span.start, excerpt.span.end]);
         json!({
@@ -99,7 +99,7 @@ impl Fault {
     }
 }
 
-/// An error of the library: wrong use where it is about a file, a fault of ours where it says so.
+/// An error of the library: wrong use if it concerns a file, a bug if it says so.
 impl From<fulgurite::Error> for Fault {
     fn from(e: fulgurite::Error) -> Fault {
         let ours = e.notes().iter().any(|note| note.contains("bug in fulgurite"));

@@ -1,16 +1,16 @@
-//! The command `fulgurite`: trains the demo, shows traces, evaluates expressions, runs benchmarks; and what `cargo ops`
-//! does with the operator database.
+//! The command `fulgurite`: trains the demo, shows traces, evaluates expressions, runs benchmarks, and has the verbs of
+//! `cargo ops`.
 //!
 //! | module | is |
 //! |---|---|
-//! | [`args`] | the command line: one table, from which clap makes parser and help |
-//! | [`cmd`] | one module a command |
+//! | [`args`] | the command line: one table, from which clap makes the parser and the help |
+//! | [`cmd`] | one module per command |
 //! | [`ui`] | the terminal: lines, colours, curves, images |
-//! | [`excerpt`] | a part of an expression that was typed, with a mark under it |
-//! | [`fault`] | why a command stops, and with which exit status |
+//! | [`excerpt`] | a part of a typed expression, with a mark under it |
+//! | [`fault`] | the reason why a command stops, with its exit status |
 //!
-//! **Invariant:** results go to standard output, the rest to standard error; commands end with a [`fault::Fault`], never
-//! a panic: a panic is a bug of ours and says so.
+//! **Invariant:** results go to standard output, everything else to standard error. Commands end with a
+//! [`fault::Fault`], never with a panic: a panic is reported as a bug of ours.
 
 pub mod args;
 pub mod cmd;

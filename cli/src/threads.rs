@@ -1,15 +1,15 @@
-//! How many threads compute.
+//! The number of computing threads.
 
 use crate::fault::Fault;
 
-/// More threads than this is a slip of the keyboard.
+/// At most this many threads, because a larger number is a typing error.
 const MOST: usize = 1024;
 
-/// Sets the number of threads for the whole process; without one, its share of all cores where `processes` of this kind
-/// run. Gives the number.
+/// Sets the number of threads for the whole process; by default, an equal share of all cores among `processes`
+/// processes. Returns the number.
 ///
 /// # Errors
-/// E914: none, or too many.
+/// E914: zero or too many.
 pub fn set(wanted: Option<usize>, processes: usize) -> Result<usize, Fault> {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let threads = wanted.unwrap_or((cores / processes.max(1)).max(1));

@@ -1,14 +1,14 @@
-//! Files that are there whole, or not at all.
+//! Atomic writes of files: a file is either complete or unchanged.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Writes a file beside the one at `path`, with its permissions if it is there, then puts it in its place: at no time is
-/// there half a file.
+/// Writes a temporary file beside `path`, with the permissions of an existing file, then renames it into place, so that
+/// no reader ever sees half a file.
 ///
 /// # Errors
-/// What the file system reports; the file is then as it was.
+/// The error of the file system; the file at `path` is then unchanged.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}.new", std::process::id()));
@@ -19,7 +19,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
         fs::rename(&fresh, path)
     });
     if written.is_err() {
-        // there may be nothing to remove: the reason for the failure is what counts
+        // The temporary file may not exist; the reason of the failure is reported, not that of the removal.
         let _ = fs::remove_file(&fresh);
     }
     written

@@ -1,6 +1,7 @@
 //! The entry for build scripts.
 //!
-//! A broken database emits one `compile_error!` with the whole report and nothing else: rustc prints it intact, once.
+//! A broken database emits one `compile_error!` with the whole report and nothing else, which rustc prints intact and
+//! once.
 
 use crate::diag::render::{self, Style};
 use crate::emit::{Artifacts, Target, Unit};
@@ -10,10 +11,10 @@ use crate::pipeline::{self, Compiled, Table};
 use std::path::{Path, PathBuf};
 
 /// Compiles the database at `path` (relative to the package) into `OUT_DIR`, for the crate that holds its kernels, and
-/// tells cargo when to run again. Direct dependents find the folder as `DEP_<links>_OUT`.
+/// tells cargo when to rerun the build script. Direct dependents find the folder as `DEP_<links>_OUT`.
 ///
 /// # Errors
-/// What the file system reports; a broken database is no error of the build script.
+/// The error of the file system. A broken database is not an error of the build script.
 pub fn upstream(krate: &str, path: &str) -> std::io::Result<()> {
     let (file, out) = places(path)?;
     println!("cargo::metadata=out={}", out.display());
@@ -25,7 +26,7 @@ pub fn upstream(krate: &str, path: &str) -> std::io::Result<()> {
 /// read but not checked again.
 ///
 /// # Errors
-/// As [`upstream`]; also if `fulgurite` is no direct dependency.
+/// As [`upstream`]; also if `fulgurite` is not a direct dependency.
 pub fn downstream(krate: &str, path: &str) -> std::io::Result<()> {
     let (file, out) = places(path)?;
     let Some(database) = std::env::var_os("DEP_FULGURITE_DATABASE") else {
@@ -55,7 +56,7 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
         std::io::Error::new(why.kind(), format!("`{}` can't be read: {why}", path.display()))
     };
     let mut files = Files::rows(file, shown).map_err(unreadable)?;
-    // a package that is published has the rows alone
+    // A published package has only the rows.
     if files.folder().is_some_and(|folder| folder.is_dir()) {
         files = files.with_points().map_err(unreadable)?;
         files.paths().iter().for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));
@@ -63,7 +64,7 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
     match pipeline::compile_files(&files, upstream) {
         Ok(compiled) => {
             remember(&compiled, upstream);
-            // the one line of a build script that cargo shows to whoever builds
+            // A warning is the only output of a build script that cargo shows.
             println!("cargo::warning={}: {}", files.rows.shown, compiled.summary());
             let table = compiled.table(upstream);
             let artifacts = Artifacts::emit(target, &compiled.rows, &compiled.classes(), &table);
@@ -75,14 +76,14 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
             let report = render::text(&refused.diagnostics, &refused.sources, Style { color: false, width: 100 });
             let report = Unit { path: "ops.err".into(), text: format!("\n{report}") };
             let error = "compile_error!(include_str!(concat!(env!(\"OUT_DIR\"), \"/ops.err\")));\n";
-            // whichever of the two files the crate includes first stops it
+            // The crate stops at the first of the two files that it includes.
             let stop = |path: &str| Unit { path: path.into(), text: error.into() };
             Artifacts::write(&[report, stop("kernels.rs"), stop("database.rs")], out)
         }
     }
 }
 
-/// Tells `cargo ops check` what was right: it need not look at it again.
+/// Records the rows that passed, so that `cargo ops check` need not check them again.
 fn remember(compiled: &Compiled, upstream: &Table) {
     let Some(kept) = known::kept() else { return };
     let mut known = Known::read(Some(&kept));

@@ -1,18 +1,18 @@
-//! Diagnostics: a code, a claim, places with words, values, and what to do.
+//! Diagnostics: a code, a claim, labelled places, values, and a remedy.
 //!
-//! Checks report into one [`Diagnostics`] and carry on with the next row, so that a build says everything at once.
-//! [`render`] turns them into text or JSON; nothing here prints.
+//! Checks report into one [`Diagnostics`] and continue with the next row, so that a build reports all faults at once.
+//! [`render`] turns them into text or JSON; this module prints nothing.
 
 use crate::source::Place;
 
 pub mod render;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Nothing is generated.
+    /// The database is broken, and no code is generated.
     Error,
-    /// Somebody should act, but what is generated is right.
+    /// The row should be changed, but the generated code is right.
     Warning,
 }
 
@@ -26,31 +26,31 @@ impl Level {
     }
 }
 
-/// A place with words.
+/// A place with a label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Label {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What is there (may be empty).
+    /// The label (may be empty).
     pub text: String,
 }
 
 /// One diagnostic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diag {
-    /// `E401`; one page each.
+    /// The code, such as `E401`, which has a page of its own.
     pub code: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
     /// The claim: lower case, no full stop, true by itself, with the names and numbers that it is about.
     pub message: String,
-    /// Where to edit.
+    /// The place to edit.
     pub primary: Label,
-    /// Why.
+    /// Places that explain the fault.
     pub secondary: Vec<Label>,
     /// Lines with values, after `=`.
     pub notes: Vec<String>,
-    /// The exact edit or command.
+    /// The remedy: the exact edit or command.
     pub help: Option<String>,
 }
 
@@ -73,64 +73,64 @@ impl Diag {
         Diag { level: Level::Warning, ..Diag::error(code, place, message) }
     }
 
-    /// With words at the primary place.
+    /// Labels the primary place.
     pub fn here(mut self, text: impl Into<String>) -> Diag {
         self.primary.text = text.into();
         self
     }
 
-    /// With a further place.
+    /// Adds a labelled place.
     pub fn label(mut self, place: Place, text: impl Into<String>) -> Diag {
         self.secondary.push(Label { place, text: text.into() });
         self
     }
 
-    /// With a line of values.
+    /// Adds a line of values.
     pub fn note(mut self, text: impl Into<String>) -> Diag {
         self.notes.push(text.into());
         self
     }
 
-    /// With a proposal.
+    /// Adds a remedy.
     pub fn help(mut self, text: impl Into<String>) -> Diag {
         self.help = Some(text.into());
         self
     }
 }
 
-/// Everything found so far.
+/// The diagnostics found up to now.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     all: Vec<Diag>,
 }
 
 impl Diagnostics {
-    /// None yet.
+    /// No diagnostics.
     pub fn new() -> Diagnostics {
         Diagnostics::default()
     }
 
-    /// Leaves out those that begin where `keep` does not hold.
+    /// Removes the diagnostics whose primary place does not satisfy `keep`.
     pub fn retain(&mut self, keep: impl Fn(Place) -> bool) {
         self.all.retain(|diag| keep(diag.primary.place));
     }
 
-    /// Adds one.
+    /// Adds a diagnostic.
     pub fn push(&mut self, diag: Diag) {
         self.all.push(diag);
     }
 
-    /// Adds those of others behind its own.
+    /// Appends the diagnostics of `others`.
     pub fn extend(&mut self, others: Diagnostics) {
         self.all.extend(others.all);
     }
 
-    /// How many errors there are.
+    /// The number of errors.
     pub fn errors(&self) -> usize {
         self.count(Level::Error)
     }
 
-    /// How many warnings there are.
+    /// The number of warnings.
     pub fn warnings(&self) -> usize {
         self.count(Level::Warning)
     }
@@ -139,12 +139,12 @@ impl Diagnostics {
         self.all.iter().filter(|diag| diag.level == level).count()
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no diagnostics.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// All of them by place; where several share one, errors first, then in the order found.
+    /// All diagnostics by place; at one place errors come first, then the order in which they were found.
     pub fn sorted(&self) -> Vec<&Diag> {
         let mut sorted: Vec<&Diag> = self.all.iter().collect();
         sorted.sort_by_key(|diag| {

@@ -1,8 +1,8 @@
-//! Databases as they stand in files: the rows, and the points that stand apart from them.
+//! The files of a database: the rows, and the points in files of their own.
 //!
-//! The line `points: FOLDER` in front of the rows names a folder beside the database. Each `.yaml` file in it is a map
-//! from operators to further points of theirs, which count as those that a row has itself. What only builds on the rows,
-//! a crate downstream or a program that embeds them, does without the folder.
+//! The line `points: FOLDER` before the rows names a folder beside the database. Each `.yaml` file in it maps operators
+//! to further points, which count like those in the rows. A user of the rows alone (a downstream crate, a program that
+//! embeds them) does not need the folder.
 
 use std::fs;
 use std::io;
@@ -13,11 +13,11 @@ use crate::source::{FileId, Sources};
 /// A file that was read.
 #[derive(Clone, Debug)]
 pub struct DatabaseFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// The path as messages show it.
+    /// The path in the form shown in messages.
     pub shown: String,
-    /// What stands in it.
+    /// The text of the file.
     pub text: String,
 }
 
@@ -26,15 +26,15 @@ pub struct DatabaseFile {
 pub struct Files {
     /// The file of the rows.
     pub rows: DatabaseFile,
-    /// The files of further points that were read, by their names.
+    /// The files of further points, in the order of their names.
     pub points: Vec<DatabaseFile>,
 }
 
 impl Files {
-    /// The rows of the database at `path`, which messages show as `shown`, and no further points.
+    /// The rows of the database at `path`, shown in messages as `shown`, without further points.
     ///
     /// # Errors
-    /// The file that can't be read, and why.
+    /// The file that can't be read, with the reason.
     pub fn rows(path: &Path, shown: impl Into<String>) -> Result<Files, (PathBuf, io::Error)> {
         let text = text(path)?;
         Ok(Files { rows: DatabaseFile { path: path.to_owned(), shown: shown.into(), text }, points: Vec::new() })
@@ -43,7 +43,7 @@ impl Files {
     /// The database at `path` with its further points.
     ///
     /// # Errors
-    /// The file or folder that can't be read, and why.
+    /// The file or folder that can't be read, with the reason.
     pub fn read(path: &Path, shown: impl Into<String>) -> Result<Files, (PathBuf, io::Error)> {
         Files::rows(path, shown)?.with_points()
     }
@@ -51,7 +51,7 @@ impl Files {
     /// These rows with the points of their folder.
     ///
     /// # Errors
-    /// The file or folder that can't be read, and why.
+    /// The file or folder that can't be read, with the reason.
     pub fn with_points(mut self) -> Result<Files, (PathBuf, io::Error)> {
         let Some(folder) = self.folder() else { return Ok(self) };
         let unreadable = |why| (folder.clone(), why);
@@ -72,13 +72,13 @@ impl Files {
         Some(self.rows.path.with_file_name(folder_of(&self.rows.text)?))
     }
 
-    /// All that a change of this database may be a change of.
+    /// All paths whose change may change the database.
     pub fn paths(&self) -> Vec<PathBuf> {
         let points = self.points.iter().map(|part| part.path.clone());
         [self.rows.path.clone()].into_iter().chain(self.folder()).chain(points).collect()
     }
 
-    /// The files as sources, of which the first has the rows.
+    /// The files as sources; the first has the rows.
     pub fn sources(&self) -> (Sources, FileId) {
         let mut sources = Sources::default();
         let rows = sources.add(&self.rows.shown, self.rows.text.as_str());
@@ -97,6 +97,6 @@ pub(crate) fn folder_of(text: &str) -> Option<&str> {
         text.lines().take_while(|line| !line.starts_with("ops:")).find_map(|line| line.strip_prefix("points:"))?;
     let value = line.split(" #").next().unwrap_or_default().trim();
     let quoted = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-    // a list, a map or a text of another style is refused where the key is read
+    // Values in other styles (a list, a map, another quotation) are refused by the reader of the key.
     Some(quoted.unwrap_or(value)).filter(|folder| !folder.is_empty() && !folder.starts_with(['[', '{', '"', '|', '>']))
 }

@@ -1,4 +1,4 @@
-//! How far a claim about a row is known to hold.
+//! Grades: how far a claim about a row is known to hold.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 /// How far a claim is known to hold, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grade {
-    /// For all inputs: by derivation, by normal forms, by enumeration, or since there is only one place that decides.
+    /// It holds for all inputs: by derivation, by normal forms, by enumeration, or because only one place decides.
     Proved,
-    /// Refutation was tried at build time, on so many instances or calls.
+    /// Refutation was tried at build time, on this number of instances or calls.
     Checked(usize),
-    /// A generated test holds it when tests run.
+    /// A generated test checks it.
     Tested,
-    /// Nothing holds it.
+    /// It is not checked.
     Claimed,
 }
 
@@ -21,7 +21,7 @@ impl Grade {
     /// The words, best first.
     pub const WORDS: [&'static str; 4] = ["proved", "checked", "tested", "claimed"];
 
-    /// Which of [`Grade::WORDS`] it is.
+    /// The index in [`Grade::WORDS`].
     pub fn index(self) -> usize {
         match self {
             Grade::Proved => 0,
@@ -31,12 +31,12 @@ impl Grade {
         }
     }
 
-    /// Its word.
+    /// The word for this grade.
     pub fn word(self) -> &'static str {
         Grade::WORDS[self.index()]
     }
 
-    /// On how many instances it was checked.
+    /// The number of instances on which it was checked.
     pub fn instances(self) -> Option<usize> {
         match self {
             Grade::Checked(n) => Some(n),
@@ -44,13 +44,13 @@ impl Grade {
         }
     }
 
-    /// The worse of the two.
+    /// The weaker grade of the two.
     pub fn weaker(self, other: Grade) -> Grade {
         if other.index() > self.index() { other } else { self }
     }
 }
 
-/// `proved`, `checked on 25 instances`
+/// Prints `proved`, or `checked on 25 instances`.
 impl fmt::Display for Grade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -61,19 +61,19 @@ impl fmt::Display for Grade {
     }
 }
 
-/// What is claimed of a row, and how far it is known to hold.
+/// A claim about a row, with its grade.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// `shapes`, `dtypes`, `d/dx`
+    /// The subject: `shapes`, `dtypes`, `d/dx`.
     pub what: String,
-    /// How far it holds.
+    /// The grade.
     pub grade: Grade,
-    /// Why.
+    /// The reason for the grade.
     pub reason: String,
 }
 
 impl Claim {
-    /// The same as an object.
+    /// The claim as a JSON object.
     pub fn json(&self) -> Value {
         json!({"what": self.what, "grade": self.grade.word(), "instances": self.grade.instances(), "reason": self.reason})
     }

@@ -1,8 +1,9 @@
-//! Rows that were right before: as they stand, with all that their checks look at. Those are not looked at again.
+//! The cache of rows that passed their checks: such a row is not checked again while all inputs of its checks are
+//! unchanged.
 //!
-//! A row is known by a hash of its text and of those of all rows that it names, however deep. Whether it is right
-//! depends on nothing else but what enters every hash: the sources of the checks, the databases upstream, the classes,
-//! and the rows that derivatives and helpers call unseen. Builds look at every row, and say what they found.
+//! The key of a row is a hash of its text and of the texts of all rows that it names, directly or not. The other inputs
+//! of the checks enter every hash: the sources of the checks, the upstream databases, the classes, and the rows that
+//! derivatives and helpers call without naming them. Builds check every row, and record the result.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,20 +24,21 @@ use crate::parallel;
 use crate::schema::{ClassSource, Database, RowSource};
 use crate::source::Sources;
 
-/// A hash of the sources of the checks: what others found, these don't know.
+/// A hash of the sources of the checks: results of other versions are not valid.
 const CHECKS: &str = env!("FULGURITE_CHECKS");
 
-/// So many are kept, those of the last run first: some tens of versions of a large database.
+/// At most this many keys are kept, those of the last run first, because the file is read on every run: they cover some
+/// tens of versions of a large database.
 const MOST: usize = 16_384;
 
-/// No more of a file is read: what is behind was not written here.
+/// At most this many bytes of the file are read, because this program never writes more.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// 128 bits: rows that differ have different ones.
+/// A hash of 128 bits, so that different rows have different keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key([u64; 2]);
 
-/// Declared gradients of a row: how many are proved, and how many were tried and held.
+/// The declared gradients of a row: the number proved, and the number checked on instances.
 #[derive(Clone, Copy, Default)]
 pub struct Declared {
     pub proved: usize,
@@ -57,38 +59,38 @@ impl AddAssign for Declared {
     }
 }
 
-/// What is known to be right.
+/// The rows that are known to be right.
 #[derive(Default)]
 pub struct Known {
     right: FxHashMap<Key, Declared>,
     /// The order in which keys were read.
     order: Vec<Key>,
-    /// What the last database looks like.
+    /// The keys of the current database.
     now: Looked,
     learned: bool,
 }
 
-/// A database as it is known.
+/// The keys of a database.
 #[derive(Default)]
 struct Looked {
-    /// Rows without kinds, `matmul` for all of its overloads, in the order of their names.
+    /// The groups in the order of their names; a group is a row with its overloads, such as all of `matmul`.
     groups: Vec<Group>,
     places: FxHashMap<Name, usize>,
-    /// The classes.
+    /// The group of all classes.
     classes: Option<Group>,
 }
 
-/// What is right or wrong as one.
+/// The unit of caching.
 struct Group {
     key: Key,
-    /// The groups of rows that a check of it looks at.
+    /// The groups of rows that its checks depend on.
     reach: Vec<usize>,
 }
 
-/// Where programs that cargo built keep what they know: in cargo's own folder, which `cargo clean` empties. Installed
-/// ones use that of the project that they are called in.
+/// The file of the cache. Programs that cargo built use cargo's target folder, which `cargo clean` empties; installed
+/// ones use the target folder of the project that they are called in.
 pub fn kept() -> Option<PathBuf> {
-    // a folder that was there before cargo has no tag
+    // A target folder that existed before cargo ran has no tag.
     let of_cargo = |folder: &Path| [".rustc_info.json", "CACHEDIR.TAG"].iter().any(|file| folder.join(file).is_file());
     let program = std::env::current_exe().ok()?;
     let built = program.ancestors().find(|folder| of_cargo(folder)).map(Path::to_path_buf);
@@ -97,12 +99,12 @@ pub fn kept() -> Option<PathBuf> {
 }
 
 impl Known {
-    /// What the file holds; nothing where it can't be read. Lines that are no such lines are passed over.
+    /// Reads the cache file; an unreadable one counts as empty. Malformed lines are skipped.
     pub fn read(file: Option<&Path>) -> Known {
         let mut known = Known::default();
         let Some(file) = file.and_then(|file| fs::File::open(file).ok()) else { return known };
         let mut text = String::new();
-        // what is no text is no file of ours
+        // A file that is not UTF-8 was not written by this program.
         if file.take(MOST_BYTES).read_to_string(&mut text).is_err() {
             return known;
         }
@@ -113,13 +115,13 @@ impl Known {
         known
     }
 
-    /// Takes note of how `database` stands; `upstream` is the text of the databases that it uses.
+    /// Computes the keys of `database`; `upstream` is the text of the databases that it uses.
     pub fn look(&mut self, database: &Database, sources: &Sources, upstream: &str) {
         self.now = Looked::at(database, sources, upstream);
     }
 
-    /// The rows of the database looked at that are not known to be right, overloads together, and the classes if they
-    /// are not.
+    /// The names of rows in the current database that are not known to be right, with their overloads; and of the
+    /// classes, if they are not known to be right.
     pub fn anew(&self, database: &Database) -> FxHashSet<Name> {
         let known = |group: Option<&Group>| group.is_some_and(|group| self.right.contains_key(&group.key));
         let rows = database.rows.iter().map(RowSource::name).filter(|name| !known(self.now.group(*name)));
@@ -127,20 +129,20 @@ impl Known {
         rows.chain(classes.map(ClassSource::name)).collect()
     }
 
-    /// The declared gradients of a row that was not looked at.
+    /// The declared gradients of a row that was not checked in this run.
     pub fn declared(&self, name: Name) -> Declared {
         self.now.group(name).and_then(|group| self.right.get(&group.key)).copied().unwrap_or_default()
     }
 
-    /// Takes for right what was checked just now of `database`, the rows and classes that were `wanted`, unless something
-    /// is said of it or of what it leads to. It is the database looked at.
+    /// Records that the `wanted` rows and classes of `database` passed their checks, except those with a diagnostic,
+    /// and those that depend on one with a diagnostic. `database` is the one of the last [`Known::look`].
     pub fn learn(&mut self, database: &Database, wanted: &FxHashSet<Name>, diags: &Diagnostics, graded: &[Graded]) {
         let mut doubtful: FxHashSet<Name> = database.broken.iter().copied().collect();
         for diag in diags.sorted() {
             let at = diag.primary.place;
             match database.rows.iter().find(|row| row.holds(at)) {
                 Some(row) => _ = doubtful.insert(row.name()),
-                // of a class, a row that could not be read, or the whole file
+                // The diagnostic belongs to a class, an unreadable row, or the whole file.
                 None => return,
             }
         }
@@ -163,7 +165,8 @@ impl Known {
         }
     }
 
-    /// Writes what is known, where something is new. What can't be written is found out again.
+    /// Writes the cache file if there is something new. A failure to write is ignored, since the rows can be checked
+    /// again.
     pub fn write(&self, file: &Path) {
         if !self.learned {
             return;
@@ -182,7 +185,7 @@ impl Known {
     }
 }
 
-/// `<32 hexadecimal digits> 0 2`
+/// Reads a line `<32 hexadecimal digits> 0 2`.
 fn entry(line: &str) -> Option<(Key, Declared)> {
     let mut words = line.split(' ');
     let key = words.next().filter(|key| key.len() == 32 && key.is_ascii())?;
@@ -200,7 +203,7 @@ impl Looked {
             [Some(row.place), row.further].into_iter().flatten().map(move |place| (name, sources.text(place)))
         };
         let mut texts: Vec<(&str, &str)> = database.rows.iter().flat_map(parts).collect();
-        // overloads stay in the order of the file
+        // Overloads keep the order of the file.
         texts.sort_by_key(|(name, _)| *name);
         let texts: Vec<&[(&str, &str)]> = texts.chunk_by(|(a, _), (b, _)| a == b).collect();
         let at: FxHashMap<&str, usize> = texts.iter().enumerate().map(|(at, rows)| (rows[0].0, at)).collect();
@@ -228,7 +231,7 @@ impl Looked {
         Looked { groups, places, classes: Some(group(&[])).filter(|_| !classes.is_empty()) }
     }
 
-    /// Where the rows of this name and its overloads stand.
+    /// The index of the group with this name.
     fn place(&self, name: Name) -> Option<usize> {
         self.places.get(&base(name)).copied()
     }
@@ -247,8 +250,8 @@ fn hash(what: &impl Hash) -> Key {
     Key([half(0), half(1)])
 }
 
-/// The rows, by where they stand, whose names occur in `texts`: those that are called, and some more. `conv.vjp.x`
-/// is a name of `conv`.
+/// The indices of the rows whose names occur in `texts`: a superset of the rows that are called. `conv.vjp.x` counts as
+/// a name of `conv`.
 fn named<'a>(texts: impl Iterator<Item = &'a str>, at: &FxHashMap<&str, usize>) -> Vec<usize> {
     let words = texts.flat_map(|text| text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.'))));
     let mut found: Vec<usize> = words
@@ -262,8 +265,8 @@ fn named<'a>(texts: impl Iterator<Item = &'a str>, at: &FxHashMap<&str, usize>) 
     found
 }
 
-/// The rows that any row may lead to without naming them: those that programs call unnamed, and those of functions, of
-/// which derivatives are made.
+/// The rows that any row may depend on without naming them: those that the language calls for operators and helpers,
+/// and the builtins' rows, which derivatives call.
 fn unnamed() -> impl Iterator<Item = &'static str> {
     Builtin::all().map(Builtin::name).chain(helpers::UNNAMED.iter().copied())
 }

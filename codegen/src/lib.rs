@@ -2,15 +2,15 @@
 //!
 //! [`pipeline::compile`] is the table of contents: read (`yaml`, `schema`) → check → derive → emit.
 //!
-//! Tools that judge databases, such as the one that makes wrong rows, stand on these:
+//! Tools that test the checks of databases, such as the one that makes wrong rows, use these modules:
 //!
 //! | module | gives |
 //! |---|---|
 //! | [`cli`] | the command `cargo ops`, to which they add verbs; files, faults and colours of its verbs |
-//! | [`check`], [`check::rows`] | what refuses a database; the rows that calls of a name may mean |
+//! | [`check`], [`check::rows`] | the checks of a database; the rows that calls of a name may mean |
 //! | [`check::cases`], [`check::dtypes`] | calls of a row, drawn from its signature |
 //! | [`check::points::run`] | a call with data: its results and gradients |
-//! | [`check::recorded`] | calls that PyTorch answered, and whether rows give the same |
+//! | [`check::recorded`] | recorded calls of PyTorch, and whether rows give equal results |
 
 mod atomic;
 pub mod build;

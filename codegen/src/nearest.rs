@@ -1,10 +1,10 @@
-//! "Did you mean": the known words nearest to a misspelt one.
+//! "Did you mean": finds the known words nearest to a misspelt one.
 
 use std::cmp::Reverse;
 
 use fulgurite_core::DType;
 
-/// What other libraries call what is another word here, where another name would be nearer.
+/// Names of other libraries whose counterpart here is not the nearest word.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("log", "ln"),
     ("sqr", "square"),
@@ -29,43 +29,43 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("False", "false"),
 ];
 
-/// What `word` of another library is here.
+/// The name here for a name of another library.
 pub fn elsewhere(word: &str) -> Option<&'static str> {
     let listed = ELSEWHERE.iter().find(|(other, _)| *other == word).map(|(_, ours)| *ours);
     listed.or_else(|| DType::from_foreign_name(word).map(DType::name))
 }
 
-/// The candidate that another library calls `word`, else the one with the fewest edits from it, if so few that it is
-/// likely meant: one for short words, a third of the letters for longer ones.
+/// The candidate with this name in another library; else the one with the fewest edits, if the word is likely to mean
+/// it: at most one edit for short words, a third of the letters for longer ones.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let candidates: Vec<&str> = candidates.into_iter().collect();
     let known = elsewhere(word).and_then(|ours| candidates.iter().copied().find(|c| *c == ours));
     known.or_else(|| near(word, candidates).first().copied())
 }
 
-/// All candidates that are likely meant, the nearest first.
+/// All likely candidates, the nearest first.
 pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
-    // of several that are equally near, the one with the same letters: `tahn` is `tanh`, not `tan`
+    // At equal distance, a candidate with equal letters comes first: `tahn` is `tanh`, not `tan`.
     let letters = |text: &str| {
         let mut all: Vec<char> = text.chars().collect();
         all.sort_unstable();
         all
     };
     let own = letters(word);
-    // then the one that begins alike: `exq` is `exp`, not `eq`
+    // Next, a candidate with a longer common beginning: `exq` is `exp`, not `eq`.
     let alike = |candidate: &str| word.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
     let ranked = |c| (edits(word, c), letters(c) != own, Reverse(alike(c)), c);
     let mut all: Vec<_> = candidates.into_iter().map(ranked).collect();
-    // where every letter is another one nothing speaks for it
+    // A candidate that differs in every letter is unlikely.
     all.retain(|(edits, .., c)| *edits <= limit && *edits < word.chars().count().max(c.chars().count()));
     all.sort_unstable();
     all.into_iter().map(|(.., candidate)| candidate).collect()
 }
 
-/// Insertions, deletions, replacements and exchanges of neighbours that lead from `a` to `b`.
+/// The number of insertions, deletions, replacements and swaps of neighbours from `a` to `b`.
 fn edits(a: &str, b: &str) -> usize {
-    // Names are short; a longer text is no misspelt name, and its table would be large.
+    // Names are short; a longer text is not a misspelt name, and its table would be large.
     const LONGEST: usize = 64;
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(LONGEST).collect(), b.chars().take(LONGEST).collect());
     let mut before = vec![0; b.len() + 1];

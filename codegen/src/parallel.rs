@@ -1,16 +1,16 @@
-//! Work on many rows at once, with results in their order: what is said of a database does not depend on threads.
+//! Parallel work on rows with results in order, so that reports do not depend on the number of threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// More threads than this gain nothing: the rows of a database are few.
+/// At most this many threads, because the rows of a database are few.
 const MOST_THREADS: usize = 8;
 
-/// As much as a program's first thread has: what is deep there is no deeper here.
+/// The stack of a thread: that of a program's main thread, so that equal depths of recursion work on both.
 const STACK: usize = 8 << 20;
 
-/// `f` of each item, in the order of `items`.
+/// The results of `f` in the order of `items`.
 pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, |n| n.get()).min(MOST_THREADS).min(items.len());
     if threads <= 1 {
@@ -25,10 +25,10 @@ pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> 
         }
         done.lock().unwrap_or_else(|e| e.into_inner()).extend(own);
     };
-    // a panic of one of them goes on when all have ended
+    // A panic of a thread is propagated once all have ended.
     thread::scope(|scope| {
         for _ in 1..threads {
-            // where there is no further thread, those that are there do it
+            // If a thread cannot be started, the existing ones do its work.
             _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         }
         work();
@@ -38,21 +38,21 @@ pub fn map<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> 
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The same where `f` takes the items.
+/// Like [`map`], for an `f` that takes the items by value.
 pub fn map_owned<T: Send, R: Send>(items: Vec<T>, f: impl Fn(T) -> R + Sync) -> Vec<R> {
     let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
-    // each is asked for once
+    // Each item is taken once.
     let taken = |item: &Mutex<Option<T>>| item.lock().unwrap_or_else(|e| e.into_inner()).take().map(&f);
     map(&items, taken).into_iter().flatten().collect()
 }
 
-/// Drops what takes long to drop; nobody waits for that.
+/// Drops a large value on a thread of its own, so that the caller does not wait.
 pub fn drop_beside(what: impl Send + 'static) {
-    // where there is no further thread, this one drops it
+    // If no thread can be started, this one drops the value.
     _ = thread::Builder::new().spawn(move || drop(what));
 }
 
-/// `b`, and `a` beside it on a thread of its own; where that has not begun it when `b` ends, behind it.
+/// Runs `a` on a helper thread while `b` runs here; if the helper has not started when `b` returns, runs `a` here.
 pub fn beside<B>(a: impl FnOnce() + Send, b: impl FnOnce() -> B) -> B {
     let a = Mutex::new(Some(a));
     let run = || {

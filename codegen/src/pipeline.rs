@@ -23,9 +23,9 @@ pub struct Compiled {
     pub rows: Vec<Emitted>,
     /// The source rows.
     pub database: Database,
-    /// Written gradient rules that are right.
+    /// The written gradient rules that are right.
     pub graded: Vec<Graded>,
-    /// The file, for places.
+    /// The files, for places.
     pub sources: Sources,
     /// Warnings.
     pub diagnostics: Diagnostics,
@@ -50,7 +50,7 @@ impl Compiled {
         Classes { list: &self.database.classes, sources: &self.sources }
     }
 
-    /// Every row by name, derived ones and those of `upstream` too.
+    /// Every row by name, including derived and upstream ones.
     pub fn table(&self, upstream: &Table) -> Table {
         let mut table = upstream.clone();
         for row in &self.rows {
@@ -60,21 +60,21 @@ impl Compiled {
     }
 }
 
-/// What was refused, and why.
+/// A refused database, with its diagnostics.
 pub struct Refused {
-    /// The file, for places.
+    /// The files, for places.
     pub sources: Sources,
     /// The errors.
     pub diagnostics: Diagnostics,
 }
 
-/// Rows by name: those of this database, then those of the databases that it uses.
+/// Rows by name: those of this database and of the databases that it uses.
 #[derive(Default, Clone)]
 pub struct Table {
     rows: HashMap<Name, Arc<Row>>,
-    /// The tensor subclasses of the databases that are used.
+    /// The tensor subclasses of the upstream databases.
     pub classes: Vec<ClassSource>,
-    /// What was read.
+    /// The text of the upstream databases.
     pub text: Arc<str>,
 }
 
@@ -97,7 +97,7 @@ impl Rows for Table {
     }
 }
 
-/// Reads, checks and derives the database `text` of file `file`; `upstream` are the rows that it may use.
+/// Reads, checks and derives the database `text` of file `file`; it may use the rows of `upstream`.
 ///
 /// # Errors
 /// Every diagnostic of every row.
@@ -107,7 +107,7 @@ pub fn compile(text: &str, file: &str, upstream: &Table) -> Result<Compiled, Box
     compile_sources(sources, id, upstream)
 }
 
-/// Like [`compile`], of a database in files, with the further points that were read.
+/// Like [`compile`], for a database in files with further points.
 ///
 /// # Errors
 /// Every diagnostic of every row.
@@ -136,7 +136,7 @@ fn compile_sources(sources: Sources, id: FileId, upstream: &Table) -> Result<Com
     Ok(Compiled { rows, database, graded: checked.graded, sources, diagnostics })
 }
 
-/// E008: rows whose names a database that is used has already.
+/// E008: rows whose names occur in an upstream database.
 pub fn taken(database: &Database, upstream: &Table, diagnostics: &mut Diagnostics) {
     for source in database.rows.iter().filter(|source| upstream.rows.contains_key(&source.name())) {
         let op = source.op.as_str();
@@ -154,10 +154,10 @@ pub fn with_derived(database: &Database, checked: &[Arc<Row>], table: &Table, so
     each.into_iter().flatten().collect()
 }
 
-/// The rows of a database that was checked elsewhere.
+/// The rows of a database that is checked elsewhere.
 ///
 /// # Errors
-/// The report, if the text is no database.
+/// The report, if the text is not a database.
 pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
     let mut sources = Sources::default();
     let mut diagnostics = Diagnostics::new();
@@ -175,7 +175,7 @@ pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// The row with its rules, and the rows that these call.
+/// The row with its rules, and the derived rows that the rules call.
 fn derive_row(
     source: &RowSource,
     row: &Arc<Row>,

@@ -1,7 +1,7 @@
-//! From the YAML tree to rows: the closed set of keys, their types, and every rule text parsed.
+//! Reads rows from the YAML tree: the closed set of keys, their types, and every rule text parsed.
 //!
-//! What a rule *means* is not asked here, only whether it is one. A row with a fault is reported, key by key, and left
-//! out; its name is kept, so that calls of it are not reported as well.
+//! The schema checks the form of a rule, not its meaning. A row with a fault is reported, key by key, and left out; its
+//! name is kept, so that calls of it are not reported as well.
 
 use std::collections::HashMap;
 
@@ -34,13 +34,13 @@ pub use keys::{CLASS, FILE_KEYS, Form, KEYS, Key};
 pub use names::FORM;
 pub use subclass::{CLASS_KEYS, ClassSource};
 
-/// What stands in a new row where its author has something to say: never right.
+/// The blank in a new row that its author must fill; it is always refused.
 pub const BLANK: &str = "___";
 
-/// Libraries whose calls rows list, each under a key of its name.
+/// Libraries whose calls rows list, each under a key with its name.
 pub const LIBRARIES: [&str; 2] = ["aten", "torch"];
 
-/// A rule text and what it parses to.
+/// A rule text and its tree.
 #[derive(Clone, Debug)]
 pub struct Rule<T> {
     /// The tree; its spans are places in `text`.
@@ -49,12 +49,12 @@ pub struct Rule<T> {
     pub text: Text,
 }
 
-/// What a row means.
+/// The meaning of a row.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// Scalar or index notation.
     Expr(Rule<Block>),
-    /// The same, and the result aliases.
+    /// Scalar or index notation; the result aliases the argument.
     View(Rule<Block>),
     /// Tensor language.
     Decomp(Rule<Block>),
@@ -65,18 +65,18 @@ pub enum Body {
 /// A convention at a kink.
 #[derive(Clone, Debug)]
 pub struct Kink {
-    /// Where it holds.
+    /// The condition under which it applies.
     pub cond: Rule<Expr>,
-    /// Argument, partial derivative.
+    /// The partial derivatives by argument.
     pub partials: Vec<(Text, Rule<Expr>)>,
 }
 
-/// `skip_vjp`
+/// The value of `skip_vjp`.
 #[derive(Clone, Debug)]
 pub enum SkipVjp {
-    /// `true`: no gradient flows at all; `false`: some does.
+    /// `true`: no gradient flows; `false`: some gradient flows.
     All(bool),
-    /// None flows into these arguments.
+    /// No gradient flows into these arguments.
     Arguments(Vec<Text>),
 }
 
@@ -90,10 +90,10 @@ impl SkipVjp {
     }
 }
 
-/// Hints for generated tests, checked for their keys and types only.
+/// Hints for generated tests, of which only keys and types are checked.
 #[derive(Clone, Debug, Default)]
 pub struct TestHints {
-    /// Argument, range `lo..hi`.
+    /// Ranges `lo..hi` by argument.
     pub domain: Vec<(Text, Text)>,
     /// Values and gradients at special points: maps.
     pub points: Vec<Node>,
@@ -102,7 +102,7 @@ pub struct TestHints {
 /// A row as written, parsed.
 #[derive(Clone, Debug)]
 pub struct RowSource {
-    /// All of it.
+    /// The place of the whole row.
     pub place: Place,
     /// Its keys.
     pub keys: Vec<Text>,
@@ -116,7 +116,7 @@ pub struct RowSource {
     pub promote: Option<Rule<Expr>>,
     /// `dtypes`: an expression whose values are sums and differences of classes.
     pub dtypes: Option<Rule<Expr>>,
-    /// The one meaning.
+    /// The meaning.
     pub body: Body,
     /// `acc`: an expression whose values are dtypes or `wide`.
     pub acc: Option<Rule<Expr>>,
@@ -138,24 +138,24 @@ pub struct RowSource {
     pub once: Option<Text>,
     /// `rounds`
     pub rounds: Option<Text>,
-    /// `skip_vjp`, and where it stands.
+    /// `skip_vjp`, with its place.
     pub skip_vjp: Option<(SkipVjp, Place)>,
-    /// `subclass`: class, what the row is on its tensors.
+    /// `subclass`: rules by class.
     pub subclass: Vec<(Text, Text)>,
     /// `autocast`: the class where the derived one is wrong.
     pub autocast: Option<(Class, Text)>,
     /// `kernels`: executor, kernel.
     pub kernels: Vec<(Text, Text)>,
-    /// `aten`, `torch`: the library, a name or call form of it.
+    /// `aten`, `torch`: names or call forms by library.
     pub aliases: Vec<(&'static str, Rule<Alias>)>,
-    /// `tests`, with the points of the files of points.
+    /// `tests`, including the points from files of points.
     pub tests: TestHints,
     /// The entry of the row in a file of points.
     pub further: Option<Place>,
 }
 
 impl RowSource {
-    /// Where this key stands; the row's name, if it has no such key.
+    /// The place of this key; that of the row's name, if it has no such key.
     pub fn key(&self, key: &str) -> Place {
         self.keys.iter().find(|text| **text == key).map_or(self.op.place, |text| text.place)
     }
@@ -174,29 +174,28 @@ impl RowSource {
 /// A file of rows.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
-    /// Rows without a fault so far, in the order of the file.
+    /// The rows without a fault, in the order of the file.
     pub rows: Vec<RowSource>,
-    /// Names of the others.
+    /// The names of the other rows.
     pub broken: Vec<Name>,
-    /// Where each row stands, with its name if that could be read.
+    /// The place of each row, with its name if that can be read.
     pub places: Vec<(Option<Name>, Place)>,
     /// `subclasses`, as written.
     pub subclasses: Option<Node>,
-    /// The same, read.
+    /// `subclasses`, parsed.
     pub classes: Vec<ClassSource>,
-    /// Those of the databases that this one uses; their places are in other files.
+    /// The classes of upstream databases; their places are in other files.
     pub upstream: Vec<ClassSource>,
 }
 
 impl Database {
-    /// The names of its rows and classes.
+    /// The names of rows and classes.
     pub fn names(&self) -> impl Iterator<Item = Name> {
         self.rows.iter().map(RowSource::name).chain(self.classes.iter().map(ClassSource::name))
     }
 }
 
-/// Reads a database file that was added to `sources`. What is wrong with it goes to `diags`: E001 to E006, E008, E011,
-/// E012.
+/// Reads a database file that was added to `sources`. Faults go to `diags`: E001 to E006, E008, E011, E012.
 pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Database {
     let mut database = Database::default();
     let Some(root) = yaml::read(file, sources, diags) else { return database };
@@ -240,7 +239,7 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
             rows(node, sources, diags, &mut database);
             points::attach(&mut database, sources, diags);
         }
-        // the one fault is told
+        // The misspelt key is already reported.
         None if misnamed => {}
         None => {
             let place = root.place.head();
@@ -254,9 +253,9 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
     database
 }
 
-/// What to do about a key that a file does not have.
+/// Advice on a key that a file does not have.
 fn file_key(other: &str) -> String {
-    // what other databases of operators keep apart, a row says where it is used
+    // Rows define in place the words that other operator databases keep apart.
     match other {
         "enums" | "enum" => "an option has its words where it stands, in `sig`: `mode: enum(a, b) = a`".to_owned(),
         "rows" | "operators" => "did you mean `ops`?".to_owned(),
@@ -314,7 +313,7 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
         for (library, alias) in &row.aliases {
             let name = alias.tree.full(library);
             let place = alias.text.place;
-            // call forms may share a name: their arguments tell them apart
+            // Call forms may share a name, since their arguments distinguish them.
             match aliases.get(&name) {
                 Some((first, other, bare)) if *bare || alias.tree.given.is_none() => {
                     let message = format!("`{name}` is claimed by `{other}` and `{}`", op.as_str());
@@ -333,7 +332,7 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
     }
 }
 
-/// The signature that a pointwise `expr` gets where its row leaves it out; `None` if it is not plainly pointwise.
+/// The signature of a pointwise `expr` whose row leaves it out; `None` if the formula is not pointwise.
 pub fn pointwise_sig(formula: &str) -> Option<String> {
     let body = fulgurite_core::lang::parse_block(formula, fulgurite_core::lang::Dialect::Index).ok()?;
     pointwise::sig_text(&body)

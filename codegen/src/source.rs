@@ -1,11 +1,11 @@
-//! Files as read, and places in them.
+//! Source files, and places in them.
 //!
-//! A [`Place`] is a file and a byte range: small enough to be carried by everything that came from a text. Lines and
-//! columns are worked out only when a message is printed.
+//! A [`Place`] is a file and a byte range, small enough to accompany every part of a text. Lines and columns are
+//! computed only when a message is printed.
 
 use std::ops::Range;
 
-/// Names a file of a [`Sources`].
+/// Identifies a file of a [`Sources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(u32);
 
@@ -26,17 +26,17 @@ impl Place {
         self.start as usize..self.end as usize
     }
 
-    /// Its first position, without extent.
+    /// The empty place at its start.
     pub fn head(self) -> Place {
         Place { end: self.start, ..self }
     }
 
-    /// Whether it has the first byte of the other one.
+    /// Whether it contains the first byte of the other place.
     pub fn holds(self, other: Place) -> bool {
         self.file == other.file && self.range().contains(&(other.start as usize))
     }
 
-    /// The smallest place that holds both (of one file; otherwise `self`).
+    /// The smallest place that contains both (if they are in different files, `self`).
     pub fn to(self, other: Place) -> Place {
         if self.file != other.file {
             return self;
@@ -45,7 +45,7 @@ impl Place {
     }
 }
 
-/// A line and column as people count them: from 1, columns in characters.
+/// A line and column in editors' numbering: from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineColumn {
     /// From 1.
@@ -57,11 +57,11 @@ pub struct LineColumn {
 /// One file.
 #[derive(Debug)]
 pub struct SourceFile {
-    /// As it is shown in messages.
+    /// The path in the form shown in messages.
     pub path: String,
     /// Its text.
     pub text: String,
-    /// Where each line starts.
+    /// The start of each line.
     lines: Vec<u32>,
 }
 
@@ -75,7 +75,7 @@ impl SourceFile {
         LineColumn { line: line as u32 + 1, column: column as u32 + 1 }
     }
 
-    /// The byte offset of a line and column; the nearest there is.
+    /// The byte offset of a line and column, or the nearest one.
     pub fn offset(&self, place: LineColumn) -> usize {
         let Some(start) = self.lines.get((place.line.max(1) - 1) as usize) else { return self.text.len() };
         let start = *start as usize;
@@ -84,17 +84,17 @@ impl SourceFile {
         start + ahead.map_or(line.len(), |(at, _)| at)
     }
 
-    /// Where the line that holds this offset starts.
+    /// The start of the line that contains this offset.
     pub fn line_start(&self, offset: usize) -> usize {
         self.lines[self.line_index(offset)] as usize
     }
 
-    /// Which line holds this offset, from 0.
+    /// The index of the line that contains this offset, from 0.
     pub(crate) fn line_index(&self, offset: usize) -> usize {
         self.lines.partition_point(|start| *start as usize <= offset).max(1) - 1
     }
 
-    /// Where lines start.
+    /// The starts of lines.
     pub(crate) fn line_starts(&self) -> &[u32] {
         &self.lines
     }
@@ -126,7 +126,7 @@ impl Sources {
         FileId(self.files.len() as u32 - 1)
     }
 
-    /// Adds a file of points: rows that are read from these sources have them beside their own.
+    /// Adds a file of points, which the rows of these sources get beside their own.
     pub fn add_points(&mut self, path: impl Into<String>, text: impl Into<String>) {
         let file = self.add(path, text);
         self.points.push(file);
@@ -137,7 +137,7 @@ impl Sources {
         &self.points
     }
 
-    /// The file of this id.
+    /// The file with this id.
     ///
     /// # Panics
     /// If the id belongs to another `Sources`.
@@ -145,7 +145,7 @@ impl Sources {
         &self.files[id.0 as usize]
     }
 
-    /// The text at this place (empty if it is none).
+    /// The text at this place (empty if there is none).
     pub fn text(&self, place: Place) -> &str {
         self.file(place.file).text.get(place.range()).unwrap_or("")
     }
@@ -157,7 +157,7 @@ impl Sources {
         format!("{}:{}:{}", file.path, at.line, at.column)
     }
 
-    /// Which line a place starts on, from 1.
+    /// The line on which a place starts, from 1.
     pub fn line(&self, place: Place) -> u32 {
         self.file(place.file).line_column(place.start as usize).line
     }

@@ -1,10 +1,10 @@
-//! YAML with positions: one tree in which every key and value knows its bytes, and every text can map a position
-//! inside itself to the file.
+//! YAML with positions: a tree in which every key and value has its byte range, and every text can map a position
+//! inside it to the file.
 //!
-//! serde stops at the first error, so the file is read into this tree and the schema is checked on the tree, by our own
-//! code. Scalars keep the text as written: `no` stays a word, `0x10` is not sixteen.
+//! serde stops at the first error, so the file is read into this tree, and our own code checks the schema on the tree.
+//! Scalars keep their text as written: `no` stays a word, `0x10` is not sixteen.
 //!
-//! **Invariant:** reading is bounded: size, nesting, and no aliases at all.
+//! **Invariant:** reading is bounded in size and nesting, and aliases are refused.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_yaml::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spanned};
@@ -18,10 +18,10 @@ mod text;
 
 pub use text::{ScalarKind, Style, Text};
 
-/// Largest file in bytes: a row takes about 400.
+/// At most this many bytes of a file, because reading must be bounded: a row takes about 400.
 pub const MAX_BYTES: usize = 8 << 20;
 
-/// Deepest nesting. Rows use five levels.
+/// At most this many levels of nesting, because reading must be bounded: rows use five.
 pub const MAX_DEPTH: usize = 32;
 
 /// A value and its place.
@@ -29,7 +29,7 @@ pub const MAX_DEPTH: usize = 32;
 pub struct Node {
     /// From its first to its last byte.
     pub place: Place,
-    /// What it is.
+    /// The value.
     pub value: Value,
 }
 
@@ -61,7 +61,7 @@ impl Node {
         }
     }
 
-    /// What it says, on one line, however it is written.
+    /// The value on one line, independent of the way it is written.
     pub fn plain(&self) -> String {
         match &self.value {
             Value::Null => "null".to_owned(),
@@ -76,8 +76,8 @@ impl Node {
     }
 }
 
-/// Reads a file into a tree. `None` if it is not well formed; then the reason was reported. Faults of style (anchors,
-/// tags, duplicate keys) are reported too, and the tree is given all the same.
+/// Reads a file into a tree. `None` if it is not well formed; the reason is then reported. Faults of style (anchors,
+/// tags, duplicate keys) are reported too, and the tree is returned nevertheless.
 pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Option<Node> {
     let source = sources.file(file);
     let text = source.text.as_str();
@@ -105,7 +105,7 @@ pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Option<
     }
 }
 
-/// A carriage return behind which no line feed stands: lines, and the places in them, would not be what they look like.
+/// The position of a carriage return without a line feed: editors disagree on whether it ends a line.
 fn lone_return(text: &str) -> Option<usize> {
     text.match_indices('\r').map(|(at, _)| at).find(|at| !text[at + 1..].starts_with('\n'))
 }
@@ -122,7 +122,7 @@ fn parse(text: &str) -> Result<Spanned<Raw>, serde_yaml::Error> {
     serde_yaml::from_str_with_options(text, options)
 }
 
-/// What the YAML parser says, as a diagnostic.
+/// An error of the YAML parser, as a diagnostic.
 fn syntax_error(file: FileId, sources: &Sources, error: &serde_yaml::Error) -> Diag {
     let source = sources.file(file);
     let start = error
@@ -137,7 +137,7 @@ fn syntax_error(file: FileId, sources: &Sources, error: &serde_yaml::Error) -> D
     };
     let place = Place { file, start: start as u32, end: end as u32 };
     let said = error.without_snippet().to_string();
-    // The place is shown by the label.
+    // The label shows the place.
     let said = said.split(" at line ").next().unwrap_or(&said);
     if met == Some('*') && said.contains("alias") {
         return Diag::error("E002", place, "a row may not use YAML aliases").help(ALIAS_HELP);
@@ -168,10 +168,10 @@ fn syntax_error(file: FileId, sources: &Sources, error: &serde_yaml::Error) -> D
     }
 }
 
-/// How to do without.
+/// The advice for authors of aliases.
 pub(crate) const ALIAS_HELP: &str = "write the text out at both places; quote it if it starts with `*` or `&`";
 
-/// What serde gives, before scalars are looked up in the file.
+/// The data that serde delivers.
 enum Raw {
     Null,
     Bool(bool),

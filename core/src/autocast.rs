@@ -1,8 +1,9 @@
-//! What a row computes in where a region asks for a narrower float: derived from its meaning, or stated by the row.
+//! The autocast class of a row: the dtype it computes in where a region asks for a narrower float. The class is derived
+//! from the row's meaning, or stated by the row.
 //!
-//! The classes are those of PyTorch's autocast; which row has which follows from what it does: contractions gain from a
-//! narrow float and lose little, what grows or sums up needs the range and digits of f32, everything else computes in
-//! what it is given.
+//! The classes are those of PyTorch's autocast. A contraction gains speed from a narrow float and loses little
+//! accuracy; a row that sums, or whose values grow, needs the range and digits of f32; every other row computes in the
+//! dtype of its arguments.
 
 use crate::Name;
 use crate::lang::ast::{BinOp, Block, Expr, Node, Red};
@@ -11,13 +12,13 @@ use crate::lower::Rows;
 pub use crate::row::Class;
 use crate::row::{Meaning, Row};
 
-/// Builtins whose value leaves the range of f16, or whose slope makes much of its rounding.
+/// Builtins whose value leaves the range of f16, or whose slope amplifies rounding errors.
 const GROWING: [&str; 19] = [
     "exp", "exp2", "expm1", "ln", "log2", "log10", "log1p", "pow", "rsqrt", "sinh", "cosh", "tan", "asin", "acos",
     "atanh", "erfinv", "lgamma", "digamma", "softplus",
 ];
 
-/// The class of a row, and why.
+/// The autocast class of a row, with the reason.
 pub fn class(row: &Row, rows: &dyn Rows) -> (Class, &'static str) {
     if let Some(class) = row.autocast {
         return (class, "the row says so");
@@ -35,7 +36,7 @@ pub fn class(row: &Row, rows: &dyn Rows) -> (Class, &'static str) {
     }
 }
 
-/// What stands in a meaning.
+/// The features of a meaning that decide its class.
 #[derive(Default)]
 struct Seen {
     contracts: bool,
@@ -44,7 +45,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// `open` holds the rows that are being looked into: a database that is being checked may have circles.
+    /// `open` holds the rows whose meanings are being visited: a database under check may have circles.
     fn row(&mut self, row: &Row, rows: &dyn Rows, open: &mut Vec<Name>) {
         if open.contains(&row.op) {
             return;
@@ -71,7 +72,7 @@ impl Seen {
     fn look(&mut self, e: &Expr, rows: &dyn Rows, open: &mut Vec<Name>) {
         match &*e.node {
             Node::Call(f, _) if GROWING.contains(&f.name.as_str()) => self.grows = true,
-            // a pointwise row may be called like a builtin
+            // A pointwise row can be called like a builtin.
             Node::Call(f, _) => {
                 if let Some(called) = rows.row(f.name).filter(|r| r.is_pointwise()) {
                     self.row(&called, rows, open);
@@ -89,7 +90,7 @@ impl Seen {
     }
 }
 
-/// Whether both read elements, of different tensors.
+/// Whether both expressions read elements, and of different tensors.
 fn elements_differ(a: &Expr, b: &Expr) -> bool {
     let tensors = |e: &Expr| {
         let mut found = Vec::new();

@@ -1,18 +1,18 @@
-//! Batching: the row that does to every slice of its arguments what a row does to them.
+//! Batching: derives the row that applies a row to every slice of its arguments.
 //!
-//! A new axis, called [`Batched::axis`], stands in front of every argument that has a slice of its own, and in front of
-//! every result; every access to such an argument starts with its index. Lists and options keep their meaning, since a
-//! list never holds the new axis: `dims: Dims(S)` goes on to name axes of the slice. Only a plain `dim: Dim` counts the
-//! axes of the whole argument, so a caller adds one to it ([`names_an_axis`]).
+//! A new axis, called [`Batched::axis`], stands in front of every batched argument and of every result; each access to
+//! a batched argument starts with its index. Lists and options keep their meaning, because a list never holds the new
+//! axis: `dims: Dims(S)` still names axes of the slice. Only a plain `dim: Dim` counts the axes of the whole argument,
+//! so the caller adds one to it ([`names_an_axis`]).
 //!
 //! | way | for |
 //! |---|---|
-//! | [`Way::Pointwise`] | broadcasting aligns the new axis: the row itself |
+//! | [`Way::Pointwise`] | a pointwise row: broadcasting aligns the new axis, so the row itself serves |
 //! | [`Way::Row`] | a row in index notation: [`batched`] |
-//! | [`Way::Primitive`] | a primitive that works along a named axis, all others in front and behind: the row itself |
+//! | [`Way::Primitive`] | a primitive along one named axis, to which all others are batch axes: the row itself |
 //! | [`Way::Body`] | a composite: its lines, one by one |
 //!
-//! The derived row is a row: it prints, lowers, is differentiated and batched again.
+//! A derived row is an ordinary row: it prints, lowers, and can be differentiated and batched again.
 
 use crate::Name;
 use crate::derive::walk;
@@ -23,13 +23,13 @@ use crate::sig::statics::axis_number;
 /// How calls of a row are batched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// By the row itself: arguments broadcast.
+    /// The row itself serves: its arguments broadcast.
     Pointwise,
-    /// By a row with one more axis.
+    /// A row with one more axis serves.
     Row,
-    /// By the row itself, along an axis further behind.
+    /// The row itself serves, along an axis that the batch shifts by one.
     Primitive,
-    /// By the lines of its body.
+    /// The lines of the row's body are batched one by one.
     Body,
 }
 
@@ -40,7 +40,8 @@ pub struct Batched {
     pub row: Row,
     /// The name of the new size.
     pub axis: Name,
-    /// Whether an option, the last one, says how large the axis is: no tensor does where only keys are batched.
+    /// Whether the row's last option gives the size of the axis; needed where only keys are batched, so no tensor has
+    /// it.
     pub sized: bool,
 }
 
@@ -51,26 +52,26 @@ pub struct NotBatchable {
     pub of: Name,
     /// Where: in the row's meaning if `inside`, else in its signature.
     pub span: Span,
-    /// Whether the meaning is at fault.
+    /// Whether the meaning is at fault, not the signature.
     pub inside: bool,
-    /// The claim, without a subject: "`x` starts with `N`, …".
+    /// The claim, as a clause with its subject: "`x` starts with `N`, …".
     pub reason: String,
 }
 
-/// The option that says how many slices there are where no tensor does.
+/// The option that gives the number of slices where no tensor does.
 const SLICES: &str = "slices";
 
 /// How calls of `row` are batched.
 ///
 /// # Errors
-/// The argument or result that stands in the way.
+/// Names the argument or result that prevents batching.
 pub fn way(row: &Row) -> Result<Way, NotBatchable> {
     match &row.meaning {
         Meaning::Decomp(_) => Ok(Way::Body),
         Meaning::Host(_) => primitive(row).map(|()| Way::Primitive),
         Meaning::Expr(_) | Meaning::View(_) if row.is_pointwise() => Ok(Way::Pointwise),
         Meaning::Expr(_) | Meaning::View(_) => {
-            // keys are looked at apart: a call that batches none never asks where they draw
+            // Keys are checked on their own: a call that batches no key never needs the position of a draw.
             let tensors: Vec<bool> = row.sig.params.iter().map(|p| !is_key(p)).collect();
             if tensors.contains(&true) {
                 batched(row, &tensors)?;
@@ -83,8 +84,8 @@ pub fn way(row: &Row) -> Result<Way, NotBatchable> {
     }
 }
 
-/// A primitive's text is not known, so what it does to axes is read from its signature: all of them but the one that an
-/// option names stand in lists, which start every tensor that it takes and gives.
+/// Checks a primitive by its signature, because its text is not known: all axes but the one that an option names must
+/// stand in lists, at the start of every tensor argument and result.
 fn primitive(row: &Row) -> Result<(), NotBatchable> {
     let mut lead: Option<Name> = None;
     let tensors = row.sig.params.iter().map(|p| (p.name, &p.ty));
@@ -121,7 +122,7 @@ fn primitive(row: &Row) -> Result<(), NotBatchable> {
     Ok(())
 }
 
-/// The list of whose axes an option holds some.
+/// The list of axes that an option selects from.
 fn axes_of(ty: &OptType) -> Option<Name> {
     match ty {
         OptType::Dim(list) => *list,
@@ -131,13 +132,14 @@ fn axes_of(ty: &OptType) -> Option<Name> {
     }
 }
 
-/// Whether a plain `Dim` option names an axis of this argument, counted from its first: `N@dim`.
+/// Whether a plain `Dim` option names an axis of this argument (`N@dim`), counted from the argument's first axis.
 pub fn names_an_axis(param: &Param, option: Name) -> bool {
     let mut dims = param.ty.dims.iter().flatten();
     dims.any(|d| matches!(&d.kind, DimKind::One { at: Some(at), .. } if at.name == option))
 }
 
-/// Whether an option, or a number, names one axis of this argument, which rank 0 then has too, as one of size 1.
+/// Whether an option or a number names one axis of this argument. An argument of rank 0 then counts as having that
+/// axis, with size 1.
 pub fn imagines_an_axis(row: &Row, param: &Param) -> bool {
     let one = |d: &DimPat| matches!(&d.kind, DimKind::One { at: Some(at), .. } if !is_list(row, at.name));
     param.ty.dims.iter().flatten().any(one)
@@ -152,10 +154,10 @@ pub fn is_key(param: &Param) -> bool {
     param.ty.elem.contains(&Elem::Key)
 }
 
-/// `row` with one more axis in front of the arguments with a flag, and of all results; gradients are derived anew.
+/// `row` with one more axis in front of every flagged argument and of all results; gradients are derived anew.
 ///
 /// # Errors
-/// The argument or result that can't have one.
+/// Names the argument or result that cannot have the axis.
 pub fn batched(row: &Row, flags: &[bool]) -> Result<Batched, NotBatchable> {
     let axis = unused(row);
     let with: Vec<&Param> = row.sig.params.iter().zip(flags).filter(|(_, f)| **f).map(|(p, _)| p).collect();
@@ -166,7 +168,7 @@ pub fn batched(row: &Row, flags: &[bool]) -> Result<Batched, NotBatchable> {
         if let Some(dims) = &mut param.ty.dims {
             rewrite.dims(dims);
         }
-        // without brackets only its type is asked for: elements are read at places
+        // An argument without brackets gives only its type; elements are read at places.
         if *flag && !is_key(param) && param.ty.dims.is_some() {
             number_no_axis(&mut param.ty);
             lead(&mut param.ty, axis, param.name.name)?;
@@ -198,7 +200,7 @@ pub fn batched(row: &Row, flags: &[bool]) -> Result<Batched, NotBatchable> {
     Ok(Batched { row, axis, sized })
 }
 
-/// A size whose name, and whose index, the row has no other use for.
+/// A size whose name and index do not occur in the row.
 fn unused(row: &Row) -> Name {
     let body = match &row.meaning {
         Meaning::Expr(b) | Meaning::View(b) | Meaning::Decomp(b) => b.to_string(),
@@ -208,7 +210,7 @@ fn unused(row: &Row) -> Name {
     let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     let names = std::iter::once("Z".to_owned()).chain((2..).map(|n| format!("Z{n}")));
     let mut free = names.filter(|n| !words.contains(&n.as_str()) && !words.contains(&n.to_lowercase().as_str()));
-    // the names never end
+    // The iterator of names is infinite.
     Name::new(&free.next().unwrap_or_default())
 }
 
@@ -223,7 +225,8 @@ fn lead(ty: &mut Type, axis: Name, of: Name) -> Result<(), NotBatchable> {
     Ok(())
 }
 
-/// `N@0` numbers an axis so that a tensor of rank 0 has it; behind another axis it has a number of its own.
+/// Removes axis numbers: `N@0` numbers an axis so that a tensor of rank 0 has it, and the new axis would shift the
+/// number.
 fn number_no_axis(ty: &mut Type) {
     for dim in ty.dims.iter_mut().flatten() {
         if let DimKind::One { at, .. } = &mut dim.kind
@@ -240,7 +243,7 @@ fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
 
 struct Rewrite<'r> {
     row: &'r Row,
-    /// The arguments with an axis more.
+    /// The batched arguments.
     with: Vec<Name>,
     index: Name,
 }
@@ -268,11 +271,12 @@ impl Rewrite<'_> {
     }
 
     fn expr(&self, e: &Expr, whole: bool) -> Expr {
-        // nothing but a body draws
+        // Only bodies draw random numbers, so no fault can arise here.
         walk::map(e, &mut |e| self.node(e, whole, &mut None))
     }
 
-    /// What stands for `e`. `whole`: the bare name of a tensor means each of its elements already, as in a `require`.
+    /// The replacement of `e`. With `whole`, the bare name of a tensor already means each of its elements, as in a
+    /// `require`.
     fn node(&self, e: &Expr, whole: bool, fault: &mut Option<NotBatchable>) -> Option<Expr> {
         let again = |e: &Expr, fault: &mut Option<NotBatchable>| walk::map(e, &mut |e| self.node(e, whole, fault));
         let made = |node| Some(Expr::new(node, e.span));
@@ -284,7 +288,7 @@ impl Rewrite<'_> {
                 None
             }
             Node::Access(a) if self.has_axis(a.base.name) => {
-                // under another name the access is walked like any other
+                // The empty name keeps the walk from rewriting the access again.
                 let hidden = TensorAccess { base: Ident { name: Name::new(""), span: a.base.span }, ..a.clone() };
                 let walked = again(&Expr::new(Node::Access(hidden), e.span), fault);
                 let Node::Access(mut access) = walked.into_node() else { return None };
@@ -327,7 +331,8 @@ impl Rewrite<'_> {
         self.has_axis(name) && params.any(rank_0)
     }
 
-    /// Whether a name is that of an argument without brackets, whose elements nothing says how to read.
+    /// Whether a name is that of a batched argument without brackets: nothing says at which places its elements are
+    /// read.
     fn is_bare(&self, name: Name) -> bool {
         let mut params = self.row.sig.params.iter();
         self.has_axis(name) && params.any(|p| p.name.name == name && !is_key(p) && p.ty.dims.is_none())
@@ -342,13 +347,13 @@ impl Rewrite<'_> {
         Place::One(Expr::name(self.index))
     }
 
-    /// The position of a draw among those of all slices: slice after slice.
+    /// The position of a draw among the draws of all slices, slice after slice.
     fn position(&self, own: &Expr) -> Option<Expr> {
         let slow = binary(BinOp::Mul, Expr::name(self.index), self.extent(own)?);
         Some(binary(BinOp::Add, slow, own.clone()))
     }
 
-    /// Why [`Self::position`] has nothing for `own`.
+    /// The reason why [`Self::position`] has no result for `own`.
     fn undrawable(&self, key: Name, own: Option<&Expr>) -> String {
         let names = own.map(walk::names).unwrap_or_default();
         let indices = || names.iter().filter(|name| !name.is_size());
@@ -368,10 +373,10 @@ impl Rewrite<'_> {
         }
     }
 
-    /// How many positions there are up to the last one that an expression of indices takes: `B * C` for `b * C + c`.
+    /// The number of positions up to the last one that an index expression reaches: `B * C` for `b * C + c`.
     fn extent(&self, e: &Expr) -> Option<Expr> {
         match &*e.node {
-            // an index of one axis
+            // An index of one axis.
             Node::Name(index) if self.is_size(index.size_of_index()) => Some(Expr::name(index.size_of_index())),
             Node::Call(f, args) if f.name == "ravel" && args.len() == 1 => {
                 let Node::Name(list) = &*args[0].value.node else { return None };
@@ -381,7 +386,7 @@ impl Rewrite<'_> {
             }
             Node::Binary(BinOp::Add, a, b) => {
                 let (of_a, of_b) = (self.extent(a)?, self.extent(b)?);
-                // blocks that are filled: `size * B + b`, either way round
+                // Positions in full blocks: `size * B + b`, with the factors in either order.
                 let filled = |blocks: &Expr, block: &Expr| match &*blocks.node {
                     Node::Binary(BinOp::Mul, x, y) => [(x, y), (y, x)].into_iter().find_map(|(slow, size)| {
                         let slow = self.extent(slow).filter(|_| self.is_count(size) && *size == *block)?;
@@ -404,7 +409,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Whether an expression is a size, or a product of sizes, or a positive number.
+    /// Whether an expression is a size, a positive number, or a product of such.
     fn is_count(&self, e: &Expr) -> bool {
         match &*e.node {
             Node::Name(name) => self.is_size(*name),

@@ -1,12 +1,12 @@
-//! The scalar builtins: the trusted core. Whatever an `expr` computes is computed by these.
+//! The scalar builtins, the trusted core: every `expr` computes with them.
 //!
-//! One record per builtin ([`TABLE`]) says on which dtypes it is defined, what dtype it gives, its partial derivatives
-//! as text in the scalar language, where it has kinks, what it costs, and how kernels spell it. [`eval`] gives its value
-//! in f64, in integers of any width, and in bool. No derivation can check this table, so it is tested hardest:
+//! The table ([`TABLE`]) has one record per builtin: its domain of dtypes, the dtype of its value, its partial
+//! derivatives as text in the scalar language, its kinks, its cost, and its spelling in kernels. [`eval`] computes its
+//! value in f64, in integers of any width, and in bool. No derivation can check this table, so it is tested hardest:
 //! values against series and recorded values, partials against differences, special points one by one
 //! (`tests/builtins.rs`).
 //!
-//! Conventions at special points are PyTorch's; `tests/builtins.rs` has them as PyTorch 2.15 gave them.
+//! Conventions at special points are PyTorch's; `tests/builtins.rs` has the values that PyTorch 2.15 gave.
 
 mod bessel;
 pub mod cuda;
@@ -124,7 +124,7 @@ pub enum Domain {
     Int,
     /// bool only.
     Bool,
-    /// Everything that tensors can have. On bool, `add` is or, `mul` is and.
+    /// Every dtype of tensors. On bool, `add` is or and `mul` is and.
     All,
 }
 
@@ -134,7 +134,7 @@ impl Domain {
         DTypeSet::all().iter().filter(|dtype| self.contains(*dtype)).collect()
     }
 
-    /// Whether `dtype` belongs to it.
+    /// Whether `dtype` belongs to the domain.
     pub fn contains(self, dtype: DType) -> bool {
         let category = dtype.category();
         let belongs = match self {
@@ -152,13 +152,13 @@ impl Domain {
 /// The dtype of the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResultRule {
-    /// That of the arguments, which agree (for `select`: of the last two).
+    /// The dtype of the arguments, which agree (for `select`: of the last two).
     Same,
     /// bool.
     Bool,
     /// The dtype that the cast names.
     Target,
-    /// Any float: the number is a multiple of 2^-24, hence the same in f32 and f64.
+    /// Any float dtype: the number is a multiple of 2^-24, hence equal in f32 and f64.
     Fraction,
 }
 
@@ -171,16 +171,16 @@ pub enum Partial {
     Zero,
     /// The derivative of the branch taken: `select` passes the cotangent to one side and never multiplies.
     Branch,
-    /// That of a cast: 1 between floats, none to or from bool and integers.
+    /// The derivative of a cast: 1 between floats, none to or from bool and integers.
     Cast,
     /// The argument is bool, an integer or a key.
     None,
 }
 
-/// What the table says about a builtin.
+/// The entry of the table for a builtin.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Which.
+    /// The builtin that the record describes.
     pub builtin: Builtin,
     /// Its name in `expr` (operators have one too: `neg`, `add`, …).
     pub name: &'static str,
@@ -193,7 +193,7 @@ pub struct Record {
     /// One partial per argument.
     pub partials: &'static [Partial],
     /// Partials to use instead where the *other* argument is a number or an option, not a tensor: the derivative of
-    /// smallest norm at a tie (empty: the same partials).
+    /// smallest norm at a tie. Empty: `partials` hold there too.
     pub partials_against_number: &'static [&'static str],
     /// Some partial is infinite at a point or an edge of the domain, so a zero cotangent there gives NaN.
     pub unbounded: bool,
@@ -203,7 +203,7 @@ pub struct Record {
     pub sample: &'static [(f64, f64)],
     /// Text of the CPU kernel: `{0}`, `{1}`, … are the arguments, `I` the instruction set, `{t}` a cast's target.
     pub cpu: &'static str,
-    /// CUDA C text, over [`CUDA_PRELUDE`].
+    /// Text of the CUDA C expression, over [`CUDA_PRELUDE`].
     pub cuda: &'static str,
     /// Cost of one element in units of an addition.
     pub flops: u32,
@@ -222,13 +222,13 @@ impl Record {
 }
 
 impl Builtin {
-    /// Its record.
+    /// The builtin's entry in the table.
     pub fn record(self) -> &'static Record {
         // The table is in declaration order; a test holds that.
         &TABLE[self as usize]
     }
 
-    /// Its name in rows.
+    /// The builtin's name in rows.
     pub fn name(self) -> &'static str {
         self.record().name
     }
@@ -245,7 +245,7 @@ impl Builtin {
         TABLE.iter().map(|r| r.builtin)
     }
 
-    /// The dtype of its value on arguments of `dtype`; `target` is a cast's.
+    /// The dtype of the value on arguments of `dtype`; `target` is the dtype that a cast names.
     ///
     /// `None` where the builtin isn't defined on `dtype` (E202).
     pub fn result_dtype(self, dtype: DType, target: DType) -> Option<DType> {

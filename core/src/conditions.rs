@@ -1,8 +1,10 @@
-//! Conditions of rows that signatures leave open, because they read elements or numbers known only when run.
+//! Runtime checks: the conditions of a row that its signature does not decide, because they read elements or numbers
+//! known only when the program runs.
 //!
 //! A bare tensor name in a `require` means each of its elements, so a condition becomes a row of its own with the
-//! meaning `all[..s](condition)`, in which every bare `x` is `x[..s]`; where arguments broadcast, the condition holds or
-//! not for each element. Inside `all[..](…)` the name of a list of tensors means each element of its item at that axis.
+//! meaning `all[..s](condition)`, in which every bare `x` is `x[..s]`. Where arguments broadcast, the condition yields
+//! a truth value per element. Inside `all[..](…)`, the name of a list of tensors means each element of its item at that
+//! axis.
 
 use crate::derive::walk;
 use crate::lang::{self, ast::*};
@@ -11,7 +13,7 @@ use crate::sig::statics::{self, At, Stop};
 use crate::sig::{OutTy, Solved};
 use crate::{DType, Name, TensorTy};
 
-/// Calls whose arguments are asked for their types, not for their elements.
+/// Calls that use the types of their arguments, not the elements.
 const OF_TYPES: [&str; 11] =
     ["some", "size", "len", "rank", "of", "dtype", "is_tensor", "is_number", "is_int", "is_bool", "is_float"];
 
@@ -21,16 +23,16 @@ pub struct Condition {
     pub row: Row,
     /// Its body.
     pub body: Block,
-    /// The call, with that result.
+    /// The solved call, with the result of the condition.
     pub solved: Solved,
-    /// What is said where an element is false.
+    /// The message of the refusal where an element is false.
     pub message: String,
 }
 
 /// The conditions of a call of `row` that its signature does not decide.
 ///
 /// # Errors
-/// The argument whose elements a condition reads along an axis without a name: no index can run there.
+/// Names the argument whose elements a condition reads along an axis without a name, which no index can run over.
 pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
     if row.require.is_empty() && solved.env.scalar_axis.is_empty() {
         return Ok(Vec::new());
@@ -61,8 +63,7 @@ pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
         .collect()
 }
 
-/// An argument of rank 0 that stands for one with an axis of size 1 has no place to look outside of: what is looked up
-/// along that axis must be 0.
+/// Conditions for arguments of rank 0 that stand for arguments with an axis of size 1: an index into it must be 0.
 fn imagined(row: &Row, solved: &Solved) -> Vec<(Expr, String)> {
     let (Meaning::Expr(body) | Meaning::View(body)) = &row.meaning else { return Vec::new() };
     if solved.env.scalar_axis.is_empty() {
@@ -90,11 +91,11 @@ fn imagined(row: &Row, solved: &Solved) -> Vec<(Expr, String)> {
     found.into_iter().map(|name| (zero(name), "index out of range".to_owned())).collect()
 }
 
-/// The argument whose elements a condition of `row` reads though nobody would ask it, and why.
+/// The argument whose elements a condition of `row` reads in a way that cannot be checked, with the reason.
 pub fn unasked(row: &Row, cond: &Expr) -> Option<(Name, &'static str)> {
     match elements(row, cond) {
         Err(argument) => Some((argument, "along an axis that has no name")),
-        // its gradient goes through its body, and leaves the row itself behind
+        // The gradient of a composite goes through its body, so conditions of the row itself would be lost.
         Ok(found) if row.is_composite() => Some((found.reads?, "in a composite, whose gradient runs its body only")),
         Ok(_) => None,
     }
@@ -110,7 +111,7 @@ struct Elements {
     value: Expr,
     /// The first argument that it reads.
     reads: Option<Name>,
-    /// Whether it has a truth for each element of what the arguments broadcast to.
+    /// Whether it has a truth value for each element of the broadcast shape.
     broadcasts: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a meaning costs: derived from its loops, never declared.
+//! The cost of a meaning, derived from its loops and never declared.
 
 use crate::nest::{Nest, SExpr, SNode, SOp, SOutside, SRange};
 use std::collections::HashSet;
@@ -35,7 +35,7 @@ impl Nest {
                 let inner = 1.0 + self.work(body, seen) + filter.as_ref().map_or(0.0, |f| self.work(f, seen));
                 times * inner + otherwise.as_ref().map_or(0.0, |o| self.work(o, seen))
             }
-            // ten rounds of two products each
+            // Philox takes ten rounds of two products each.
             SOp::Uniform { .. } => 60.0,
         }
     }

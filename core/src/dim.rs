@@ -1,9 +1,9 @@
-//! Sizes: a value now, and (where it came from a symbolic size) the polynomial that it stands for.
+//! Sizes: a value in the current call and, for a symbolic size, the polynomial that it stands for.
 //!
-//! A size always has a value: the one of the call that is being traced. A symbolic size also names an expression over
-//! atoms; arithmetic builds expressions, comparisons record guards. Whoever asks for the plain value gets it, and the
-//! guard says that the size is this one from then on: nothing can rely on a value in secret. [`Dim::hint`] alone says
-//! nothing; it is for what decides nothing.
+//! A size always has a value: that of the call that is being traced. A symbolic size also has an expression over atoms;
+//! arithmetic builds expressions, and comparisons record guards. Reading the plain value of a symbolic size records a
+//! guard that fixes it, so that no code relies on a value unrecorded. Only [`Dim::hint`] records no guard; it is for
+//! uses that decide nothing, such as messages.
 
 mod guard;
 mod poly;
@@ -20,24 +20,24 @@ use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 #[derive(Clone, Copy)]
 pub struct Dim {
     value: i64,
-    /// `None`: a constant; [`POISON`]: an error was met; otherwise what it stands for, interned.
+    /// `None`: a constant; [`POISON`]: the size of an error; otherwise the interned polynomial.
     sym: Option<&'static Poly>,
 }
 
 static POISON: Poly = Poly::ZERO;
 
 impl Dim {
-    /// The size that stands for an error: arithmetic keeps it, reading it fails.
+    /// The size that stands for an error: arithmetic preserves it, reading its value fails.
     pub fn poison() -> Dim {
         Dim { value: 0, sym: Some(&POISON) }
     }
 
-    /// A symbolic size called `name` whose value now is `value`, not negative.
+    /// A symbolic size called `name`, whose value in this call is `value`, not negative.
     pub fn atom(name: &str, value: i64) -> Dim {
         Dim { value, sym: Some(Poly::atom(name).interned()) }
     }
 
-    /// Its value in this call. A symbolic size is this number from then on: a guard says so.
+    /// The value in this call. Reading it fixes a symbolic size to this number by a guard.
     #[inline]
     pub fn value(self) -> i64 {
         if self.sym.is_some() {
@@ -46,7 +46,7 @@ impl Dim {
         self.value
     }
 
-    /// Says that a symbolic size is what it is now.
+    /// Records the guard that a symbolic size has its current value.
     #[cold]
     fn fix(self) {
         if let Some(p) = self.symbol()
@@ -56,44 +56,44 @@ impl Dim {
         }
     }
 
-    /// Its value in this call, for what decides nothing that a program means: a message, a cost.
+    /// The value in this call without a guard, for uses that do not affect the meaning of a program: messages, costs.
     pub fn hint(self) -> i64 {
         self.value
     }
 
-    /// Its value as a length; negative values (which no checked size has) are 0.
+    /// The value as a length; negative values (which no checked size has) become 0.
     #[inline]
     pub fn len(self) -> usize {
         self.value().max(0) as usize
     }
 
-    /// Whether it is the length of nothing.
+    /// Whether a length of this size is empty.
     pub fn is_empty(self) -> bool {
         self <= Dim::from(0i64)
     }
 
-    /// Whether it is this number; a symbolic size only has to stay so, or stay otherwise.
+    /// Whether the size equals this number; for a symbolic size, only the answer is guarded.
     pub fn is(self, number: i64) -> bool {
         self == Dim::from(number)
     }
 
-    /// Whether it is 1 in every call: what broadcasts without being asked.
+    /// Whether the size is 1 in every call, so that it broadcasts without a guard.
     pub fn is_unit(self) -> bool {
         self.is_const() && self.value == 1
     }
 
-    /// Whether both have one expression, and so are equal in every call: nothing is asked of the value.
+    /// Whether both sizes have one expression, hence are equal in every call; records no guard.
     pub fn same(self, other: Dim) -> bool {
         self.symbol_word() == other.symbol_word() && self.value == other.value
     }
 
-    /// Whether it is the same in every call.
+    /// Whether the size is equal in all calls.
     #[inline]
     pub fn is_const(self) -> bool {
         self.sym.is_none()
     }
 
-    /// Whether it stands for an error.
+    /// Whether the size stands for an error.
     pub fn is_poison(self) -> bool {
         self.sym.is_some_and(|p| std::ptr::eq(p, &POISON))
     }
@@ -103,7 +103,7 @@ impl Dim {
         self.sym.map_or(0, |p| std::ptr::from_ref(p) as usize)
     }
 
-    /// The same where `at` gives the values of atoms; `None` if it has none there.
+    /// The size where `at` gives the values of atoms; `None` if it has no value there.
     pub fn at(self, at: &dyn Fn(&str) -> Option<i64>) -> Option<Dim> {
         match self.symbol() {
             _ if self.is_poison() => None,
@@ -116,7 +116,7 @@ impl Dim {
         self.sym.filter(|p| !std::ptr::eq(*p, &POISON))
     }
 
-    /// What it stands for, as a polynomial.
+    /// The size as a polynomial.
     fn poly(self) -> Poly {
         self.symbol().map_or_else(|| Poly::constant(self.value), Poly::clone)
     }
@@ -127,7 +127,7 @@ impl Dim {
         }
         let (a, b) = (self.value, other.value);
         let value = match op {
-            // what no tensor has stays too large: a size that wrapped could be one that fits
+            // An overflow saturates: a size that wrapped could look like one that fits.
             DimOp::Add => Some(a.saturating_add(b)),
             DimOp::Sub => Some(a.saturating_sub(b)),
             DimOp::Mul => Some(a.saturating_mul(b)),
@@ -148,7 +148,7 @@ impl Dim {
             DimOp::Add => p.plus(1, &q),
             DimOp::Sub => p.plus(-1, &q),
             DimOp::Mul => p.times(&q),
-            // by another size there may be no quotient
+            // A symbolic divisor may be 0 in another call.
             DimOp::Div if !other.is(0) => p.floor_div(&q),
             DimOp::Rem if !other.is(0) => p.floor_rem(&q),
             DimOp::Div | DimOp::Rem => None,
@@ -156,7 +156,7 @@ impl Dim {
         match made {
             Some(p) if p.as_constant() == Some(value) => Dim::from(value),
             Some(p) => Dim { value, sym: Some(p.interned()) },
-            // too large for an expression: these sizes are what they are now
+            // The expression would be too large, so both sizes are fixed to their values.
             None => {
                 self.value();
                 other.value();
@@ -165,8 +165,8 @@ impl Dim {
         }
     }
 
-    /// How it compares, which `decided` says for all sizes if that is known; otherwise `guards` says what to record of
-    /// the difference.
+    /// Compares two sizes. A comparison that holds for all sizes is decided without a guard; otherwise `guard` says
+    /// which relation to record of the difference.
     #[inline]
     fn compare(self, other: Dim, guard: impl FnOnce(Ordering) -> Is) -> Option<Ordering> {
         if self.is_const() && other.is_const() {
@@ -192,7 +192,7 @@ impl Dim {
         Some(ordering)
     }
 
-    /// The symbolic one that is the larger for all sizes, if one is.
+    /// The symbolic size that is the larger one for all values of atoms, if either is.
     fn never_below(self, other: Dim) -> Option<Dim> {
         if self.is_const() && other.is_const() || self.is_poison() || other.is_poison() {
             return None;
@@ -202,7 +202,7 @@ impl Dim {
         if above(&p, &q) { Some(self) } else { above(&q, &p).then_some(other) }
     }
 
-    /// The larger one; which it was is guarded.
+    /// The larger size; a guard records which one it was.
     pub fn max(self, other: Dim) -> Dim {
         if let Some(larger) = self.never_below(other) {
             return larger;
@@ -210,7 +210,7 @@ impl Dim {
         if self >= other { self } else { other }
     }
 
-    /// The smaller one; which it was is guarded.
+    /// The smaller size; a guard records which one it was.
     pub fn min(self, other: Dim) -> Dim {
         if let Some(larger) = self.never_below(other) {
             return if larger.same(self) { other } else { self };
@@ -237,7 +237,7 @@ impl PartialEq for Dim {
     }
 }
 
-/// Comparing symbolic sizes answers for this call and records what was relied on.
+/// A comparison of symbolic sizes answers for this call, and records the answer as a guard.
 impl PartialOrd for Dim {
     fn partial_cmp(&self, other: &Dim) -> Option<Ordering> {
         self.compare(*other, |o| match o {
@@ -313,7 +313,7 @@ impl From<i32> for Dim {
 }
 impl From<usize> for Dim {
     fn from(value: usize) -> Dim {
-        // too large stays too large: wrapped it would be negative, and -1 means something to many options
+        // A number beyond i64 saturates: wrapped it would be negative, and -1 has a meaning for many options.
         Dim::from(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// An element type. `C64` and `C128` exist in the promotion table only, so far; the last three are for storage: tensors
-/// of them are moved and cast, and a class says what is computed with them.
+/// An element type. `C64` and `C128` exist only in the promotion table. The last three are for storage: tensors of them
+/// are moved and cast, and a subclass defines how they compute.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[allow(missing_docs)]
 pub enum DType {
@@ -24,7 +24,7 @@ pub enum DType {
     U4X2,
 }
 
-/// bool < int < float < complex: what decides between tensors of different rank.
+/// bool < int < float < complex: the category decides between tensors of different rank.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[allow(missing_docs)]
 pub enum Category {
@@ -39,7 +39,8 @@ use DType::*;
 impl DType {
     /// Every dtype, in promotion-table order.
     pub const ALL: [DType; 15] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, F8E4M3FN, F8E5M2, U4X2];
-    /// The dtypes that only hold numbers for others: floats of eight bits, and bytes of two integers of four bits.
+    /// The storage dtypes, which encode numbers for others: floats of eight bits, and bytes of two integers of four
+    /// bits.
     pub const STORAGE: [DType; 3] = [F8E4M3FN, F8E5M2, U4X2];
     /// The dtypes that tensors compute in.
     pub const STORED: [DType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
@@ -67,12 +68,12 @@ impl DType {
         }
     }
 
-    /// The dtype called `name`.
+    /// The dtype with this name.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.into_iter().find(|d| d.name() == name)
     }
 
-    /// The dtype that NumPy or PyTorch call by this name, where it is no name of ours.
+    /// The dtype with this NumPy or PyTorch name, where the name differs from ours.
     pub fn from_foreign_name(name: &str) -> Option<DType> {
         Some(match name {
             "float16" => F16,
@@ -118,7 +119,7 @@ impl DType {
         self.category() == Category::Float
     }
 
-    /// Whether it only holds numbers for other dtypes.
+    /// Whether the dtype is for storage only.
     pub fn is_storage(self) -> bool {
         DType::STORAGE.contains(&self)
     }
@@ -128,13 +129,13 @@ impl DType {
         self.is_float() && !self.is_storage()
     }
 
-    /// u8 … i64.
+    /// Whether its numbers are integers, u8 to i64 and the storage dtype of integers.
     #[inline]
     pub fn is_int(self) -> bool {
         self.category() == Category::Int
     }
 
-    /// The distance from 1 to the next float (of f64, where this is no float).
+    /// The distance from 1 to the next float (that of f64 for other dtypes).
     pub fn epsilon(self) -> f64 {
         match self {
             DType::F16 => 9.765625e-4,
@@ -204,7 +205,7 @@ impl DTypeSet {
     /// No dtype.
     pub const EMPTY: DTypeSet = DTypeSet(0);
 
-    /// Those of complex numbers.
+    /// The complex dtypes.
     pub const COMPLEX: DTypeSet = DTypeSet::of(&[C64, C128]);
 
     /// Every dtype that tensors can have.
@@ -212,7 +213,7 @@ impl DTypeSet {
         DTypeSet::of(&DType::STORED)
     }
 
-    /// The set that a class or dtype name stands for: `float`, `int`, `bool`, `complex`, `all`, `f32`, …
+    /// The set with this class or dtype name: `float`, `int`, `bool`, `complex`, `all`, `f32`, …
     pub fn from_class(name: &str) -> Option<DTypeSet> {
         Some(match name {
             "all" => DTypeSet::all().union(DTypeSet::COMPLEX),

@@ -1,7 +1,7 @@
 //! Floats of eight bits: e4m3fn (no infinities, largest 448) and e5m2 (as IEEE, largest 57344).
 //!
-//! Conversion rounds to the nearest, ties to even, subnormals included; NaN stays NaN. What is too large becomes the
-//! largest e4m3fn, and an infinite e5m2: as PyTorch 2.15 does.
+//! Conversion rounds to nearest, ties to even, subnormals included; NaN stays NaN. A number that is too large becomes
+//! the largest e4m3fn, or an infinite e5m2, as in PyTorch 2.15.
 
 use crate::DType;
 
@@ -11,7 +11,7 @@ struct Format {
     bias: i32,
     /// The code of the largest finite number, without its sign.
     most: u8,
-    /// The code of what is larger.
+    /// The code of larger numbers.
     over: u8,
     nan: u8,
 }
@@ -46,7 +46,7 @@ fn encode_as(x: f32, f: &Format) -> u8 {
         let shifted = magnitude - ((least as u32 - 1) << 23);
         (shifted + ((1 << (drop - 1)) - 1) + (shifted >> drop & 1)) >> drop
     } else {
-        // subnormal: a multiple of the least number; adding 2^23 of them rounds
+        // Subnormal: a multiple of the least number; adding 2^23 multiples rounds.
         let unit = f32::from_bits(((least - 1 + 1) as u32) << 23) / (1u32 << f.mantissa) as f32;
         let steps = f32::from_bits(magnitude) / unit;
         ((steps + 8_388_608.0) - 8_388_608.0) as u32
@@ -71,7 +71,7 @@ pub fn decode(code: u8, dtype: DType) -> f32 {
     if code & 0x80 != 0 { -value } else { value }
 }
 
-/// Rounded to the format.
+/// The number rounded to the format.
 pub fn round(x: f32, dtype: DType) -> f32 {
     decode(encode(x, dtype), dtype)
 }
@@ -93,7 +93,7 @@ mod tests {
                 let x = decode(code, dtype);
                 match x.is_nan() {
                     true => assert!(decode(encode(x, dtype), dtype).is_nan()),
-                    // an e4m3fn has no infinity, so none is met
+                    // e4m3fn has no infinity, so an infinite number does not occur.
                     false => assert_eq!(encode(x, dtype), code, "{dtype} {code:#x} {x}"),
                 }
             }

@@ -1,7 +1,7 @@
-//! Facts that transforms ask about a row, read off the text of its meaning.
+//! Facts about a row that transforms use, read off the text of its meaning.
 //!
-//! A transform never compares the name of an operator: it asks whether the row is a product, moves elements, joins a
-//! list. So a row of any database with the same meaning is treated alike.
+//! A transform never compares the name of an operator. It asks whether the row is a product, moves elements, or joins a
+//! list, so rows with one meaning are treated alike in any database.
 
 use crate::Name;
 use crate::lang::ast::{
@@ -12,51 +12,52 @@ use crate::lang::walk;
 use crate::lower::Rows;
 use crate::row::{Meaning, Row};
 
-/// A number beside which an argument stays what it is: `x * 1` is `x`.
+/// A number that leaves the other argument unchanged: `x * 1` is `x`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Neutral {
     /// The parameter that is the number.
     pub number: usize,
-    /// The parameter that the result is.
+    /// The parameter that equals the result.
     pub kept: usize,
-    /// The number. Of two zeros only the one with this sign keeps the sign of a zero.
+    /// The number. Of the two zeros, only the one with this sign preserves the sign of a zero.
     pub value: f64,
 }
 
 /// How a row joins the tensors of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListJoin {
-    /// Behind each other along an axis that each has.
+    /// End to end, along an axis that each tensor has.
     Concat,
-    /// Along an axis of the result that none has.
+    /// Along a new axis of the result.
     Stack,
 }
 
-/// What a row means to transforms.
+/// The facts of a row.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RowFacts {
     /// No derivative passes: the meaning is `detach(x)`.
     pub stops: bool,
-    /// The parameter whose elements the result has, each in the dtype of the result.
+    /// The parameter whose elements make up the result, each cast to the dtype of the result.
     pub moves: Option<usize>,
-    /// It moves no element but converts each: `x as U`.
+    /// The row moves no element but converts each: `x as U`.
     pub converts: bool,
-    /// Where the result has the type of the first argument it is that: the elements are in row-major order, or repeated.
+    /// The row keeps the row-major order of elements, or repeats them. So a result with the type of the first argument
+    /// equals it.
     pub reshapes: bool,
-    /// The option by which it orders the axes of its first argument.
+    /// The option that permutes the axes of the first argument.
     pub permutes: Option<usize>,
-    /// Each element is a reduction of the first argument over axes that an option chooses, which of a single element is
-    /// that element: where the result has the type of the argument it is that.
+    /// Each element is a reduction of the first argument over axes that an option chooses, and the reduction of one
+    /// element is that element. So a result with the type of the argument equals it.
     pub reduces: bool,
-    /// Applied twice it changes nothing.
+    /// The row is its own inverse.
     pub involution: bool,
-    /// It divides its first argument by its second one.
+    /// The row divides its first argument by its second.
     pub divides: bool,
     /// The option that fills the result.
     pub fills: Option<usize>,
-    /// Numbers that change nothing.
+    /// Numbers that leave the other argument unchanged.
     pub neutral: Vec<Neutral>,
-    /// How it joins the list that is its first argument.
+    /// How the row joins the list that is its first argument.
     pub join: Option<ListJoin>,
 }
 
@@ -68,7 +69,7 @@ pub fn of(row: &Row) -> RowFacts {
     }
     let name = |i: usize| row.sig.params.get(i).map(|p| p.name.name);
     let is = |e: &Expr, i: usize| matches!(&*e.node, Node::Name(n) if Some(*n) == name(i));
-    // one cast to the dtype of the result; a cast before it would lose more
+    // At most one cast, to the dtype of the result: a cast before it would lose more.
     let to_result = |elem: &Elem| matches!(row.sig.outs[0].ty.elem.as_slice(), [out] if out == elem);
     let x = match &*value.node {
         Node::Cast(inner, elem) if to_result(elem) => inner,
@@ -111,9 +112,9 @@ pub fn of(row: &Row) -> RowFacts {
     }
 }
 
-/// Whether results share their argument's elements, so that a write to one is seen by the other: a `view`, a composite
-/// that is nothing but views of its first argument (`view` says which rows are), or a meaning that is that argument as a
-/// constant or in row-major order, which here never copies.
+/// Whether results share their argument's elements, so that a write to one is visible through the other. This holds for
+/// a `view`, for a composite made of views of its first argument (`view` says which rows are views), and for a meaning
+/// that is that argument detached or in row-major order, which never copies here.
 pub fn is_view(row: &Row, view: &dyn Fn(Name) -> bool) -> bool {
     let first = row.sig.params.first().map(|p| p.name.name);
     match &row.meaning {
@@ -165,18 +166,18 @@ fn is_row_major(e: &Expr, tensor: Option<Name>) -> bool {
     matches!(&*e.node, Node::Access(a) if Some(a.base.name) == tensor && matches!(a.places.as_slice(), [Place::Unravel(e)] if again(e)))
 }
 
-/// `x[~o]`: the elements of a tensor, repeated along axes that it has not.
+/// `x[~o]`: the elements of a tensor, repeated along new axes.
 fn is_broadcast(e: &Expr, tensor: Option<Name>) -> bool {
     matches!(&*e.node, Node::Access(a) if Some(a.base.name) == tensor && matches!(a.places.as_slice(), [Place::Broadcast(_)]))
 }
 
-/// Whether the result of a row is 0 wherever these parameters are, whatever the others are: a sum of products with one
-/// of them each. NaN and infinity among the others count as numbers, as derivatives take them.
+/// Whether the result of a row is 0 wherever these parameters are 0, whatever the others are: a sum of products with
+/// one of them each. Derivatives treat NaN and infinity among the others as numbers, so this does too.
 pub fn is_zero(row: &Row, zero: &[bool], rows: &dyn Rows) -> bool {
     Zeros { rows, depth: 0 }.row(row, zero)
 }
 
-/// The parameters that a row only chooses among: of the branches of an `if`, or of its result.
+/// Whether the body is an `if` in which this parameter occurs only as a whole branch.
 pub fn is_branch(row: &Row, param: usize) -> bool {
     let (Some(Block { stmts, value }), Some(param)) = (row.index_body(), row.sig.params.get(param)) else {
         return false;
@@ -205,7 +206,8 @@ fn is_straight(access: &TensorAccess) -> bool {
     matches!(access.places.as_slice(), [Place::List(_, None)]) && access.item.is_none()
 }
 
-/// An access to a tensor, of which no index is an element and no place may lie outside.
+/// Whether an expression is an access to a tensor, with no element of that tensor in an index and no place that may lie
+/// outside.
 fn accesses(e: &Expr, tensor: Option<Name>) -> bool {
     let Node::Access(a) = &*e.node else { return false };
     let mut elements = false;
@@ -217,7 +219,7 @@ fn accesses(e: &Expr, tensor: Option<Name>) -> bool {
     Some(a.base.name) == tensor && a.item.is_none() && a.outside == Outside::Refuse && !elements
 }
 
-/// Whether a reduction runs over whole axes that an option chooses, and is of one element that element.
+/// Whether a reduction runs over whole axes that an option chooses, and the reduction of one element is that element.
 fn keeps_one(r: &Reduce) -> bool {
     use Red::*;
     let whole = |bind: &Bind| bind.axes.is_some() && bind.range.is_none();
@@ -225,13 +227,13 @@ fn keeps_one(r: &Reduce) -> bool {
     kind && r.filter.is_none() && r.binds.as_ref().is_some_and(|binds| binds.iter().all(whole))
 }
 
-/// The parameter of which a row reads elements, if there is one alone.
+/// The parameter whose elements a row reads, if there is exactly one.
 fn sole(row: &Row) -> Option<usize> {
     let mut read = (0..row.sig.params.len()).filter(|i| row.sig.params[*i].access != Access::Like);
     read.next().filter(|_| read.next().is_none())
 }
 
-/// Whether an expression is an element of a tensor, in each branch of what options decide.
+/// Whether an expression is an element of a tensor, in every branch that options select.
 fn is_element(e: &Expr, tensor: Name) -> bool {
     match &*e.node {
         Node::If(cond, yes, no) => {
@@ -244,8 +246,8 @@ fn is_element(e: &Expr, tensor: Name) -> bool {
     }
 }
 
-/// How a row joins its first argument, a list, along the axis that its only option names: each element comes from one of
-/// the tensors, at the same places but for that axis.
+/// How a row joins its first argument, a list, along the axis that its only option names: each element comes from one
+/// of the tensors, at indices that agree on all other axes.
 fn join(row: &Row, value: &Expr) -> Option<ListJoin> {
     let ([list], [axis]) = (row.sig.params.as_slice(), row.sig.opts.as_slice()) else { return None };
     list.ty.list.as_ref()?;
@@ -275,10 +277,10 @@ fn join(row: &Row, value: &Expr) -> Option<ListJoin> {
     }
 }
 
-/// Rows that call each other are looked into this deep.
+/// The depth to which calls of rows are followed.
 const DEEPEST: usize = 8;
 
-/// The search for what is 0.
+/// The search for parameters that make a result 0.
 struct Zeros<'a> {
     rows: &'a dyn Rows,
     depth: usize,

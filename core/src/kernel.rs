@@ -1,29 +1,29 @@
-//! Kernels as rows and executors know them: those made by hand, by name, and the interface of those that codegen emits.
+//! Kernels in the view of rows and executors: handwritten ones by name, and the interface of emitted ones.
 
 use crate::DType;
 
-/// A kernel made by hand, which a row asks for by name: `host: argsort`, `kernels: {cpu: linear_scan}`.
+/// A handwritten kernel, which a row requests by name: `host: argsort`, `kernels: {cpu: linear_scan}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// Positions that sort along an axis.
     Argsort,
-    /// Positions as `nth_element` of the C++ library leaves them.
+    /// Positions in the order of `nth_element` of the C++ library.
     Introselect,
-    /// Positions as a selection with the median of three as its pivot leaves them.
+    /// Positions in the order of a selection with the median of three as its pivot.
     Quickselect,
     /// A linear recurrence along an axis, step by step.
     LinearScan,
     /// A binary search in rows.
     Searchsorted,
-    /// Few vectors against a weight in groups of integers.
+    /// A few vectors times a weight that is quantised in groups.
     MatmulGroups,
 }
 
-/// The executor whose kernels are the meaning of rows (`host:`): they are no choice of `kernels`.
+/// The executor whose kernels define the meaning of rows (`host:`), so `kernels` cannot name them.
 pub const HOST: &str = "host";
 
 impl Special {
-    /// Executor, name, kernel: the one list. A name that is not here is refused when the row is checked.
+    /// Every kernel, with executor and name. The check of rows refuses other names.
     pub const ALL: &[(&str, &str, Special)] = &[
         (HOST, "argsort", Special::Argsort),
         (HOST, "introselect", Special::Introselect),
@@ -33,7 +33,7 @@ impl Special {
         ("cpu", "matmul_groups", Special::MatmulGroups),
     ];
 
-    /// The kernel of this executor with this name.
+    /// The kernel with this name of this executor.
     pub fn named(executor: &str, name: &str) -> Option<Special> {
         Special::ALL.iter().find(|(of, called, _)| (*of, *called) == (executor, name)).map(|(.., kernel)| *kernel)
     }
@@ -53,9 +53,9 @@ pub type TileFn = unsafe fn(n: usize, ins: *const *const u8, outs: *const *mut u
 /// One kernel in up to three instruction sets.
 #[derive(Clone, Copy)]
 pub struct KernelEntry {
-    /// The row, or `builtin.exp` and the like.
+    /// The row, or a builtin such as `builtin.exp`.
     pub symbol: &'static str,
-    /// Static options and presence that chose the branch: `approximate=tanh`, `hi=absent`; casts: `f32>i64`.
+    /// The static options and presence that choose the branch: `approximate=tanh`, `hi=absent`; for casts `f32>i64`.
     pub variant: &'static str,
     /// Compute dtype.
     pub dtype: DType,

@@ -1,23 +1,23 @@
-//! The ground floor of fulgurite: dtypes, promotion, numbers, sizes, the rule languages and what evaluates them.
+//! The ground floor of fulgurite: dtypes, promotion, numbers, sizes, the rule languages and their evaluators.
 //!
-//! Nothing here knows a trace, a kernel or a file. `codegen` (build time) and `runtime` (run time) both stand on this
-//! crate, so that a rule is solved, lowered and evaluated by the same code where it is checked and where it runs.
+//! This crate knows no trace, kernel or file. `codegen` (build time) and `runtime` (run time) both stand on it, so that
+//! a rule is solved, lowered and evaluated by the same code where it is checked and where it runs.
 //!
 //! | module | is |
 //! |---|---|
 //! | [`dtype`], [`promote`], [`scalar`], [`dim`] | element types, the promotion algorithm, numbers, sizes |
 //! | [`f8`] | floats of eight bits |
 //! | [`lang`] | syntax trees of the rule languages, their parser and printer |
-//! | [`row`] | a row as data: texts, and what they parse to |
+//! | [`row`] | a row as data: texts and their syntax trees |
 //! | [`builtins`] | the table of scalar builtins: the trusted core |
-//! | [`autocast`] | what a row computes in where a region asks for a narrower float |
-//! | [`sig`] | a signature met by arguments: sizes, dtypes, options, refusals, result types |
+//! | [`autocast`] | the dtype that a row computes in where a region asks for a narrower float |
+//! | [`sig`] | solving a signature for a call: sizes, dtypes, options, refusals, result types |
 //! | [`nest`] | a row's meaning at concrete ranks: loops over typed scalar expressions |
 //! | [`eval`] | evaluators: of nests over any scalar domain, of the tensor language over any machine |
 //! | [`derive`] | linearise and transpose |
-//! | [`batch`] | the row that does the same to every slice |
+//! | [`batch`] | the row that applies a row to every slice |
 //! | [`philox`] | the counter-based random numbers |
-//! | [`refusals`] | what a call may refuse only when it runs |
+//! | [`refusals`] | the refusals that are decided only when a program runs |
 
 pub mod autocast;
 pub mod batch;

@@ -1,20 +1,20 @@
-//! Where a user's call stands.
+//! Places of users' calls.
 
 use std::fmt;
 
-/// A place in a user's source: what `#[track_caller]` gives.
+/// A place in a user's source, from `#[track_caller]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Loc {
     /// The file, as rustc names it.
     pub file: &'static str,
     /// The line, from 1.
     pub line: u32,
-    /// The column, from 1; 0 where a text that was read says none.
+    /// The column, from 1; 0 if a text that was read gives none.
     pub column: u32,
 }
 
 impl Loc {
-    /// No place: for programs that were not written anywhere.
+    /// No place: for programs without a source.
     pub const NOWHERE: Loc = Loc { file: "", line: 0, column: 0 };
 
     /// The place of the caller.
@@ -33,7 +33,7 @@ impl From<&'static std::panic::Location<'static>> for Loc {
 impl fmt::Display for Loc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)?;
-        // places that were read from a text may say no column
+        // The place of a text may lack a column.
         if self.column > 0 { write!(f, ":{}", self.column) } else { Ok(()) }
     }
 }

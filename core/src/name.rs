@@ -1,7 +1,7 @@
-//! Interned identifiers: `Name` is a copyable handle, equal exactly where the texts are equal.
+//! Interned identifiers: `Name` is a copyable handle; two handles are equal exactly where their texts are.
 //!
-//! Rule texts name the same few hundred things over and over, and environments are looked up by name on every
-//! traced line; a handle makes both cheap. Texts live as long as the process.
+//! Rule texts repeat a few hundred names, and environments are looked up by name on every traced line; a handle makes
+//! both cheap. Texts live as long as the process.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -14,29 +14,29 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name(u32);
 
-/// Every name's handle, for whoever meets a text for the first time.
+/// The handle of every name, for threads that meet a text for the first time.
 static IDS: OnceLock<Mutex<FxHashMap<&'static str, u32>>> = OnceLock::new();
 
-/// The texts by handle, in chunks that double: one that is there never moves, so reading takes no lock.
+/// The texts by handle, in chunks that double. A stored text never moves, so reading takes no lock.
 static TEXTS: [OnceLock<Box<[OnceLock<&'static str>]>>; 32 - FIRST_BITS as usize] =
     [const { OnceLock::new() }; 32 - FIRST_BITS as usize];
 
-/// The first chunk holds two to this power: about what the rows of a small database name.
+/// The first chunk holds two to this power: about the number of names in the rows of a small database.
 const FIRST_BITS: u32 = 10;
 
 thread_local! {
-    /// The handles that this thread has met: threads that look at rows side by side do not wait for each other.
+    /// The handles that this thread has met, so that threads that check rows in parallel do not wait for each other.
     static MET: RefCell<FxHashMap<&'static str, u32>> = RefCell::default();
 }
 
-/// Where a handle's text stands: its chunk, and the place in it.
+/// The position of a handle's text: its chunk, and the place in it.
 fn slot(id: u32) -> (usize, usize) {
     let place = id as usize + (1 << FIRST_BITS);
     let chunk = place.ilog2() - FIRST_BITS;
     (chunk as usize, place - (1 << (chunk + FIRST_BITS)))
 }
 
-/// The handle of `text` among those of all threads.
+/// The handle of `text` in the table of all threads.
 fn intern(text: &str) -> (&'static str, u32) {
     let mut ids = IDS.get_or_init(Mutex::default).lock().unwrap_or_else(|e| e.into_inner());
     if let Some((text, id)) = ids.get_key_value(text) {
@@ -46,7 +46,7 @@ fn intern(text: &str) -> (&'static str, u32) {
     let text: &'static str = Box::leak(text.to_owned().into_boxed_str());
     let (chunk, at) = slot(id);
     let texts = TEXTS[chunk].get_or_init(|| vec![OnceLock::new(); 1 << (chunk as u32 + FIRST_BITS)].into());
-    // nobody else writes here: the lock is held
+    // No other thread writes here, because the lock is held.
     let _ = texts[at].set(text);
     ids.insert(text, id);
     (text, id)
@@ -60,12 +60,12 @@ impl Name {
             return Name(id);
         }
         let (text, id) = intern(text);
-        // a thread that ends has no memory any more, and needs none
+        // A thread that is ending has no thread-local storage, and needs none.
         let _ = MET.try_with(|met| met.borrow_mut().insert(text, id));
         Name(id)
     }
 
-    /// A number that no other name has, in this process.
+    /// The number of this name, unique in this process.
     pub fn id(self) -> u32 {
         self.0
     }
@@ -76,28 +76,28 @@ impl Name {
         TEXTS[chunk].get().and_then(|texts| texts.get(at)).and_then(OnceLock::get).copied().unwrap_or_default()
     }
 
-    /// A capital, then capitals, digits and underscores: the name of a size or a list of sizes.
+    /// Whether the text is that of a size or a list of sizes: a capital, then capitals and digits.
     pub fn is_size(self) -> bool {
         let text = self.as_str();
         text.starts_with(|c: char| c.is_ascii_uppercase())
             && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
     }
 
-    /// The index that runs over this size: the same name in small letters.
+    /// The index that runs over this size: this name in small letters.
     pub fn index_of_size(self) -> Name {
         self.recased(u8::to_ascii_lowercase)
     }
 
-    /// The size that this index runs over: the same name in capitals.
+    /// The size that this index runs over: this name in capitals.
     pub fn size_of_index(self) -> Name {
         self.recased(u8::to_ascii_uppercase)
     }
 
-    /// The same name in other letters. Nearly all are short, and are asked for wherever a body is lowered: those need no
-    /// memory of their own.
+    /// This name in other letters. Nearly all names are short, and lowering recases them often, so short ones need no
+    /// allocation.
     fn recased(self, case: fn(&u8) -> u8) -> Name {
         let text: SmallVec<[u8; 32]> = self.as_str().bytes().map(|byte| case(&byte)).collect();
-        // ASCII letters became others, so it is a text still
+        // Only ASCII letters changed, so the bytes are valid UTF-8.
         std::str::from_utf8(&text).map_or(self, Name::new)
     }
 }

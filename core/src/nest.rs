@@ -1,7 +1,8 @@
-//! A row's meaning at concrete ranks: loops over typed scalar expressions.
+//! Loop nests: a row's meaning at concrete ranks, as loops over typed scalar expressions.
 //!
-//! Lowering ([`crate::lower`]) expands lists of axes into single index variables, evaluates static conditions and sizes,
-//! and types every node. Interpreter, CPU executor, CUDA emission and build-time checks all read this one form.
+//! Lowering ([`crate::lower`]) expands lists of axes into single index variables, evaluates static conditions and
+//! sizes, and types every node. The interpreter, the CPU executor, CUDA emission and build-time checks all read this
+//! form.
 
 use crate::builtins::Builtin;
 use crate::lang::ast::Red;
@@ -14,7 +15,7 @@ pub type VarId = usize;
 /// `for out axes { outs[i][..] = exprs[i] }`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nest {
-    /// What each result axis is; all results have their own axes.
+    /// The results, each with axes of its own.
     pub outs: Vec<NestOut>,
     /// Every index variable, those of results first: its extent (`0..extent` unless its binder gives a range).
     pub vars: Vec<Dim>,
@@ -27,7 +28,7 @@ pub struct Nest {
 /// One result of a nest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NestOut {
-    /// The variable that runs along each axis; `None`: an axis of size 1 that no variable runs along.
+    /// The variable of each axis; `None`: an axis of size 1 without a variable.
     pub axes: Vec<Option<VarId>>,
     /// Sizes.
     pub shape: Vec<Dim>,
@@ -68,7 +69,7 @@ pub enum SOp {
         tensor: usize,
         /// One index (i64) per axis.
         idx: Vec<SExpr>,
-        /// What stands for elements outside.
+        /// The value outside of the tensor.
         outside: SOutside,
     },
     /// A builtin.
@@ -79,22 +80,23 @@ pub enum SOp {
     Select(SExpr, SExpr, SExpr),
     /// A reduction.
     Reduce {
-        /// Its kind. `ArgMax`/`ArgMin` give the flat position over `vars` (row-major), `Only` the one alternative.
+        /// Its kind. `ArgMax`/`ArgMin` give the flat position over `vars` (row-major), `Only` the one alternative that
+        /// exists.
         red: Red,
         /// Bound variables with their half-open ranges.
         vars: Vec<SRange>,
-        /// Only where this is true.
+        /// The filter.
         filter: Option<SExpr>,
-        /// What is reduced; accumulated in the node's dtype.
+        /// The reduced expression, accumulated in the node's dtype.
         body: SExpr,
-        /// The value where nothing is reduced.
+        /// The value if there is no element.
         otherwise: Option<SExpr>,
     },
     /// Philox: a number in [0, 1) for this key argument (position among tensors), position and draw.
     Uniform {
         /// Position of the key among the call's tensors.
         key: usize,
-        /// i64.
+        /// The position of the draw (i64).
         position: SExpr,
         /// Constant draw number.
         draw: u32,
@@ -104,7 +106,7 @@ pub enum SOp {
 }
 
 impl SOp {
-    /// The same operation on other parts.
+    /// The operation with `f` applied to its parts.
     pub fn map(&self, f: &dyn Fn(&SExpr) -> SExpr) -> SOp {
         let all = |es: &[SExpr]| es.iter().map(f).collect::<Vec<_>>();
         match self {
@@ -134,7 +136,7 @@ impl SOp {
         }
     }
 
-    /// Calls `f` on every part, not on the parts of parts.
+    /// Calls `f` on every direct part.
     pub fn parts<'a>(&'a self, f: &mut dyn FnMut(&'a SExpr)) {
         match self {
             SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => {}
@@ -169,18 +171,18 @@ pub struct SRange {
     pub hi: SExpr,
 }
 
-/// What an access outside its tensor gives.
+/// The value of an access outside of its tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SOutside {
-    /// An error (index tensors), or proved not to happen.
+    /// An error (index tensors), unless it is proved not to occur.
     Refuse,
-    /// The element is left out of the innermost reduction.
+    /// The element is skipped in the innermost reduction.
     Skip,
     /// This value.
     Value(SExpr),
 }
 
-/// The least and greatest value of an index operation, from those of its operands, if it can be told.
+/// The bounds of an index operation, from those of its operands, where they are known.
 pub fn range_of(b: Builtin, x: (i64, i64), y: (i64, i64)) -> Option<(i64, i64)> {
     match b {
         Builtin::Add => Some((x.0.checked_add(y.0)?, x.1.checked_add(y.1)?)),
@@ -205,7 +207,7 @@ impl SExpr {
         op.parts(&mut |part| weight = weight.saturating_add(part.weight()));
         SExpr(Arc::new(SNode { op, ty, weight }))
     }
-    /// How many nodes it is, written out: a part that is shared counts as often as it occurs.
+    /// The number of nodes of the written-out tree: a shared part counts as often as it occurs.
     pub fn weight(&self) -> u32 {
         self.0.weight
     }
@@ -221,14 +223,14 @@ impl SExpr {
     pub fn int(i: i64) -> SExpr {
         SExpr::new(SOp::Const(Scalar::Int(i)), DType::I64)
     }
-    /// The constant that it is, if it is one.
+    /// The value, if it is a constant.
     pub fn as_const(&self) -> Option<Scalar> {
         match self.op() {
             SOp::Const(s) => Some(*s),
             _ => None,
         }
     }
-    /// The constant integer that it is, if it is one.
+    /// The value, if it is an integer constant.
     pub fn as_int(&self) -> Option<i64> {
         match self.op() {
             SOp::Const(Scalar::Int(i)) => Some(*i),
@@ -238,8 +240,8 @@ impl SExpr {
 }
 
 impl Nest {
-    /// The same nest where tensor `i` is called `to[i]`, or is not passed if that is `usize::MAX`: for callers that pass
-    /// no tensor where only a type was given.
+    /// The nest with tensor `i` renumbered to `to[i]`, or removed if that is `usize::MAX`: for callers that pass no
+    /// tensor where only a type was given.
     pub fn renumbered(&self, to: &[usize]) -> Nest {
         let outs = self.outs.iter().map(|o| NestOut { expr: o.expr.renumbered(to), ..o.clone() }).collect();
         let mut ranks = vec![0; to.iter().filter(|at| **at != usize::MAX).count()];
@@ -257,13 +259,14 @@ impl SExpr {
         self.renamed(&|tensor| to.get(tensor).copied().unwrap_or(tensor), &|var| var)
     }
 
-    /// The same where `put` gives operations for those that it changes, whose parts stay as it gives them.
+    /// The expression with the operations replaced for which `put` gives one; the parts of a replacement are kept as
+    /// they are.
     pub fn rebuilt(&self, put: &dyn Fn(&SOp) -> Option<SOp>) -> SExpr {
         let op = put(self.op()).unwrap_or_else(|| self.op().map(&|e| e.rebuilt(put)));
         SExpr::new(op, self.ty())
     }
 
-    /// The same with other tensors and index variables.
+    /// The expression with renamed tensors and index variables.
     pub fn renamed(&self, tensor: &dyn Fn(usize) -> usize, var: &dyn Fn(VarId) -> VarId) -> SExpr {
         let op = match self.op().map(&|e| e.renamed(tensor, var)) {
             SOp::Var(v) => SOp::Var(var(v)),

@@ -1,12 +1,12 @@
-//! Primitives that rows name with `host:`. Their results are positions, so they need no gradient; what they give is
-//! defined by an algorithm and not by a formula, down to which of equal elements comes first. The executor `host` and the
-//! checks run this one text.
+//! Primitives that rows name with `host:`. Their results are positions, so they need no gradient. An algorithm and not
+//! a formula defines the results, down to the order of equal elements. The executor `host` and the checks both run this
+//! code.
 //!
 //! | name | gives |
 //! |---|---|
 //! | `argsort` | positions that sort an axis, stable |
-//! | `introselect` | positions as the C++ library's `nth_element`, and a sort of what lies before, leave them (GNU libstdc++, `bits/stl_algo.h`) |
-//! | `quickselect` | positions as Hoare's selection with the median of three as its pivot leaves them (Numerical Recipes, `select`) |
+//! | `introselect` | positions in the order of GNU libstdc++'s `nth_element`, then a sort of the part before it |
+//! | `quickselect` | positions in the order of Hoare's selection with a median of three (Numerical Recipes, `select`) |
 //!
 //! NaN counts as the largest element.
 
@@ -26,11 +26,11 @@ pub struct Keys {
     pub elements: Vec<Scalar>,
 }
 
-/// What the primitive `name` gives, in the order of the axes of its result: `env` has the options of the call, `args` its
-/// tensors, without absent ones.
+/// The result of primitive `name`, in the order of the axes of its result. `env` has the options of the call; `args`
+/// are its tensors, without absent ones.
 ///
 /// # Errors
-/// For a name or arguments that no primitive has, and positions outside of what they choose from.
+/// Refuses unknown names and arguments, and positions outside of the axis.
 pub fn run(name: Name, env: &Env, args: &[Keys]) -> Result<Vec<i64>, &'static str> {
     const UNKNOWN: &str = "there is no such primitive";
     let order = match Special::named(HOST, name.as_str()).ok_or(UNKNOWN)? {
@@ -77,7 +77,7 @@ fn flag(env: &Env, option: &str) -> bool {
     matches!(env.item(Name::new(option)), Some(Item::Num(s)) if s.as_bool())
 }
 
-/// NaN is the largest, and equal to itself.
+/// Orders NaN as the largest element, equal to itself.
 fn compare(a: Scalar, b: Scalar) -> Ordering {
     match (a, b) {
         (Scalar::Int(a), Scalar::Int(b)) => a.cmp(&b),
@@ -88,7 +88,7 @@ fn compare(a: Scalar, b: Scalar) -> Ordering {
     }
 }
 
-/// How the positions of an axis are put in order.
+/// How the positions of an axis are ordered.
 enum Order {
     Sort { descending: bool },
     Intro { k: i64, descending: bool, sorted: bool },
@@ -109,7 +109,7 @@ impl Order {
                 let Some(nth) = place(k, n) else { return order };
                 introselect(&mut order, nth, &before);
                 if sorted {
-                    // so is the library's, for up to 16 elements
+                    // The library's sort is stable too, for up to 16 elements.
                     let by = |a: &usize, b: &usize| if descending { compare(*b, *a) } else { compare(*a, *b) };
                     order[..nth].sort_by(by);
                 }
@@ -129,13 +129,13 @@ fn place(k: i64, n: usize) -> Option<usize> {
     usize::try_from(k).ok()?.checked_sub(1).filter(|nth| *nth < n)
 }
 
-/// Puts the position there that a sort would put at `nth`, and no later one before it.
+/// Puts the position there that a sort would put at `nth`, with no larger element before it.
 fn introselect(order: &mut [usize], nth: usize, before: &dyn Fn(usize, usize) -> bool) {
     let (mut first, mut last) = (0, order.len());
     let mut depth = 2 * order.len().max(1).ilog2();
     while last - first > 3 {
         if depth == 0 {
-            // pivots were bad all the way: equal elements are in the order of a sort then
+            // After repeated bad pivots, a sort orders the rest; equal elements then keep their order.
             order[first..last].sort_by(|a, b| match (before(*a, *b), before(*b, *a)) {
                 (true, _) => Ordering::Less,
                 (_, true) => Ordering::Greater,
@@ -159,7 +159,7 @@ fn introselect(order: &mut [usize], nth: usize, before: &dyn Fn(usize, usize) ->
     }
 }
 
-/// The median of three becomes the pivot and goes to the front; gives where those begin that are not before it.
+/// Moves the median of three to the front as the pivot; returns the start of the elements that are not before it.
 fn partition(order: &mut [usize], first: usize, last: usize, before: &dyn Fn(usize, usize) -> bool) -> usize {
     let (a, b, c) = (first + 1, first + (last - first) / 2, last - 1);
     let is = |i: usize, j: usize| before(order[i], order[j]);

@@ -17,19 +17,19 @@ pub fn promote(a: DType, b: DType) -> DType {
         (U8, I8) => I16,
         (F16, BF16) => F32,
         (F64, C64) => C128,
-        // `DType`'s declaration order is the promotion order but for the three pairs above.
+        // `DType` is declared in promotion order, except for the pairs above.
         _ => high,
     }
 }
 
-/// The join of dtypes regardless of rank; `None` if there are none, or if storage meets something else.
+/// The join of dtypes regardless of rank; `None` if there are none, or if a storage dtype meets another dtype.
 pub fn join_dtypes(dtypes: impl IntoIterator<Item = DType>) -> Option<DType> {
     let mut dtypes = dtypes.into_iter();
     let first = dtypes.next()?;
     dtypes.try_fold(first, |a, b| (a == b || !(a.is_storage() || b.is_storage())).then(|| promote(a, b)))
 }
 
-/// One argument as promotion sees it.
+/// An argument in the view of promotion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operand {
     /// A tensor.
@@ -50,7 +50,7 @@ impl From<Scalar> for Operand {
 }
 
 impl Operand {
-    /// How strongly it takes part: tensors (0) before rank-0 tensors (1) before numbers (2).
+    /// The argument's tier: tensors (0) decide before rank-0 tensors (1), and those before numbers (2).
     fn tier(self) -> usize {
         match self {
             Operand::Tensor { rank0: false, .. } => 0,
@@ -66,7 +66,7 @@ impl Operand {
     }
 }
 
-/// A join on its way: PyTorch's c32 and bc32 may arise below a tier that absorbs them.
+/// A join in progress: PyTorch's c32 and bc32 may arise below a tier that absorbs them.
 #[derive(Clone, Copy)]
 enum Partial {
     Known(DType),
@@ -90,7 +90,7 @@ fn combine(hi: Partial, lo: Partial) -> Partial {
         return hi;
     }
     match (strong, lo) {
-        // A complex number takes the width of the float that it meets.
+        // A complex number takes the width of the float beside it.
         (F16 | BF16, lo) if lo.category() == Category::Complex => Partial::HalfComplex,
         (F32, lo) if lo.category() == Category::Complex => Partial::Known(C64),
         (F64, lo) if lo.category() == Category::Complex => Partial::Known(C128),
@@ -99,11 +99,11 @@ fn combine(hi: Partial, lo: Partial) -> Partial {
     }
 }
 
-/// The dtype that `operands` have together (`torch.result_type`, for any number of them).
+/// The common dtype of `operands` (`torch.result_type`, for any number of them).
 ///
 /// `None` if there are no operands, or if the answer would be a half-width complex dtype (E204).
 pub fn join(operands: &[Operand]) -> Option<DType> {
-    // storage has no arithmetic: it meets nothing but itself
+    // A storage dtype has no arithmetic, so it joins only with itself.
     join_dtypes(operands.iter().filter(|o| o.tier() < 2).map(|o| o.dtype()).filter(|d| d.is_storage()))
         .map_or(Some(()), |storage| operands.iter().all(|o| o.tier() == 2 || o.dtype() == storage).then_some(()))?;
     let tier = |t| join_dtypes(operands.iter().filter(|o| o.tier() == t).map(|o| o.dtype())).map(Partial::Known);
@@ -113,7 +113,7 @@ pub fn join(operands: &[Operand]) -> Option<DType> {
     }
 }
 
-/// The same by the `promote` of a row, which may say that ranks do not count.
+/// [`join`] by the `promote` of a row, which may say that ranks do not count.
 pub fn join_by(kind: Option<Kind>, operands: &[Operand]) -> Option<DType> {
     match kind {
         Some(Kind::Join) => join_dtypes(operands.iter().map(|o| o.dtype())),
@@ -124,7 +124,7 @@ pub fn join_by(kind: Option<Kind>, operands: &[Operand]) -> Option<DType> {
 /// How a row derives its compute and result dtypes from the join of its arguments (the row key `promote`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// Compute in the join's [`opmath`](DType::opmath), give the join.
+    /// Computes in the join's [`opmath`](DType::opmath); the result has the join.
     Default,
     /// Integers and bool become the default float.
     Float,

@@ -1,7 +1,7 @@
-//! What a call may refuse only when it runs: an index of an element that lies outside of its axis, an integer divided by
-//! zero, a condition that reads elements.
+//! Refusals that a call can raise only at run time: an index element outside of its axis, an integer divided by zero, a
+//! condition that reads elements.
 //!
-//! Such a refusal is an effect of the call. Transforms keep a call that may refuse even where nothing reads its results.
+//! Such a refusal is an effect of the call. Transforms keep a call that may refuse even if its results are unused.
 
 use crate::builtins::Builtin;
 use crate::lang::ast::{BinOp, Block, Node, Outside, Pattern, Place, Stmt};
@@ -12,12 +12,12 @@ use crate::row::{Meaning, Row};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The divisions of integers, which have no value where the divisor is 0.
+/// The divisions of integers, which have no value for a divisor of 0.
 pub const INTEGER_DIVISIONS: [Builtin; 4] =
     [Builtin::RemTrunc, Builtin::RemFloor, Builtin::DivTrunc, Builtin::DivFloor];
 
-/// Whether some call of a row may refuse when it runs, as far as its text says: `false` is certain, `true` is not.
-/// `calls` answers the same of the rows that it calls.
+/// Whether some call of a row may refuse at run time, judged by its text: `false` is certain, `true` is not. `calls`
+/// answers this for the rows that it calls.
 pub fn of_text(row: &Row, calls: &dyn Fn(Name) -> bool) -> bool {
     if !row.require.is_empty() {
         return true;
@@ -52,7 +52,7 @@ fn of_block(row: &Row, block: &Block, call: &dyn Fn(Name) -> bool, operator: &dy
     may
 }
 
-/// Whether a place of an access may depend on elements: on an argument, or on a name that stands for a value.
+/// Whether a place of an access may depend on elements: on an argument, or on a name that a `let` gives to a value.
 fn place_reads(place: &Place, values: &[Name]) -> bool {
     let (Place::One(e) | Place::Zip(e) | Place::Unravel(e) | Place::BroadcastZip(e)) = place else { return false };
     let mut reads = false;
@@ -66,7 +66,7 @@ fn place_reads(place: &Place, values: &[Name]) -> bool {
     reads
 }
 
-/// The arguments of a row, and the names that a block gives to values.
+/// The arguments of a row, and the names that the `let`s of a block bind.
 fn values(row: &Row, block: &Block) -> Vec<Name> {
     let mut names: Vec<Name> = row.sig.params.iter().map(|p| p.name.name).collect();
     let mut lets = |block: &Block| {
@@ -95,7 +95,7 @@ pub fn of_nest(nest: &Nest) -> bool {
     nest.outs.iter().any(|out| search.refuses(&out.expr))
 }
 
-/// Subterms are shared, so each is looked at once.
+/// The search; subterms are shared, so each is visited once.
 #[derive(Default)]
 struct Search {
     harmless: HashSet<*const SNode>,
@@ -127,7 +127,7 @@ impl Search {
         own || parts
     }
 
-    /// Whether a value is computed from what is known only when the call runs.
+    /// Whether a value depends on data that is known only at run time.
     fn reads(&mut self, e: &SExpr) -> bool {
         let at = Arc::as_ptr(&e.0);
         if self.computed.contains(&at) {

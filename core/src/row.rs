@@ -1,18 +1,18 @@
-//! A row as data: the texts that a database crate exports, and what they parse to.
+//! A row as data: the texts that a database crate exports, and their syntax trees.
 //!
-//! Codegen emits one [`RowText`] per row (and per derived row); the runtime parses it at first use. So the text that was
-//! checked is the text that runs, and there is no second form to drift.
+//! Codegen emits one [`RowText`] per row (and per derived row); the runtime parses it at first use. So the text that
+//! was checked is the text that runs, and no second form can drift from it.
 
 use crate::lang::ast::{Block, Expr, Sig};
 use crate::lang::{Dialect, SyntaxError, parse_block, parse_expr, parse_sig};
 use crate::{Name, lang};
 
-/// How a row says what it means.
+/// The kind of a row's meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum MeaningKind {
     /// Scalar and index notation.
     Expr,
-    /// The same, and the result aliases the argument.
+    /// Scalar and index notation; the result aliases the argument.
     View,
     /// Tensor language.
     Decomp,
@@ -23,9 +23,9 @@ pub enum MeaningKind {
 /// A row's texts, as emitted. Empty texts and slices are absent keys.
 #[derive(Clone, Copy, Debug)]
 pub struct RowText {
-    /// `softmax`, `matmul.mv`, `gelu.vjp.x`.
+    /// The name: `softmax`, `matmul.mv`, `gelu.vjp.x`.
     pub op: &'static str,
-    /// One sentence.
+    /// The documentation, one sentence.
     pub doc: &'static str,
     /// The signature.
     pub sig: &'static str,
@@ -33,33 +33,33 @@ pub struct RowText {
     pub promote: &'static str,
     /// Accepted joined dtypes (a set expression).
     pub dtypes: &'static str,
-    /// Which key gave the meaning.
+    /// The key that gives the meaning.
     pub kind: MeaningKind,
     /// The meaning.
     pub body: &'static str,
-    /// Condition, message.
+    /// Conditions with their messages.
     pub require: &'static [(&'static str, &'static str)],
-    /// Argument, rule in the tensor language: declared, or derived by codegen.
+    /// Rules in the tensor language by argument: declared, or derived by codegen.
     pub vjp: &'static [(&'static str, &'static str)],
-    /// Argument, rule in the tensor language.
+    /// Rules in the tensor language by argument.
     pub jvp: &'static [(&'static str, &'static str)],
-    /// `first`, `last`, `even` or nothing.
+    /// `first`, `last`, `even` or empty.
     pub ties: &'static str,
-    /// Condition at a kink, argument and partial derivative there.
+    /// Conditions at kinks, each with the partial derivatives there by argument.
     pub at: &'static [(&'static str, &'static [(&'static str, &'static str)])],
-    /// Why it has no gradient.
+    /// The reason why the row has no gradient.
     pub no_grad: &'static str,
-    /// Why its gradient differs from the true derivative.
+    /// The reason why its gradient differs from the true derivative.
     pub deviates: &'static str,
-    /// Why its gradient can't be differentiated again.
+    /// The reason why its gradient cannot be differentiated again.
     pub once: &'static str,
-    /// `lower`, `fp32`, `promote`, `none`, or nothing: the class that follows from the meaning.
+    /// `lower`, `fp32`, `promote`, `none`, or empty: the class that follows from the meaning.
     pub autocast: &'static str,
-    /// Class, what the row is on its tensors: a rule as in the class's `ops`.
+    /// Rules by subclass, as in the class's `ops`.
     pub subclass: &'static [(&'static str, &'static str)],
     /// Call forms of other libraries: `("torch", "gather(input: x, dim, index)")`.
     pub aliases: &'static [(&'static str, &'static str)],
-    /// Executor, and its special kernel that may claim the row.
+    /// Handwritten kernels that may claim the row, by executor.
     pub kernels: &'static [(&'static str, &'static str)],
     /// The database file.
     pub file: &'static str,
@@ -68,7 +68,7 @@ pub struct RowText {
 }
 
 impl RowText {
-    /// A row that says nothing: what rows made by hand or at run time start from.
+    /// A row without texts: the starting point of rows made by hand or at run time.
     pub const BLANK: RowText = RowText {
         op: "",
         doc: "",
@@ -94,12 +94,12 @@ impl RowText {
     };
 }
 
-/// What a row means.
+/// The meaning of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
     /// Scalar and index notation.
     Expr(Block),
-    /// The same, and the result aliases the argument.
+    /// Scalar and index notation; the result aliases the argument.
     View(Block),
     /// Tensor language.
     Decomp(Block),
@@ -107,7 +107,7 @@ pub enum Meaning {
     Host(Name),
 }
 
-/// Whose gradient a maximum is.
+/// The elements that share the gradient of a maximum at a tie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[allow(missing_docs)]
 pub enum Ties {
@@ -116,7 +116,7 @@ pub enum Ties {
     Even,
 }
 
-/// What autocast does with the float tensors that a row is given. f64 stays f64 in every class.
+/// How autocast treats the float arguments of a row. f64 stays f64 in every class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Class {
     /// They are cast to the region's dtype.
@@ -125,7 +125,7 @@ pub enum Class {
     Fp32,
     /// They are cast to the widest dtype among them.
     Promote,
-    /// They stay.
+    /// They keep their dtype.
     None,
 }
 
@@ -140,20 +140,20 @@ impl Class {
         }
     }
 
-    /// The class of this word.
+    /// The class with this word.
     pub fn from_word(word: &str) -> Option<Class> {
         [Class::Lower, Class::Fp32, Class::Promote, Class::None].into_iter().find(|class| class.word() == word)
     }
 }
 
-/// A condition on a call, and what to say where it fails.
+/// A condition on calls, with the message where it fails.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Require {
-    /// Must hold.
+    /// The condition.
     pub cond: Expr,
     /// The message.
     pub message: String,
-    /// The condition as text: calls are refused often while a row is tried, and printing takes longer than asking.
+    /// The condition as text: checks see many refusals of a row, and printing takes longer than evaluating.
     pub shown: String,
 }
 
@@ -175,7 +175,7 @@ pub struct Row {
     pub promote: Option<Expr>,
     /// Accepted joined dtypes.
     pub dtypes: Option<Expr>,
-    /// What it means.
+    /// Its meaning.
     pub meaning: Meaning,
     /// Conditions.
     pub require: Vec<Require>,
@@ -183,17 +183,17 @@ pub struct Row {
     pub vjp: Vec<(Name, Block)>,
     /// JVP rule per argument.
     pub jvp: Vec<(Name, Block)>,
-    /// Whose gradient a maximum is.
+    /// The tie rule of maxima.
     pub ties: Ties,
     /// Conventions at kinks: where the condition holds, the partial derivative in these arguments.
     pub at: Vec<(Expr, Vec<(Name, Expr)>)>,
-    /// Why it has no gradient.
+    /// The reason why it has no gradient.
     pub no_grad: Option<String>,
-    /// Why its gradient differs from the true derivative on purpose.
+    /// The reason why its gradient differs on purpose from the true derivative.
     pub deviates: Option<String>,
-    /// Why its gradient can't be differentiated again.
+    /// The reason why its gradient cannot be differentiated again.
     pub once: Option<String>,
-    /// What autocast does with its arguments, where that is not what follows from the meaning.
+    /// The autocast class, where it does not follow from the meaning.
     pub autocast: Option<Class>,
 }
 
@@ -254,7 +254,7 @@ impl Row {
         }
     }
 
-    /// Whether the meaning is pointwise: every tensor argument broadcasts (`T` without brackets) and so does the result.
+    /// Whether the meaning is pointwise: every tensor argument and result broadcasts (`T` without brackets).
     pub fn is_pointwise(&self) -> bool {
         self.index_body().is_some()
             && !self.sig.params.is_empty()

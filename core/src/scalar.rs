@@ -1,4 +1,4 @@
-//! A number outside any tensor: literals, options, elements that were read back.
+//! A number outside any tensor: a literal, an option, an element that was read back.
 
 use crate::dtype::DType;
 use std::fmt;
@@ -41,7 +41,7 @@ impl Scalar {
         }
     }
 
-    /// Not zero (NaN counts as true, as in comparisons with `!= 0`).
+    /// Whether it is not zero (NaN counts as true, as in comparisons with `!= 0`).
     pub fn as_bool(self) -> bool {
         match self {
             Scalar::Bool(b) => b,
@@ -50,7 +50,7 @@ impl Scalar {
         }
     }
 
-    /// Bits by which two scalars are the same cache key (so NaN equals NaN, and 0.0 differs from -0.0).
+    /// Bits that are equal for equal cache keys: NaN equals NaN, and 0.0 differs from -0.0.
     pub fn key_bits(self) -> (u8, u64) {
         match self {
             Scalar::Bool(b) => (0, b as u64),
@@ -94,7 +94,7 @@ impl From<i32> for Scalar {
 }
 impl From<usize> for Scalar {
     fn from(x: usize) -> Scalar {
-        // too large stays too large: wrapped it would be negative
+        // A number that is too large saturates: wrapped it would be negative.
         Scalar::Int(i64::try_from(x).unwrap_or(i64::MAX))
     }
 }

@@ -1,13 +1,13 @@
-//! Tensor subclasses as data: the texts that a database (or a derive macro) exports, what they parse to, and rules made
-//! concrete for one call.
+//! Tensor subclasses as data: the texts that a database (or a derive macro) exports, their syntax trees, and the rules
+//! made concrete for one call.
 //!
-//! A class is a signature, `(fields; metadata) -> the type that programs see`, the plain tensor that it stands for, and
-//! a rule per operator or kind of operators. A rule is a block of the tensor language that also knows
+//! A class has a signature, `(fields; metadata) -> the type that programs see`, the plain tensor that it stands for,
+//! and a rule per operator or kind of operators. A rule is a block of the tensor language with these further forms:
 //!
-//! - `x.data`: a field (or metadata) of argument `x`; `data` alone: of the first argument of the class,
+//! - `x.data`: a field (or metadata) of argument `x`; `data` alone: that of the first argument of the class,
 //! - `plain`: the plain tensor that an argument stands for,
-//! - `f(e)`: the operator itself, with `e` in place of each argument of the class and everything else as given,
-//! - `same(data)`: a field that all arguments of the class must agree in,
+//! - `f(e)`: the operator itself, with `e` in place of each argument of the class and all other arguments as given,
+//! - `same(data)`: a field in which all arguments of the class must agree,
 //! - `Class(…)`: a new tensor of the class; metadata that is not given is that of the first argument.
 
 use crate::derive::walk;
@@ -27,25 +27,26 @@ pub struct ClassText {
     pub doc: &'static str,
     /// `(fields; metadata) -> outer type`
     pub sig: &'static str,
-    /// The plain tensor that it stands for, of fields and metadata.
+    /// The plain tensor, as a rule over fields and metadata.
     pub plain: &'static str,
-    /// Operators, or `class(view)` and the like, separated by blanks; and their rule.
+    /// Operators, or kinds such as `class(view)`, separated by blanks; and their rule.
     pub ops: &'static [(&'static str, &'static str)],
     /// The rule of every other operator: `error` if absent.
     pub default: &'static str,
-    /// Operator; argument, its cotangent.
+    /// Gradients by operator; each is a list of arguments with their cotangents.
     pub grad: &'static [(&'static str, &'static [(&'static str, &'static str)])],
-    /// What a cotangent of such a tensor is: `plain`, `same`, or how a plain cotangent `g` becomes one.
+    /// The form of cotangents: `plain`, `same`, or a rule that makes one from a plain cotangent `g`.
     pub cotangent: &'static str,
     /// Whether operators without a gradient of their own are differentiated through their rules.
     pub through: bool,
-    /// What is read where elements are wanted outside of programs: `equal`, `error` or a field.
+    /// The value that reading outside of programs yields: `equal`, `error` or a field.
     pub read: &'static str,
-    /// Which class sees to a call with several: the greatest number.
+    /// The precedence: of the classes in a call, that with the greatest number handles it.
     pub precedence: &'static str,
-    /// How far an operator may be from the plain one: relative, absolute (of fields and metadata).
+    /// The error bounds of operators against the plain ones: relative, absolute (rules over fields and metadata).
     pub error: (&'static str, &'static str),
-    /// For which tensors that is said: a truth of fields, everywhere; of all if absent.
+    /// The tensors for which the bounds hold: a condition on fields that must be true everywhere; if absent, all
+    /// tensors.
     pub when: &'static str,
     /// The database file.
     pub file: &'static str,
@@ -54,7 +55,7 @@ pub struct ClassText {
 }
 
 impl ClassText {
-    /// A class that says nothing.
+    /// A class without texts.
     pub const BLANK: ClassText = ClassText {
         class: "",
         doc: "",
@@ -77,11 +78,11 @@ impl ClassText {
 /// A kind of operators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Kind {
-    /// Its result shows its argument's elements.
+    /// Views: the result aliases the argument's elements.
     View,
-    /// Element by element, with broadcasting.
+    /// Pointwise operators, with broadcasting.
     Pointwise,
-    /// Any.
+    /// Any operator.
     Any,
 }
 
@@ -90,7 +91,7 @@ impl Kind {
     pub const WORDS: [(&'static str, Kind); 3] =
         [("view", Kind::View), ("pointwise", Kind::Pointwise), ("any", Kind::Any)];
 
-    /// Whether a row is of this kind; `view`: whether it is a view.
+    /// Whether a row is of this kind; `view` says whether it is a view.
     pub fn has(self, row: &Row, view: bool) -> bool {
         match self {
             Kind::View => view,
@@ -100,7 +101,7 @@ impl Kind {
     }
 }
 
-/// What a rule is for.
+/// The operators that a rule is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// An operator.
@@ -109,18 +110,18 @@ pub enum Target {
     Kind(Kind),
 }
 
-/// What happens to an operator that meets the class.
+/// The rule for an operator on tensors of the class.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Rule {
-    /// It is refused.
+    /// Refuses the operator.
     Error,
-    /// It is run on the plain tensors.
+    /// Runs the operator on the plain tensors.
     Plain,
-    /// It is run on each field.
+    /// Runs the operator on each field.
     Each,
-    /// It is run on pieces, as its loops allow.
+    /// Runs the operator on shards, as its loops allow.
     Placed,
-    /// This.
+    /// Runs this block.
     Block(Block),
 }
 
@@ -164,29 +165,29 @@ pub enum Cotangent {
     Plain,
     /// A tensor of the class; a plain one is refused.
     Same,
-    /// A tensor of the class, which this makes of a plain one, `g`, and the tensor's own fields.
+    /// A tensor of the class, which this block makes from a plain cotangent `g` and the tensor's own fields.
     Made(Block),
 }
 
-/// What is read of a tensor of the class outside of programs.
+/// The value of a tensor of the class when it is read outside of programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
     /// Its fields, which must be equal.
     Equal,
-    /// Nothing.
+    /// None: reading is refused.
     Error,
     /// A field.
     Field(Name),
 }
 
-/// How far operators on a class may be from those on the plain tensors, in fields and metadata.
+/// Error bounds of operators on a class against those on the plain tensors, in terms of fields and metadata.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bound {
-    /// Of the magnitude.
+    /// Relative to the magnitude.
     pub rel: Option<Block>,
-    /// Besides that.
+    /// Absolute.
     pub abs: Option<Block>,
-    /// Of which tensors this is said: those for which it is true everywhere.
+    /// The condition on tensors under which the bounds hold: it must be true everywhere.
     pub when: Option<Block>,
 }
 
@@ -198,36 +199,36 @@ pub type Grads = Vec<(Name, Block)>;
 pub struct Class {
     /// Its name.
     pub name: Name,
-    /// Fields, metadata, what programs see.
+    /// Fields, metadata, and the type that programs see.
     pub sig: Sig,
     /// The plain tensor.
     pub plain: Block,
     /// Rules, in order.
     pub rules: Vec<(Target, Rule)>,
-    /// Every other operator.
+    /// The rule for every other operator.
     pub default: Rule,
     /// Gradients of operators.
     pub grads: Vec<(Name, Grads)>,
     /// Cotangents.
     pub cotangent: Cotangent,
-    /// Whether rules are differentiated.
+    /// Whether the gradient goes through the rules.
     pub through: bool,
-    /// What is read.
+    /// The value that reading yields.
     pub read: Read,
-    /// Which class of several sees to a call.
+    /// The precedence among several classes in a call.
     pub precedence: Option<i64>,
-    /// How far operators may be from the plain ones.
+    /// The error bounds of operators.
     pub error: Bound,
 }
 
-/// Where a class does not parse: the key, the part of its text, what is wrong.
+/// A text of a class that does not parse: the key, the text, and the error.
 #[derive(Clone, Debug)]
 pub struct Malformed {
     /// `sig`, `plain`, `ops`, …
     pub key: &'static str,
     /// The text at fault.
     pub text: String,
-    /// What is wrong with it.
+    /// The error.
     pub error: SyntaxError,
 }
 
@@ -283,7 +284,7 @@ impl Class {
     /// A rule from its text.
     ///
     /// # Errors
-    /// Where it is none.
+    /// The error, if the text is not a rule.
     pub fn rule(text: &str) -> Result<Rule, SyntaxError> {
         Ok(match text {
             "" | "error" => Rule::Error,
@@ -294,15 +295,15 @@ impl Class {
         })
     }
 
-    /// What a rule is for, from its text.
+    /// The target of a rule, from its text.
     pub fn target(text: &str) -> Target {
         let kind = text.strip_prefix("class(").and_then(|t| t.strip_suffix(')'));
         let known = kind.and_then(|word| Kind::WORDS.iter().find(|(w, _)| *w == word));
         known.map_or_else(|| Target::Op(Name::new(text)), |(_, kind)| Target::Kind(*kind))
     }
 
-    /// The rule that the class has for a row: for the operator, for the operator of which it is an overload, for its
-    /// kinds, in this order. `None`: neither; its decomposition decides, or the default.
+    /// The rule that the class has for a row: for the operator, for the operator that it overloads, or for its kind, in
+    /// this order. `None`: the row's decomposition or the default applies.
     pub fn rule_for(&self, row: &Row, view: bool) -> Option<&Rule> {
         let base = Name::new(row.op.as_str().split('.').next().unwrap_or_default());
         let named = |op: Name| self.rules.iter().find(|(t, _)| *t == Target::Op(op)).map(|(_, rule)| rule);
@@ -325,21 +326,21 @@ impl Class {
         self.sig.opts.iter().map(|o| o.name.name)
     }
 
-    /// Whether the class says something about the row: a rule other than `error`, by name, kind or default.
+    /// Whether the class supports the row, by a rule other than `error`: by name, kind or default.
     pub fn meets(&self, row: &Row, view: bool) -> bool {
         *self.rule_for(row, view).unwrap_or(&self.default) != Rule::Error
     }
 
-    /// A row from what programs see to the fields, so that its signature says what types these have: arguments for
-    /// tests are drawn by it. `choose` says which dtype of several a field has. `None` where a field is optional
-    /// or a list: such tensors are made by rows of the class only.
+    /// A row from the type that programs see to the fields, whose signature gives the types of fields; tests draw
+    /// arguments by it. `choose` selects the dtype of a field among several. `None` where a field is optional or a
+    /// list: only rows of the class make such tensors.
     pub fn apart(&self, choose: &dyn Fn(&[Elem]) -> Elem) -> Option<Row> {
         let out = self.sig.outs.first()?;
         let field = |p: &Param| {
             let single = !p.optional && p.ty.list.is_none();
             single.then(|| Out { name: p.name, ty: Type { elem: vec![choose(&p.ty.elem)], ..p.ty.clone() } })
         };
-        // a dtype that the whole has is bound by it
+        // A dtype of the whole type is bound by its argument.
         let bound = |o: &&Opt| !matches!(&o.ty, OptType::Dtype(v) if out.ty.elem.contains(&Elem::Var(*v)));
         let whole = Ident { name: Name::new("whole"), span: Span::default() };
         let sig = Sig {
@@ -352,10 +353,10 @@ impl Class {
         Some(blank(Name::new(&format!("{}.apart", self.name)), sig))
     }
 
-    /// The metadata of a tensor whose parts solved its signature.
+    /// The metadata of a tensor, from its solved signature.
     ///
     /// # Errors
-    /// E706 for metadata that only the run of a program decides: they would be lost.
+    /// E706 for metadata that is known only at run time, which would be lost.
     pub fn meta_of<V>(&self, solved: &Solved) -> Result<Vec<(Name, Value<V>)>, Refusal> {
         let one = |n: Name| match solved.env.item(n) {
             Some(Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..)) => {
@@ -367,8 +368,8 @@ impl Class {
         self.meta().map(one).collect()
     }
 
-    /// What rules call the operator that makes a tensor of fields, the one that takes it apart, and the one that gives
-    /// the plain tensor.
+    /// The names in rules of three operators: the one that makes a tensor from fields, the one that takes it apart, and
+    /// the one that gives the plain tensor.
     pub fn ports(class: Name) -> [Name; 3] {
         ["unflatten", "flatten", "plain"].map(|port| Name::new(&format!("{class}.{port}")))
     }
@@ -379,14 +380,14 @@ pub fn part(of: Name, part: Name) -> Name {
     Name::new(&format!("{of}.{part}"))
 }
 
-/// What `f(…)` calls an option as it was given: by its own name a rule has what the signature makes of it, in which axes
+/// The name by which `f(…)` passes an option as it was given. Its own name means the normalised value, in which axes
 /// may stand in another order.
 fn given(option: Name) -> Name {
     Name::new(&format!("{option}.given"))
 }
 
-/// What rules of a class know of a call besides its arguments and the parts of those of the class: options as they were
-/// given, and the parts of arguments that are plain, which are absent.
+/// Further names in rules of a class, besides arguments and the parts of operands: options as they were given, and the
+/// parts of plain arguments, which are absent.
 pub fn others<V: Clone>(class: &Class, sig: &Sig, args: &[Value<V>], of_class: &[Name]) -> Vec<(Name, Value<V>)> {
     let opts = sig.opts.iter().zip(args.iter().skip(sig.params.len()));
     let mut names: Vec<(Name, Value<V>)> = opts.map(|(opt, value)| (given(opt.name.name), value.clone())).collect();
@@ -397,7 +398,7 @@ pub fn others<V: Clone>(class: &Class, sig: &Sig, args: &[Value<V>], of_class: &
     names
 }
 
-/// The arguments of a call that are of the class, by what rules call them: `x`, and `xs.0`, `xs.1` in lists.
+/// The arguments of a call that belong to the class, by their names in rules: `x`, or `xs.0`, `xs.1` in lists.
 pub fn operands<V>(sig: &Sig, args: &[Value<V>], is: &dyn Fn(&V) -> bool) -> Vec<(Name, V)>
 where
     V: Clone,
@@ -430,19 +431,19 @@ pub struct Concrete<'a, V> {
     pub row: &'a Row,
     /// The call's arguments.
     pub args: &'a [Value<V>],
-    /// Those of the class.
+    /// The arguments of the class.
     pub operands: &'a [Name],
-    /// Per operand and field, a number: equal ones are one value.
+    /// A number per operand and field; equal numbers mean equal values.
     pub identity: &'a dyn Fn(Name, Name) -> u64,
 }
 
 impl<V> Concrete<'_, V> {
-    /// The block without words that only rules of classes know: calls of rows, and names of parts (`x.data`).
+    /// The block without the special forms of classes: only calls of rows, and names of parts (`x.data`).
     pub fn block(&self, rule: &Block) -> Block {
         walk::map_block(rule, &mut |e| self.expr(e, None))
     }
 
-    /// The same for an expression.
+    /// [`Self::block`] for one expression.
     pub fn one(&self, e: &Expr) -> Expr {
         walk::map(e, &mut |e| self.expr(e, None))
     }
@@ -457,7 +458,7 @@ impl<V> Concrete<'_, V> {
         self.each(Name::new("plain"))
     }
 
-    /// The arguments of `Class(…)`, if the expression is that.
+    /// The arguments of the expression, if it is `Class(…)`.
     pub fn made<'e>(&self, e: &'e Expr) -> Option<&'e [Arg]> {
         match &*e.node {
             Node::Call(callee, args) if callee.name == self.class.name => Some(args),
@@ -478,7 +479,7 @@ impl<V> Concrete<'_, V> {
         }
     }
 
-    /// A field, metadata or `plain`, of this operand or of the first one; what is an argument's own name is that.
+    /// A field, metadata or `plain` of this operand, or of the first one; an argument's own name is not replaced.
     fn part(&self, n: Name, operand: Option<Name>, span: Span) -> Option<Expr> {
         let own = |n: Name| {
             let sig = &self.row.sig;
@@ -536,11 +537,11 @@ impl<V> Concrete<'_, V> {
         call(self.row.op, args, span)
     }
 
-    /// A field that is one value in all operands, or is compared when the program runs; metadata is compared at once.
+    /// A field that has one value in all operands, or is compared at run time; metadata is compared at once.
     fn same(&self, field: &Expr) -> Option<Expr> {
         let Node::Name(n) = &*field.node else { return None };
         let first = *self.operands.first()?;
-        // each is compared with the first, so that the text is as long as there are operands
+        // Each operand is compared with the first, so the text grows linearly with the operands.
         let own = name(part(first, *n), field.span);
         let mut value = own.clone();
         let id = (self.identity)(first, *n);
@@ -580,7 +581,7 @@ fn call(op: Name, args: Vec<Arg>, span: Span) -> Expr {
     Expr::new(Node::Call(Ident { name: op, span }, args), span)
 }
 
-/// The rows by which a class's tensors are made and taken apart: `C.unflatten(fields; metadata)`, `C.flatten(x)`,
+/// The rows that make a class's tensors and take them apart: `C.unflatten(fields; metadata)`, `C.flatten(x)`,
 /// `C.plain(x)`.
 pub fn ports(class: &Class) -> [Row; 3] {
     let [unflatten, flatten, plain] = Class::ports(class.name);

@@ -1,4 +1,4 @@
-//! What an argument can be, in traces, at build time and in evaluators alike.
+//! Values of arguments, in traces, at build time and in evaluators.
 
 use crate::{DType, Dim, Name, Scalar};
 use smallvec::SmallVec;
@@ -7,7 +7,7 @@ use std::fmt;
 /// Sizes of a tensor, slowest axis first.
 pub type Shape = SmallVec<[Dim; 4]>;
 
-/// The type of a tensor as signatures see it.
+/// The type of a tensor in the view of signatures.
 #[derive(PartialEq)]
 pub struct TensorTy {
     /// Element type.
@@ -18,7 +18,7 @@ pub struct TensorTy {
 
 impl Clone for TensorTy {
     fn clone(&self) -> TensorTy {
-        // at once: a `SmallVec` that is cloned takes its elements one by one
+        // Copies all sizes at once: `SmallVec::clone` copies them one by one.
         TensorTy { dtype: self.dtype, shape: Shape::from_slice(&self.shape) }
     }
 }
@@ -32,7 +32,7 @@ impl TensorTy {
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
-    /// Whether both are one type in every call: see [`Dim::same`].
+    /// Whether both types are equal in every call: see [`Dim::same`].
     pub fn same(&self, other: &TensorTy) -> bool {
         let sizes = || self.shape.iter().zip(&other.shape).all(|(a, b)| a.same(*b));
         self.dtype == other.dtype && self.rank() == other.rank() && sizes()
@@ -45,12 +45,12 @@ impl TensorTy {
     pub fn numel(&self) -> usize {
         self.shape.iter().map(|d| d.len()).product()
     }
-    /// The same where `at` gives the values of atoms; `None` if a size has none there.
+    /// The type where `at` gives the values of atoms; `None` if a size has no value there.
     pub fn at(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<TensorTy> {
         let shape = self.shape.iter().map(|d| d.at(at)).collect::<Option<_>>()?;
         Some(TensorTy { dtype: self.dtype, shape })
     }
-    /// Sizes of this call.
+    /// The sizes of this call.
     pub fn sizes(&self) -> SmallVec<[usize; 6]> {
         self.shape.iter().map(|d| d.len()).collect()
     }
@@ -72,13 +72,13 @@ impl fmt::Debug for TensorTy {
     }
 }
 
-/// An argument, option or intermediate of the tensor language; `V` is whatever a machine has for tensors:
-/// a proxy in a trace, an array at build time.
+/// An argument, option or intermediate value of the tensor language. `V` is a machine's type of tensors: a proxy in a
+/// trace, an array at build time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<V> {
-    /// A tensor (or a random key, or a run-time number: what `V` says it is).
+    /// A tensor (or a random key, or a run-time number, as `V` says).
     Tensor(V),
-    /// A tensor of which only the type is known or wanted (`like` arguments).
+    /// A tensor of which only the type is known or needed (`like` arguments).
     Type(TensorTy),
     /// A number known while tracing.
     Num(Scalar),
@@ -90,7 +90,7 @@ pub enum Value<V> {
     Word(Name),
     /// A text.
     Str(String),
-    /// Several.
+    /// A list.
     List(Vec<Value<V>>),
     /// An optional argument or option that was not given.
     Absent,
@@ -102,7 +102,7 @@ impl<V> Value<V> {
         if d.is_const() { Value::Num(Scalar::Int(d.value())) } else { Value::Size(d) }
     }
 
-    /// It as a size, if it is an integer.
+    /// The value as a size, if it is an integer.
     pub fn as_dim(&self) -> Option<Dim> {
         match self {
             Value::Num(Scalar::Int(i)) => Some(Dim::from(*i)),
@@ -111,7 +111,7 @@ impl<V> Value<V> {
         }
     }
 
-    /// It as a list of sizes; one size alone counts as a list of one.
+    /// The value as a list of sizes; a single size counts as a list of one.
     pub fn as_dims(&self) -> Option<Vec<Dim>> {
         match self {
             Value::List(items) => items.iter().map(Value::as_dim).collect(),
@@ -124,7 +124,7 @@ impl<V> Value<V> {
         matches!(self, Value::Absent)
     }
 
-    /// The same with every tensor replaced.
+    /// The value with every tensor replaced.
     pub fn map<W>(&self, f: &mut impl FnMut(&V) -> W) -> Value<W> {
         match self {
             Value::Tensor(v) => Value::Tensor(f(v)),
@@ -139,7 +139,7 @@ impl<V> Value<V> {
         }
     }
 
-    /// The same where `at` gives the values of atoms; `None` if a size has none there.
+    /// The value where `at` gives the values of atoms; `None` if a size has no value there.
     pub fn at(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<Value<V>>
     where
         V: Clone,
@@ -152,7 +152,7 @@ impl<V> Value<V> {
         })
     }
 
-    /// Calls `f` on every tensor in it, in order.
+    /// Calls `f` on every tensor of the value, in order.
     pub fn for_each<'a>(&'a self, f: &mut impl FnMut(&'a V)) {
         match self {
             Value::Tensor(v) => f(v),

@@ -1,5 +1,5 @@
-//! What a plan for other sizes costs beside a compilation, and beside the step that it is for: a training step of a GPT
-//! over symbolic sizes.
+//! Compares the cost of a plan for other sizes with that of a compilation and of the step itself, for a training step
+//! of a GPT over symbolic sizes.
 //!
 //! `cargo run --release --example plans -p fulgurite -- [BLOCKS [WIDTH]]`
 
@@ -93,7 +93,7 @@ fn main() -> Result<()> {
     let (model, all) = (gpt(blocks, width), [(4, 64), (4, 96), (3, 50), (8, 128), (1, 33), (2, 97), (5, 64), (4, 256)]);
     println!("b, t      constant ms   plan ms   share   step ms   same bits");
     for (b, t) in all {
-        // its results' bits, and how many milliseconds it took
+        // The bits of the results, and the duration in milliseconds.
         let run = |f: Step<'_>, (b, t)| -> Result<(Vec<u8>, f64)> {
             let (mut state, batch) = ((model.clone(), AdamW::new(&model)), batch(b, t));
             let began = Instant::now();
@@ -104,7 +104,7 @@ fn main() -> Result<()> {
             }
             Ok((bits, took))
         };
-        // what earlier compilations leave behind serves only equal sizes: so each is measured at sizes that are new
+        // Results of earlier compilations are reused only for equal sizes, so each is measured at new sizes.
         let constant = jit(step);
         run(&|s, b| constant.update(s, b), (b, t + 1))?;
         let whole = constant.stats().compile_time().as_secs_f64() * 1e3;

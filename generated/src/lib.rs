@@ -1,5 +1,5 @@
-//! fulgurite: every fact about an operator stands in one row of `ops.yaml`; this crate is what the generator makes of
-//! it, with the runtime that traces, differentiates and runs it.
+//! fulgurite: every fact about an operator stands in one row of `ops.yaml`. This crate is the output of the generator,
+//! together with the runtime that traces, differentiates and runs it.
 //!
 //! ```
 //! use fulgurite::prelude::*;
@@ -29,7 +29,7 @@
 //! # Ok::<(), fulgurite::Error>(())
 //! ```
 
-// derived code names this crate as its users do
+// Derived code refers to this crate by its public name.
 extern crate self as fulgurite;
 
 pub mod nn;
@@ -51,7 +51,7 @@ pub use {fulgurite_runtime as __runtime, inventory as __inventory};
 include!(concat!(env!("FULGURITE_OUT"), "/database.rs"));
 include!(concat!(env!("OUT_DIR"), "/op.rs"));
 
-/// Makes the rows of a database known before `main`.
+/// Registers the rows of a database before `main` runs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! register {
@@ -62,8 +62,8 @@ macro_rules! register {
     };
 }
 
-/// The database of a crate whose build script called `fulgurite_codegen::build::downstream`: its functions in `ops`,
-/// its methods in a trait, its kernels.
+/// The database of a crate whose build script called `fulgurite_codegen::build::downstream`: functions in `ops`,
+/// methods in a trait, and kernels.
 #[macro_export]
 macro_rules! database {
     () => {

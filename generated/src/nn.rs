@@ -1,7 +1,7 @@
-//! A handful of layers: trees of tensors with a method `at`, written with rows.
+//! A few layers: trees of tensors with a method `at`, written with rows.
 //!
-//! A layer is plain data: its fields are public, `#[derive(Tree)]` lets `jit`, `value_and_grad` and optimisers walk
-//! them, and a model is a struct of layers. Initial values are functions of the key alone.
+//! A layer is plain data with public fields. `#[derive(Tree)]` lets `jit`, `value_and_grad` and optimisers walk it, and
+//! a model is a struct of layers. Initial values are functions of the key alone.
 //!
 //! **Invariant:** every `at` is `#[track_caller]`, so that an error points at the model, not here.
 
@@ -22,8 +22,8 @@ impl Linear {
         Linear::scaled(key, inputs, outputs, 1.0)
     }
 
-    /// As [`Linear::new`] with weights `gain` times as large: 1/√(2 · depth) for the last map of a residual branch keeps
-    /// the sum of all branches at one size (Radford et al.: "Language models are unsupervised multitask learners", 2019).
+    /// [`Linear::new`] with weights scaled by `gain`: 1/√(2 · depth) for the last map of a residual branch keeps the
+    /// sum of all branches at one size (Radford et al.: "Language models are unsupervised multitask learners", 2019).
     pub fn scaled(key: Key, inputs: usize, outputs: usize, gain: f64) -> Linear {
         let bound = gain / (inputs.max(1) as f64).sqrt();
         let w =
@@ -31,7 +31,7 @@ impl Linear {
         Linear { w, b: Some(zeros(outputs)) }
     }
 
-    /// The same without a bias.
+    /// The layer without a bias.
     pub fn without_bias(self) -> Linear {
         Linear { b: None, ..self }
     }
@@ -50,7 +50,7 @@ pub struct Conv {
     pub w: Tensor,
     /// f32[outputs]
     pub b: Option<Tensor>,
-    /// Places from one window to the next, along every axis.
+    /// Distance from one window to the next, along every axis.
     #[tree(fixed)]
     pub stride: i64,
     /// Zeros around the input, at both ends of every axis.
@@ -59,8 +59,8 @@ pub struct Conv {
 }
 
 impl Conv {
-    /// A kernel of these sizes, one a spatial axis, at stride 1 without padding. Weights are uniform in ±1/√n for the n
-    /// numbers that a window covers, as [`Linear::new`]; the bias is 0.
+    /// A kernel of these sizes, one per spatial axis, at stride 1 without padding. Weights are uniform in ±1/√n for the
+    /// n numbers that a window covers, as in [`Linear::new`]; the bias is 0.
     pub fn new(key: Key, inputs: usize, outputs: usize, kernel: &[usize]) -> Conv {
         let covered = kernel.iter().fold(inputs, |all, n| all.saturating_mul(*n));
         let bound = 1.0 / (covered.max(1) as f64).sqrt();
@@ -69,12 +69,12 @@ impl Conv {
         Conv { w, b: Some(zeros(outputs)), stride: 1, padding: 0 }
     }
 
-    /// The same with another stride and padding.
+    /// The layer with another stride and padding.
     pub fn with(self, stride: i64, padding: i64) -> Conv {
         Conv { stride, padding, ..self }
     }
 
-    /// The same without a bias.
+    /// The layer without a bias.
     pub fn without_bias(self) -> Conv {
         Conv { b: None, ..self }
     }
@@ -87,7 +87,7 @@ impl Conv {
     }
 }
 
-/// A learned vector for each of so many symbols.
+/// A learned vector for each symbol.
 #[derive(Tree, Clone, Debug)]
 pub struct Embedding {
     /// f32[symbols, width]
@@ -95,7 +95,7 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// Normal numbers of deviation 0.02, so that a head that shares the table starts with even odds.
+    /// Normal numbers of deviation 0.02, so that a head with the table as weights starts with nearly equal odds.
     pub fn new(key: Key, symbols: usize, width: usize) -> Embedding {
         Embedding { w: ops::randn(&key, (symbols, width)) * 0.02 }
     }
@@ -106,7 +106,7 @@ impl Embedding {
         self.w.embedding(x)
     }
 
-    /// The table as the last map of a model: `x: f32[.., width]` to `f32[.., symbols]`.
+    /// The table as the weights of a model's last map: `x: f32[.., width]` to `f32[.., symbols]`.
     #[track_caller]
     pub fn logits(&self, x: &Tensor) -> Tensor {
         x.linear(&self.w, None)
@@ -120,7 +120,7 @@ pub struct LayerNorm {
     pub w: Tensor,
     /// f32[width]
     pub b: Tensor,
-    /// Keeps the division away from 0.
+    /// A small number that keeps the divisor away from 0.
     #[tree(fixed)]
     pub eps: f64,
 }
@@ -141,7 +141,7 @@ impl LayerNorm {
 
 /// Normalisation of each channel over the batch, then scale and shift. `x: f32[b, channels, ..]`
 ///
-/// The running statistics are no parameters: they are a tree of their own, which is passed beside the model and which
+/// The running statistics are not parameters: they are a tree of their own, which is passed beside the model and which
 /// training writes.
 ///
 /// ```
@@ -164,10 +164,10 @@ pub struct BatchNorm {
     pub w: Tensor,
     /// f32[channels]
     pub b: Tensor,
-    /// How far the running statistics move towards those of a batch.
+    /// The share by which the running statistics move towards those of a batch.
     #[tree(fixed)]
     pub momentum: f64,
-    /// Keeps the division away from 0.
+    /// A small number that keeps the divisor away from 0.
     #[tree(fixed)]
     pub eps: f64,
 }
@@ -187,14 +187,14 @@ impl BatchNorm {
         BatchNorm { w: ones(channels), b: zeros(channels), momentum: 0.1, eps: 1e-5 }
     }
 
-    /// By the running statistics.
+    /// Normalises by the running statistics.
     #[track_caller]
     pub fn at(&self, x: &Tensor, stats: &BatchStats) -> Tensor {
         let options = ops::BatchNorm { eps: self.eps, ..Default::default() };
         x.batch_norm_with(Some(&stats.mean), Some(&stats.var), Some(&self.w), Some(&self.b), options)
     }
 
-    /// By the statistics of `x`, towards which the running ones are moved.
+    /// Normalises by the statistics of `x`, and moves the running ones towards them.
     #[track_caller]
     pub fn train(&self, x: &Tensor, stats: &BatchStats) -> Tensor {
         let options = ops::BatchNormTrain { momentum: self.momentum, eps: self.eps };
@@ -209,7 +209,7 @@ impl BatchStats {
     }
 }
 
-/// Normalisation by the root mean square over the last axis, then scale.
+/// Normalisation by the root mean square over the last axis, then a scale.
 #[derive(Tree, Clone, Debug)]
 pub struct RmsNorm {
     /// f32[width]
@@ -230,7 +230,7 @@ impl RmsNorm {
     }
 }
 
-/// Zeros a share of all numbers while training; the identity without a key.
+/// Zeroes a share of all numbers while training; the identity without a key.
 #[derive(Tree, Clone, Debug)]
 pub struct Dropout {
     /// The share.
@@ -244,7 +244,7 @@ impl Dropout {
         Dropout { p }
     }
 
-    /// `x` with some numbers dropped, by this key; with `None`, `x`.
+    /// `x` with some numbers dropped, drawn with this key; with `None`, `x`.
     #[track_caller]
     pub fn at(&self, x: &Tensor, key: Option<&Key>) -> Tensor {
         match key {

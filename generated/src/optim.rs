@@ -1,11 +1,11 @@
 //! Optimisers: states that are trees, and steps that are rows.
 //!
-//! A state belongs to one form of parameters and is passed along with them, so `jit(…).update` writes both in place.
-//! Leaves that aren't float tensors (keys, counters) pass through a step unchanged.
+//! A state belongs to parameters of one form and is passed along with them, so `jit(…).update` writes both in place.
+//! Leaves that are not float tensors (keys, counters) pass through a step unchanged.
 
 use crate::{Error, Tensor, TensorOps, Tree, ops, tree};
 
-/// AdamW: Adam with weight decay apart from the gradient (Loshchilov and Hutter: "Decoupled weight decay
+/// AdamW: Adam with weight decay decoupled from the gradient (Loshchilov and Hutter: "Decoupled weight decay
 /// regularization", 2019).
 #[derive(Tree, Clone, Debug)]
 pub struct AdamW<T: Tree> {
@@ -15,16 +15,16 @@ pub struct AdamW<T: Tree> {
     pub v: T,
     /// Steps taken, f32[].
     pub step: Tensor,
-    /// How much of `m` stays each step.
+    /// The share of `m` that each step keeps.
     #[tree(fixed)]
     pub beta1: f64,
-    /// How much of `v` stays each step.
+    /// The share of `v` that each step keeps.
     #[tree(fixed)]
     pub beta2: f64,
-    /// Keeps the division away from 0.
+    /// A small number that keeps the divisor away from 0.
     #[tree(fixed)]
     pub eps: f64,
-    /// The share of every parameter that is lost each step, times the learning rate.
+    /// Weight decay: the share of every parameter that each step subtracts, times the learning rate.
     #[tree(fixed)]
     pub decay: f64,
 }
@@ -36,12 +36,12 @@ impl<T: Tree> AdamW<T> {
         AdamW { m, v, step: Tensor::scalar(0f32), beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01 }
     }
 
-    /// The same with other means.
+    /// The optimiser with other decay rates of the means.
     pub fn betas(self, beta1: f64, beta2: f64) -> AdamW<T> {
         AdamW { beta1, beta2, ..self }
     }
 
-    /// The same with another weight decay.
+    /// The optimiser with another weight decay.
     pub fn decay(self, decay: f64) -> AdamW<T> {
         AdamW { decay, ..self }
     }
@@ -67,7 +67,7 @@ impl<T: Tree> AdamW<T> {
 pub struct Sgd<T: Tree> {
     /// The running sum of gradients.
     pub buf: T,
-    /// How much of it stays each step; 0 is plain descent.
+    /// The share of it that each step keeps; 0 is plain descent.
     #[tree(fixed)]
     pub momentum: f64,
     /// The share of every parameter that is added to its gradient.
@@ -96,7 +96,8 @@ impl<T: Tree> Sgd<T> {
     }
 }
 
-/// Gradients shortened to `limit` where they are longer, and their length before: the root of the sum of all squares.
+/// Gradients scaled down to norm `limit` where their norm is larger, and the norm before: the root of the sum of all
+/// squares.
 #[track_caller]
 pub fn clip<T: Tree>(grads: &T, limit: f64) -> (T, Tensor) {
     let norm = norm(grads);
@@ -119,7 +120,7 @@ fn zeros_like<T: Tree>(params: &T) -> T {
     })
 }
 
-/// `f` of the leaves of four trees of one form, side by side, transposed: one list for each of its results.
+/// Applies `f` to the leaves of four trees of one form, side by side; returns one list for each result of `f`.
 #[track_caller]
 fn each<T: Tree, const N: usize>(trees: [&T; 4], mut f: impl FnMut([&Tensor; 4]) -> [Tensor; N]) -> [Vec<Tensor>; N] {
     let [a, b, c, d] = trees.map(tree::flatten);

@@ -1,4 +1,4 @@
-//! What a program with tensors usually needs: `use fulgurite::prelude::*;`. Names of your own shadow these.
+//! The usual imports of a program with tensors: `use fulgurite::prelude::*;`. Names of your own shadow these.
 
 pub use crate::TensorOps;
 pub use crate::nn::{BatchNorm, BatchStats, Conv, Dropout, Embedding, LayerNorm, Linear, RmsNorm};

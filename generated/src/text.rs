@@ -4,9 +4,9 @@ use crate::core::philox;
 use crate::{Error, Key, Result, Tensor};
 use std::ops::Range;
 
-/// A text as numbers, one a character.
+/// A text as numbers, one per character.
 ///
-/// Of every ten blocks of characters nine are for training and one is for validation. So both see every part of the
+/// Of every ten blocks of characters, nine are for training and one is for validation. So both see every part of the
 /// text (its end may be quite unlike its beginning), and no piece of one overlaps the other.
 #[derive(Clone, Debug)]
 pub struct Text {
@@ -29,17 +29,17 @@ impl Alphabet {
         Alphabet(symbols)
     }
 
-    /// How many there are.
+    /// The number of characters.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no characters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them in their order: [`Alphabet::of`] it is the same alphabet.
+    /// All characters in order; [`Alphabet::of`] this text is an equal alphabet.
     pub fn text(&self) -> String {
         self.0.iter().collect()
     }
@@ -49,30 +49,30 @@ impl Alphabet {
         self.0.binary_search(&c).ok().map(|i| i as i64)
     }
 
-    /// A text as numbers; the first character that is not here is the error.
+    /// A text as numbers.
     ///
     /// # Errors
-    /// That character.
+    /// The first character that the alphabet lacks.
     pub fn encode(&self, text: &str) -> std::result::Result<Vec<i64>, char> {
         text.chars().map(|c| self.number(c).ok_or(c)).collect()
     }
 
-    /// Numbers as text; what is no symbol is left out.
+    /// Numbers as text; numbers without a symbol are left out.
     pub fn decode(&self, tokens: &[i64]) -> String {
         tokens.iter().filter_map(|&t| self.0.get(usize::try_from(t).ok()?)).collect()
     }
 }
 
-/// Blocks in a round, of which the last is for validation.
+/// Blocks in a round; the last one is for validation.
 const ROUND: usize = 10;
-/// Characters in a block, if the text is long enough for ten such.
+/// Characters in a block, if the text is long enough for ten such blocks.
 const BLOCK: usize = 4096;
 
 impl Text {
     /// Numbers the characters of a text in the order of their code points.
     ///
     /// # Errors
-    /// E911: the text has fewer than two characters in each block, or only one symbol: there is nothing to predict.
+    /// E911: the text has fewer than two characters in each block, or only one symbol, so there is nothing to predict.
     pub fn new(text: &str) -> Result<Text> {
         let length = text.chars().count();
         if length < 2 * ROUND {
@@ -98,22 +98,22 @@ impl Text {
         Ok(Text { alphabet, tokens, training, validation })
     }
 
-    /// Its characters.
+    /// The alphabet of the text.
     pub fn alphabet(&self) -> &Alphabet {
         &self.alphabet
     }
 
-    /// How many different characters there are.
+    /// The number of different characters.
     pub fn symbols(&self) -> usize {
         self.alphabet.len()
     }
 
-    /// How many characters there are, training and validation together.
+    /// The number of characters, of training and validation together.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Whether there are none; never so.
+    /// Whether there are no characters, which never holds.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
@@ -129,9 +129,9 @@ impl Text {
         self.training.iter().map(Range::len).max().unwrap_or(0).saturating_sub(1)
     }
 
-    /// `b` random pieces of the training text, and the same one character on: `i64[b, t]` both. The same key gives the
-    /// same batch. Both tensors carry an error where no piece has `t` characters (E912), and where there is no memory for
-    /// the batch (E743).
+    /// `b` random pieces of the training text, and these pieces shifted by one character: `i64[b, t]` both. Equal keys
+    /// give equal batches. Both tensors carry an error where no piece has `t` characters (E912), and where there is no
+    /// memory for the batch (E743).
     #[track_caller]
     pub fn batch(&self, key: Key, b: usize, t: usize) -> (Tensor, Tensor) {
         let starts = self.training.iter().map(|r| r.len().saturating_sub(t));
@@ -142,7 +142,7 @@ impl Text {
         if total == 0 || t == 0 {
             return poisoned(self.too_long(t));
         }
-        // asked before anything is made: a vector that is too large ends the process
+        // The memory is requested first: a failed allocation of a vector ends the process.
         if let Err(e) = Vec::<i64>::new().try_reserve_exact(b.saturating_mul(t)) {
             let error = Error::new("E743", format!("a batch of {b} pieces of {t} characters can't be made: {e}"));
             return poisoned(error.help("take a smaller batch or a shorter context"));
@@ -164,8 +164,8 @@ impl Text {
         (self.pieces(&starts, t, 0), self.pieces(&starts, t, 1))
     }
 
-    /// Batches of consecutive pieces of the validation text, at most `most` of them: always the same ones, spread over
-    /// the whole of it.
+    /// Batches of consecutive pieces of the validation text, at most `most` of them. They are equal in every call, and
+    /// spread over the whole text.
     #[track_caller]
     pub fn validation(&self, b: usize, t: usize, most: usize) -> Vec<(Tensor, Tensor)> {
         let t = t.max(1);
@@ -189,7 +189,7 @@ impl Text {
     }
 }
 
-/// 2^24: what [`philox::uniform`] counts in.
+/// 2^24, the resolution of [`philox::uniform`].
 const BITS_24: f64 = 16_777_216.0;
 
 #[track_caller]

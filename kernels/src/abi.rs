@@ -1,4 +1,4 @@
-//! The instruction set that runs, and the form of a kernel for it.
+//! The instruction set that runs, and look-ups in kernel tables.
 
 pub use crate::math::Level;
 use fulgurite_core::kernel::{KernelEntry, TileFn};
@@ -18,12 +18,12 @@ impl Level {
         }
     }
 
-    /// The level called `name`.
+    /// The level with this name.
     pub fn from_name(name: &str) -> Option<Level> {
         Level::ALL.into_iter().find(|l| l.name() == name)
     }
 
-    /// What this CPU has.
+    /// The highest level of this CPU.
     pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
@@ -43,8 +43,8 @@ impl Level {
         Level::Baseline
     }
 
-    /// The level at which kernels run: what the CPU has, or less if the environment variable `FULGURITE_ISA` says so
-    /// (`baseline`, `avx2`, `avx512`; anything else is ignored). Decided once per process.
+    /// The level at which kernels run: that of the CPU, or a lower one if the environment variable `FULGURITE_ISA`
+    /// requests it (`baseline`, `avx2`, `avx512`; other values are ignored). It is decided once per process.
     pub fn current() -> Level {
         static CURRENT: OnceLock<Level> = OnceLock::new();
         *CURRENT.get_or_init(|| {
@@ -53,7 +53,7 @@ impl Level {
         })
     }
 
-    /// The form of `entry` for this level: the strongest that isn't above it.
+    /// The form of `entry` for this level: the strongest one up to it.
     pub fn pick(self, entry: &KernelEntry) -> TileFn {
         let avx512 = entry.avx512.filter(|_| self >= Level::Avx512);
         avx512.or(entry.avx2.filter(|_| self >= Level::Avx2)).unwrap_or(entry.baseline)

@@ -1,12 +1,13 @@
-//! Scalar functions from which kernels are made: `m::exp::<I, _>(x)` and so on, one per scalar builtin.
+//! The scalar functions of kernels: `m::exp::<I, _>(x)` and so on, one per scalar builtin.
 //!
 //! Each is branch-free where it can be (f32 throughout, but for [`rem_trunc`] and its kin) and `#[inline(always)]`, so
 //! that a loop over a chunk becomes vector code of whatever instruction set the enclosing function has. The type
 //! parameter `I` says which one that is: fused multiply-add and rounding are library calls without the instructions.
 //!
-//! **Invariant:** the arithmetic builtins (everything outside [`Real`], and [`Real::div`], [`Real::sqrt`]) give the same
-//! bits for every `I`. Inside polynomials fused multiply-add is used where there is one, so the transcendental functions
-//! may differ between the baseline and AVX in the last place; AVX2 and AVX-512 agree. Bounds: `tests/accuracy.rs`.
+//! **Invariant:** the arithmetic builtins (everything outside [`Real`], and [`Real::div`], [`Real::sqrt`]) give the
+//! same bits for every `I`. Inside polynomials fused multiply-add is used where there is one, so the transcendental
+//! functions may differ between the baseline and AVX in the last place; AVX2 and AVX-512 agree. Bounds:
+//! `tests/accuracy.rs`.
 //!
 //! [`quick`] has shorter forms for numbers away from the ends of the exponents, with the same bits.
 
@@ -20,7 +21,7 @@ pub use cast::CastTo;
 pub use isa::{Avx2, Avx512, Baseline, Isa, Level};
 pub use single::quick;
 
-/// What every element type has, bool among them.
+/// The operations of every element type, including bool.
 pub trait Elem: Copy + PartialEq + PartialOrd + Default + Send + Sync + 'static {
     /// Sum; integers wrap, bool is or.
     fn add(self, y: Self) -> Self;
@@ -272,10 +273,10 @@ pub fn select<I: Isa, T: Elem>(c: bool, x: T, y: T) -> T {
     pick(c, x, y)
 }
 
-/// x where c holds, else y; both exist already.
+/// x where c holds, else y; both values are already computed.
 ///
-/// An `if` between values starts as a branch, and LLVM likes to copy everything that follows into both arms before it
-/// becomes a select again: whole polynomials twice. This is a select from the start.
+/// An `if` between values starts as a branch, and LLVM tends to copy all following code into both arms before the
+/// branch becomes a select again, so that whole polynomials are computed twice. This is a select from the start.
 #[inline(always)]
 fn pick<T>(c: bool, x: T, y: T) -> T {
     std::hint::select_unpredictable(c, x, y)

@@ -1,8 +1,9 @@
-//! How a kernel goes over a tile: chunks of a fixed length in local arrays, which LLVM turns into straight vector code.
+//! The loop of a kernel over a tile: chunks of a fixed length in local arrays, which LLVM turns into straight vector
+//! code.
 //!
-//! A chunk is read whole before anything is written, so an output may be the same memory as an input. What is left
-//! below a whole chunk is padded to one and goes through the same code, so values don't depend on where in a tile an
-//! element stands.
+//! A chunk is read completely before its output is written, so an output may be the memory of an input. The last
+//! incomplete chunk is padded and goes through the code of whole chunks, so values do not depend on the position of an
+//! element in a tile.
 
 use crate::math::{Avx2, Avx512, Baseline, Isa, Level};
 use fulgurite_core::kernel::TileFn;
@@ -10,14 +11,15 @@ use std::mem::MaybeUninit;
 
 /// Elements that a kernel handles at a time: four vectors of AVX2, two of AVX-512 for f32.
 pub const CHUNK: usize = 32;
-/// Inputs, and outputs, that a [`Step`] with [`Step::SIZES`] may have.
+/// At most this many inputs, and outputs, of a [`Step`] with [`Step::SIZES`], because their pointers are kept in
+/// arrays.
 pub const MAX_ARGS: usize = 16;
 
-/// A kernel, to be compiled once per instruction set.
+/// A kernel that is compiled once per instruction set.
 ///
-/// Implementations mark `run` `#[inline(always)]`: only then is it compiled with the features of the method that
-/// stands around it. Those are methods, not functions of this module, because rustc compiles a method in the unit of
-/// its type: a changed row recompiles its own kernels and no others.
+/// Implementations mark `run` `#[inline(always)]`, so that it is compiled with the target features of the enclosing
+/// method. The forms are methods, not functions of this module, because rustc compiles a method in the unit of its
+/// type: a changed row recompiles only its own kernels.
 pub trait Tile {
     /// Runs over `n` elements.
     ///
@@ -100,8 +102,8 @@ pub trait Step: Tile {
     /// `step` is compiled a second time for them.
     const SIZES: Option<Sizes> = None;
 
-    /// Computes the elements `at..at + len`; `len` is at most [`CHUNK`], and exactly that, a constant, but at the end.
-    /// Marked `#[inline(always)]`, as [`Tile::run`].
+    /// Computes the elements `at..at + len`. `len` is the constant [`CHUNK`], except at the end of a tile, where it is
+    /// less. Marked `#[inline(always)]`, as [`Tile::run`].
     ///
     /// # Safety
     /// As [`TileFn`] for elements `at..at + len`.

@@ -1,7 +1,7 @@
 //! Errors of the f32 functions over the whole domain, in all three instruction sets, against f64.
 //!
-//! Plain `cargo test` looks at every 4099th bit pattern; with `FULGURITE_EXHAUSTIVE` set, at every 257th, from which the
-//! bounds were taken.
+//! Plain `cargo test` tests every 4099th bit pattern. With `FULGURITE_EXHAUSTIVE` set it tests every 257th, from which
+//! the bounds were taken.
 
 mod common;
 
@@ -44,7 +44,7 @@ const BOUNDS: &[(&str, f64)] = &[
     ("erfc", 4.0),
     ("erfinv", 3.3),
     ("sigmoid", 2.5),
-    // Through f64.
+    // Computed through f64.
     ("erfcx", 0.51),
     ("lgamma", 0.51),
     ("digamma", 0.51),
@@ -72,7 +72,7 @@ const BOUNDS_OF_TWO: &[(&str, f64)] = &[
 
 /// Distance from |x| to the next larger f32.
 fn ulp(x: f32) -> f64 {
-    // From the largest number on, the distance of its binade.
+    // The largest number takes the distance of its binade.
     let a = x.abs().min(f32::from_bits(f32::MAX.to_bits() - 1));
     f32::from_bits(a.to_bits() + 1) as f64 - a as f64
 }
@@ -93,7 +93,7 @@ fn error(got: f32, exact: f64) -> f64 {
             (got as f64 - exact).abs() / ulp(got)
         };
     }
-    // One of the two may have overflowed by a hair.
+    // Only one of the two may have overflowed.
     let finite = |x: f64| if x.is_infinite() { (f32::MAX as f64 + ulp(f32::MAX)).copysign(x) } else { x };
     (finite(got as f64) - finite(exact)).abs() / ulp(rounded)
 }
@@ -115,7 +115,7 @@ fn functions_of_one_argument() {
     }
 }
 
-/// Values at which conventions show.
+/// Values at which the conventions differ from plain formulas.
 const SPECIAL: [f32; 24] = [
     0.0,
     -0.0,
@@ -169,7 +169,7 @@ fn functions_of_two_arguments() {
     }
 }
 
-/// Quotients that are rounded before they are cut may differ from the f64 result by one where they are whole.
+/// Quotients that are rounded before they are truncated may differ by one from the f64 result where they are whole.
 #[test]
 fn divisions_with_rounding() {
     for (x, y, floor, trunc) in [

@@ -1,4 +1,4 @@
-//! Every kernel against the evaluator, all instruction sets against each other, at every length.
+//! Compares every kernel with the evaluator, and all instruction sets with each other, at every length.
 
 mod common;
 
@@ -79,7 +79,7 @@ fn samples(dtype: DType, seed: u64) -> Vec<Scalar> {
         .collect()
 }
 
-/// Whether two values of `dtype` agree; floats but for rounding, whose bounds `accuracy.rs` tests.
+/// Whether two values of `dtype` agree; for floats up to rounding, whose bounds `accuracy.rs` tests.
 fn agree(got: Scalar, expected: Scalar, b: Builtin) -> bool {
     match (got, expected) {
         (Scalar::Float(g), Scalar::Float(e)) => {
@@ -91,7 +91,7 @@ fn agree(got: Scalar, expected: Scalar, b: Builtin) -> bool {
     }
 }
 
-/// Every (builtin, dtype) of the table's domain has a kernel, and it computes what the evaluator says.
+/// Every (builtin, dtype) of the table's domain has a kernel, and it agrees with the evaluator.
 #[test]
 fn every_builtin_equals_its_definition() {
     for record in TABLE.iter().filter(|r| !matches!(r.builtin, Builtin::Cast | Builtin::Uniform | Builtin::Select)) {
@@ -161,7 +161,7 @@ fn may_differ(symbol: &str, dtype: DType) -> bool {
     dtype == F32 && (float_only || name == "pow") && !exact.contains(&name)
 }
 
-/// Makes all NaN one: sign and payload are no part of the promise.
+/// Makes all NaN equal: sign and payload are unspecified.
 fn one_nan(dtype: DType, out: usize, mut bytes: Vec<u8>) -> Vec<u8> {
     match (dtype, out) {
         (F32, 4) => bytes.as_chunks_mut::<4>().0.iter_mut().for_each(|b| {
@@ -179,7 +179,7 @@ fn one_nan(dtype: DType, out: usize, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Same bits in every form, at every length, also in place.
+/// All forms give equal bits, at every length, also in place.
 #[test]
 fn forms_lengths_and_aliases_agree() {
     let mut random = Lcg(5);

@@ -1,4 +1,4 @@
-//! Kernels with a short form give the bits of the long one, and those of variant `by` the bits of two tiles.
+//! Kernels with a short form give the bits of the long one, and kernels of variant `by` give the bits of two tiles.
 
 mod common;
 
@@ -69,7 +69,7 @@ fn a_pair_is_two_kernels() {
 
 #[test]
 fn quotients_are_rounded_once() {
-    // Every mantissa of the dividend, divisors at the ends of the mantissas and between.
+    // Every mantissa of the dividend, with divisors at the ends of the mantissas and between.
     let mut random = Lcg(11);
     let ends = [0, 1, 2, 0x7F_FFFF, 0x7F_FFFE, 0x40_0000, 0x35_04F3, 0x35_04F4].map(|m| f32::from_bits(127 << 23 | m));
     let divisors: Vec<f32> = ends.into_iter().chain(floats(&mut random, 24, Some(29))).filter(|d| *d != 0.0).collect();

@@ -1,4 +1,4 @@
-//! The macros of `fulgurite`: thin fronts; what they write stands in the runtime and in codegen.
+//! The macros of `fulgurite`: thin front ends of code in the runtime and in codegen.
 
 mod op;
 mod subclass;
@@ -6,8 +6,8 @@ mod tree;
 
 use proc_macro::TokenStream;
 
-/// Makes a struct or enum a tree of tensors: something that compiled functions take and return, that `grad`
-/// differentiates and that checkpoints hold.
+/// Makes a struct or enum a tree of tensors: compiled functions take and return it, `grad` differentiates with respect
+/// to it, and checkpoints hold it.
 ///
 /// Every field is a tensor, a key or a tree itself. A field that is none of them, and the same in every call, is marked
 /// `#[tree(fixed)]`; it is compiled in, so another value compiles the function again. It must be `Debug` and `Clone`;
@@ -22,7 +22,7 @@ pub fn derive_tree(item: TokenStream) -> TokenStream {
     tree::derive(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes a struct a tensor subclass: its `#[field]`s are tensors, its `#[meta]` what is the same in every call.
+/// Makes a struct a tensor subclass: its `#[field]`s are tensors, its `#[meta]` fields are equal in every call.
 ///
 /// ```ignore
 /// #[derive(TensorSubclass)]
@@ -37,7 +37,7 @@ pub fn derive_subclass(item: TokenStream) -> TokenStream {
     subclass::derive(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// What `fulgurite::op!` expands to: the path of the upstream database, then the rows.
+/// The expansion of `fulgurite::op!`: takes the path of the upstream database, then the rows.
 #[doc(hidden)]
 #[proc_macro]
 pub fn op_rows(input: TokenStream) -> TokenStream {

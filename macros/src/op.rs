@@ -1,7 +1,7 @@
 //! `op!`: rows written where they are used.
 //!
-//! The tokens become the text of a small database, so that one reader and one checker serve files and macros alike;
-//! a diagnostic's place is mapped back to the token that it fell on.
+//! The tokens become the text of a small database, so that one reader and one checker serve files and macros; the place
+//! of a diagnostic is mapped back to its tokens.
 
 use fulgurite_codegen::diag::{Diag, Level};
 use fulgurite_codegen::emit::{Artifacts, Target, names};
@@ -60,19 +60,19 @@ fn rows(input: TokenStream) -> Result<TokenStream> {
     })
 }
 
-/// The database being written, and which token each byte came from.
+/// The text of the database, with the token that each byte comes from.
 struct Text {
     yaml: String,
     places: Vec<(usize, Span)>,
 }
 
 impl Text {
-    /// A diagnostic at the tokens that it is about; at `otherwise` if it is about none.
+    /// A diagnostic at its tokens; at `otherwise` if it has none.
     fn error(&self, d: &Diag, otherwise: &Ident) -> Error {
         let at = (d.primary.place.start as usize, d.primary.place.end as usize);
         let first = self.places.iter().take_while(|(start, _)| *start <= at.0).last();
         let inside = self.places.iter().skip_while(|(start, _)| *start <= at.0).take_while(|(start, _)| *start < at.1);
-        // words that nobody sees: an error lies over all that is between its first and its last token
+        // The words are never shown: an error covers everything between its first and its last token.
         let tokens: TokenStream = first.into_iter().chain(inside).map(|(_, s)| quote_spanned!(*s=> x)).collect();
         let label = Some(&d.primary.text).filter(|t| !t.is_empty()).map(|t| format!(": {t}")).unwrap_or_default();
         let notes: String = d.notes.iter().map(|n| format!("\n= {n}")).collect();
@@ -149,7 +149,7 @@ fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident> {
     text.yaml += &format!("- op: {name}\n  doc: '{doc}'\n");
     text.value("sig", until_comma(tokens));
     while let Some(TokenTree::Ident(key)) = tokens.peek().cloned() {
-        // a key is followed by a colon, the name of the next row by its arguments
+        // A key is followed by a colon, the name of the next row by its arguments.
         let mut ahead = tokens.clone();
         ahead.next();
         if !matches!(ahead.peek(), Some(TokenTree::Punct(p)) if p.as_char() == ':') {
@@ -158,7 +158,7 @@ fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident> {
         tokens.next();
         tokens.next();
         let mut value = until_comma(tokens);
-        // `expr: { … }`: the braces hold the block
+        // `expr: { … }`: the braces contain the block.
         if let [TokenTree::Group(g)] = value.as_slice()
             && g.delimiter() == Delimiter::Brace
             && matches!(key.to_string().as_str(), "expr" | "view" | "decomp")
@@ -168,7 +168,7 @@ fn row(tokens: &mut Tokens, text: &mut Text) -> Result<Ident> {
         text.places.push((text.yaml.len(), key.span()));
         match key.to_string().as_str() {
             "grad" | "jvp" | "require" | "at" => map(&key.to_string(), value, "  ", text)?,
-            // for which numbers the formula is meant: `domain: { x: "0.1..100" }`
+            // The range of numbers for which the formula is meant: `domain: { x: "0.1..100" }`.
             "domain" => {
                 text.yaml += "  tests:\n";
                 map("domain", value, "    ", text)?

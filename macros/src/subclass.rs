@@ -1,4 +1,4 @@
-//! `#[derive(TensorSubclass)]`: a class's texts from a struct, the same that an entry of `subclasses:` gives.
+//! `#[derive(TensorSubclass)]`: makes the texts of a class from a struct, equal to those of an entry of `subclasses:`.
 
 use fulgurite_core::subclass::{Class, ClassText};
 use proc_macro2::{Span, TokenStream};
@@ -59,7 +59,7 @@ pub fn derive(item: TokenStream) -> Result<TokenStream> {
     })
 }
 
-/// What a field of the struct is to the class.
+/// The role of a struct's field in the class.
 enum Kind {
     Field { ty: Option<LitStr>, list: bool, optional: bool },
     Meta { ty: String, optional: bool },
@@ -96,7 +96,7 @@ impl Part {
         }
     }
 
-    /// As the signature has it.
+    /// The part in the notation of the signature.
     fn sig(&self) -> String {
         let name = &self.name;
         match &self.kind {
@@ -169,7 +169,7 @@ fn parts(input: &DeriveInput) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// `Vec`, `Tensor` of `Vec<Tensor>`.
+/// The name and the first argument of a type: `Vec` and `Tensor` for `Vec<Tensor>`.
 fn generic(ty: &Type) -> (String, Option<String>) {
     let Type::Path(path) = ty else { return (String::new(), None) };
     let Some(last) = path.path.segments.last() else { return (String::new(), None) };
@@ -224,7 +224,7 @@ impl Parse for Entry {
     }
 }
 
-/// An operator: a name, or a text for several or for a kind.
+/// An operator: a name, or a text for several operators or for a kind.
 fn word(input: ParseStream) -> Result<LitStr> {
     if input.peek(LitStr) {
         return input.parse();
@@ -244,7 +244,7 @@ fn rules(input: ParseStream) -> Result<Vec<(LitStr, LitStr)>> {
     Ok(inner.parse_terminated(one, Token![,])?.into_iter().collect())
 }
 
-/// What `#[subclass(…)]` says.
+/// The entries of `#[subclass(…)]`.
 #[derive(Default)]
 struct Given {
     texts: Vec<(Ident, LitStr)>,
@@ -314,7 +314,7 @@ impl Texts {
         Texts { name: input.ident.to_string(), doc: doc.unwrap_or_default(), sig, plain }
     }
 
-    /// Parses every text, so that a fault stands at the user's own line.
+    /// Parses every text, so that a fault is reported at the user's own line.
     fn check(&self, input: &DeriveInput, given: &Given) -> Result<()> {
         let leak = |s: &str| -> &'static str { Box::leak(s.to_owned().into_boxed_str()) };
         let pair = |(a, b): &(LitStr, LitStr)| (leak(&a.value()), leak(&b.value()));

@@ -1,7 +1,7 @@
 //! `#[derive(Tree)]`: the three methods of `fulgurite::tree::Tree`, field by field.
 //!
-//! Every use of a field's type carries the span of that type, and names the trait in the same way each time, so that a
-//! field that is no tree is one error, at the field.
+//! Every use of a field's type carries the span of that type, and names the trait in one way, so that a field that is
+//! not a tree is one error, at the field.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -58,7 +58,7 @@ struct Field {
     member: TokenStream,
     /// Its name in paths.
     name: String,
-    /// What it is called in patterns.
+    /// Its name in patterns.
     binding: syn::Ident,
     ty: Type,
     fixed: bool,

@@ -1,9 +1,9 @@
-//! f64 with a bound of the error that a kernel may make: the one place where tolerances come from.
+//! f64 with a bound of the error that a kernel may make: the one source of tolerances.
 //!
-//! The oracle is run in [`Bounded`] numbers. Each operation adds its own rounding in the compute dtype and passes the
-//! errors of its arguments on, by evaluating the builtin at the ends of the arguments' errors. A sum remembers the sum
-//! of the magnitudes of its terms, so its bound `n * u * sum |x|` holds in whatever order a kernel adds. What cannot be
-//! told (an overflow on the way, a jump within the error) has an infinite bound and is not compared.
+//! The oracle runs on [`Bounded`] numbers. Each operation adds its own rounding in the compute dtype and propagates the
+//! errors of its arguments, by evaluating the builtin at the ends of the arguments' intervals. A sum also tracks the
+//! sum of the magnitudes of its terms, so its bound `n * u * sum |x|` holds for every order of addition. A result
+//! without a bound (an intermediate overflow, a jump within the error) has an infinite one and is not compared.
 
 use crate::oracle::{Domain, Operand};
 use fulgurite_core::builtins::{Builtin, cast_f64, eval_f64};
@@ -11,25 +11,26 @@ use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::{DType, Value};
 use std::cell::Cell;
 
-/// Rounding errors of an exactly rounded operation that a kernel may make: a fused or reordered form has one more.
+/// Rounding errors of an exactly rounded operation in a kernel: a fused or reordered form has one more.
 const EXACT: f64 = 1.0;
-/// The same for functions: kernels are within 4 ulp (docs of `fulgurite_kernels::math`), an ulp is two roundings.
+/// Rounding errors of a function: kernels are within 4 ulp (docs of `fulgurite_kernels::math`), and an ulp is two
+/// roundings.
 const FUNCTION: f64 = 8.0;
-/// Builtins that cost more than this many additions are functions.
+/// The cost in additions above which a builtin counts as a function.
 const CHEAP: u32 = 6;
 
 thread_local! {
     static COMPUTE: Cell<DType> = const { Cell::new(DType::F64) };
 }
 
-/// A number, and how far a kernel's may be from it.
+/// A number, with the bound of a kernel's error.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounded {
     /// The value in f64.
     pub value: f64,
     /// The largest error.
     pub error: f64,
-    /// Of a sum: the sum of the magnitudes of its terms; else the magnitude.
+    /// For a sum, the sum of the magnitudes of its terms; else the magnitude.
     size: f64,
 }
 
@@ -70,7 +71,7 @@ fn smallest(dtype: DType) -> f64 {
 }
 
 impl Bounded {
-    /// A number that may be so far from what a kernel has.
+    /// A number with this error bound.
     pub fn near(value: f64, error: f64) -> Bounded {
         Bounded { value, error, size: value.abs() }
     }
@@ -79,7 +80,7 @@ impl Bounded {
         Bounded { value, error: 0.0, size: value.abs() }
     }
 
-    /// With the error of rounding `value` to `dtype`; the bound is infinite where the dtype may not hold it.
+    /// Adds the error of rounding `value` to `dtype`; the bound is infinite if the dtype may not hold it.
     fn rounded(self, dtype: DType, roundings: f64) -> Bounded {
         if self.value.is_finite() && self.value.abs() + self.error > largest(dtype) * (1.0 - 1e-6) {
             return Bounded { error: f64::INFINITY, ..self };
@@ -89,7 +90,7 @@ impl Bounded {
         Bounded { error: self.error + own, ..self }
     }
 
-    /// Whether a kernel may have given `got`, an element of `dtype`.
+    /// Whether a kernel may return `got`, an element of `dtype`.
     pub fn allows(&self, got: f64, dtype: DType) -> bool {
         if self.error.is_infinite() || self.error.is_nan() {
             return true;
@@ -105,7 +106,7 @@ impl Bounded {
     }
 }
 
-/// The interval of allowed results, ends rounded outwards by one more rounding of the stored dtype.
+/// The interval of allowed results, with ends rounded outwards by one more rounding of the stored dtype.
 struct Scalar {
     low: f64,
     high: f64,
@@ -113,19 +114,19 @@ struct Scalar {
 
 impl Scalar {
     fn around(b: &Bounded, dtype: DType) -> Scalar {
-        // half an ulp for the result's own rounding, and as much again because two roundings (f32, then f16) may tie
+        // Half an ulp for the rounding of the result, doubled because two roundings (f32, then f16) may tie.
         let slack = b.error + 2.0 * unit(dtype) * (b.value.abs() + b.error) + smallest(dtype) * 2.0 * unit(dtype);
         let end = |x: f64| cast_f64(x, dtype).as_f64();
         Scalar { low: (b.value - slack).min(end(b.value - slack)), high: (b.value + slack).max(end(b.value + slack)) }
     }
 }
 
-/// Own roundings of a builtin.
+/// The number of roundings in a builtin itself.
 fn roundings(b: Builtin) -> f64 {
     use Builtin::*;
     match b {
         Neg | Abs | Sign | Floor | Ceil | Round | Trunc | Max | Min | Copysign | Select | Cast | Not | And | Or => 0.0,
-        // exact in f64, and a kernel computes them from a rounded quotient
+        // The result is exact in f64, but a kernel computes it from a rounded quotient.
         RemTrunc | RemFloor | DivFloor | DivTrunc => FUNCTION,
         _ if b.record().flops <= CHEAP => EXACT,
         _ => FUNCTION,
@@ -134,7 +135,7 @@ fn roundings(b: Builtin) -> f64 {
 
 impl Field for Bounded {
     fn constant(x: f64) -> Bounded {
-        // a constant of the rule is rounded to the compute dtype; elements are in it already
+        // A constant of the rule is rounded to the compute dtype; elements are already of that dtype.
         let dtype = COMPUTE.get();
         let error = if x.is_finite() { (cast_f64(x, dtype).as_f64() - x).abs() } else { 0.0 };
         Bounded { error, ..Bounded::exact(x) }
@@ -147,15 +148,16 @@ impl Field for Bounded {
     fn call(builtin: Builtin, args: &[Bounded]) -> Bounded {
         let values: Vec<f64> = args.iter().map(|a| a.value).collect();
         let value = eval_f64(builtin, &values);
-        // the corners of the box that the arguments' errors span; the furthest one counts, so that a chain of additions
-        // passes errors on as they are. Where the box holds a pole, nothing is told: the builtins' poles lie at these
+        // The corners of the box that the arguments' errors span. The furthest corner gives the error, so that a chain
+        // of additions passes errors on unchanged. If the box holds a pole, there is no bound; the builtins' poles lie
+        // at these numbers.
         const POLES: [f64; 3] = [-1.0, 0.0, 1.0];
         let places: Vec<Vec<f64>> = args
             .iter()
             .enumerate()
             .map(|(i, a)| {
-                // kernels round the quotient before its part behind the point is dropped, and rounding it is as moving
-                // the dividend
+                // Kernels round the quotient before they drop its fraction; this rounding has the effect of moving the
+                // dividend.
                 let jumps =
                     i == 0 && COMPUTE.get().is_float() && matches!(builtin, Builtin::DivFloor | Builtin::DivTrunc);
                 let error = if jumps { a.error + unit(COMPUTE.get()) * a.value.abs() } else { a.error };
@@ -203,25 +205,25 @@ impl Domain for Bounded {
     }
 
     fn read(self, dtype: DType) -> Bounded {
-        // an f64 of rank 0 among f32 is rounded before anything is computed
+        // An f64 of rank 0 among f32 is rounded before the computation.
         let compute = COMPUTE.get();
         if unit(dtype) < unit(compute) { self.rounded(compute, EXACT) } else { self }
     }
 
     fn stored(self, dtype: DType) -> Bounded {
-        // what a next row reads is rounded once more; a result over several rows starts a new sum
+        // The next row reads a value that is rounded once more; a result over several rows starts a new sum.
         let kept = Bounded { size: self.value.abs(), ..self }.rounded(dtype, EXACT);
         Bounded { size: self.value.abs(), ..kept }
     }
 }
 
-/// Operands as exact numbers: what a call is given has no error yet.
+/// Operands as exact numbers: the arguments of a call have no error.
 pub fn exact(args: &[Value<Operand<f64>>]) -> Vec<Value<Operand<Bounded>>> {
     Bounded::enter(DType::F64);
     args.iter().map(|a| a.map(&mut |o: &Operand<f64>| o.convert())).collect()
 }
 
-/// What is wrong with `got`, where `want` is what the oracle allows.
+/// Compares `got` with `want`, the results that the oracle allows.
 ///
 /// # Errors
 /// The first difference in type, shape or an element.
@@ -264,7 +266,7 @@ mod tests {
         let terms: Vec<f64> = (0..100).map(|i| if i % 2 == 0 { 1e4 } else { -1e4 + i as f64 * 1e-3 }).collect();
         let terms: Vec<f64> = terms.iter().map(|x| *x as f32 as f64).collect();
         let sum = terms.iter().fold(of(0.0), |s, x| Bounded::call(Builtin::Add, &[s, of(*x)]));
-        // all positive terms first: the worst order
+        // All positive terms first, the worst order.
         let mut sorted = terms.clone();
         sorted.sort_by(|a, b| b.total_cmp(a));
         let other = sorted.iter().fold(0f32, |s, x| s + *x as f32);

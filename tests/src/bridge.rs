@@ -1,5 +1,5 @@
-//! Calls of the generator on the runtime: as a trace of one line on executors of choice, and through the functions that
-//! users call.
+//! Runs the generator's calls on the runtime: as a trace of one line on chosen executors, and through the functions
+//! that users call.
 
 use crate::bound;
 use crate::calls::Call;
@@ -13,12 +13,12 @@ use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
-/// Why the runtime did not run a call: a code and a text.
+/// The reason why the runtime did not run a call.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// `E701`
+    /// The code, such as `E701`.
     pub code: &'static str,
-    /// All of it.
+    /// The whole text of the error.
     pub text: String,
 }
 
@@ -75,7 +75,7 @@ pub fn tensor(o: &Operand<f64>) -> Tensor {
 
 /// A call as a program of one line.
 pub struct Program {
-    /// Its trace.
+    /// The trace.
     pub trace: Trace,
     inputs: Vec<Buffer>,
 }
@@ -83,7 +83,7 @@ pub struct Program {
 /// Records a call.
 ///
 /// # Errors
-/// What `bind` refuses.
+/// The refusal of `bind`.
 pub fn record(call: &Call) -> Result<Program, Refused> {
     let symbol = symbol(call.row.op)?;
     let mut builder = Builder::new("test");
@@ -110,10 +110,10 @@ pub fn record(call: &Call) -> Result<Program, Refused> {
 }
 
 impl Program {
-    /// Compiles it for executors, first come first served; `threads` 0: as many as there are.
+    /// Compiles the program for executors, of which earlier ones take precedence; `threads` 0 means all available.
     ///
     /// # Errors
-    /// What compiling reports.
+    /// The error of compiling.
     pub fn compile(&self, names: &[&str], threads: usize) -> Result<Compiled, Refused> {
         let bodies = |line: &_| {
             fulgurite::bind::body_of(&self.trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()))
@@ -124,19 +124,19 @@ impl Program {
         Ok(executors::compile(&self.trace, &options)?)
     }
 
-    /// Runs what was compiled of it.
+    /// Runs the compiled program.
     ///
     /// # Errors
-    /// What running reports.
+    /// The error of running.
     pub fn run(&self, compiled: &Compiled) -> Result<Vec<Buffer>, Refused> {
         Ok(compiled.run(&self.inputs)?)
     }
 }
 
-/// The same call on the inputs of all these programs at once; they differ in those with a flag.
+/// The call on the inputs of all these programs at once, which differ in the flagged inputs.
 ///
 /// # Errors
-/// What the transform reports.
+/// The error of the transform.
 pub fn batched(programs: &[Program], flags: &[bool]) -> Result<Program, Refused> {
     let first = &programs[0];
     let trace = fulgurite::transforms::vmap(&first.trace, flags, Dim::from(programs.len()))?;
@@ -155,24 +155,24 @@ pub fn unstacked(all: &Array<f64>, count: usize) -> Vec<Array<f64>> {
 /// The call's results with error bounds.
 ///
 /// # Errors
-/// What the oracle refuses.
+/// The refusal of the oracle.
 pub fn meaning(call: &Call) -> Result<Vec<Array<bound::Bounded>>, String> {
     crate::oracle::run(&call.row, &bound::exact(&call.args)).map_err(|e| format!("the oracle refuses: {e}"))
 }
 
-/// Runs a call on these executors: its results, lists flattened.
+/// Runs a call on these executors: its results, with lists flattened.
 ///
 /// # Errors
-/// What binding, compiling or running reports.
+/// The error of binding, compiling or running.
 pub fn execute(call: &Call, names: &[&str], threads: usize) -> Result<Vec<Array<f64>>, Refused> {
     let program = record(call)?;
     let compiled = program.compile(names, threads)?;
     Ok(program.run(&compiled)?.iter().map(array).collect())
 }
 
-// ---------------------------------------------------------------- as users call
+// ---------------------------------------------------------------- calls in the form of users
 
-/// The float tensors of a call, in order: what a derivative is taken by.
+/// The float tensors of a call, in order: the variables of a derivative.
 pub fn floats(call: &Call) -> Vec<Array<f64>> {
     let mut out = Vec::new();
     for arg in &call.args {
@@ -191,7 +191,7 @@ pub fn with_floats(call: &Call, floats: &[Array<f64>]) -> Vec<Value<Operand<f64>
     call.args.iter().map(|a| a.map(replace)).collect()
 }
 
-/// Calls the row with these handles for its float tensors: its results that are float tensors.
+/// Calls the row with these handles for its float tensors; returns the results that are float tensors.
 pub fn apply(call: &Call, floats: &[Tensor]) -> Vec<Tensor> {
     let mut next = floats.iter();
     let args = call.args.iter().map(|a| {
@@ -230,7 +230,7 @@ pub type Pulled = (Vec<Array<f64>>, Vec<Array<f64>>);
 /// The float results of a call and, for cotangents of these, the cotangents of its float tensors.
 ///
 /// # Errors
-/// What the runtime reports.
+/// The error of the runtime.
 pub fn vjp(call: &Call, x: &[Array<f64>], g: &[Array<f64>]) -> Result<Pulled, Refused> {
     let (out, grads) = fulgurite::vjp(&handles(x), &handles(g), |x: &Vec<Tensor>| apply(call, x))?;
     Ok((arrays(&out)?, arrays(&grads)?))
@@ -239,17 +239,17 @@ pub fn vjp(call: &Call, x: &[Array<f64>], g: &[Array<f64>]) -> Result<Pulled, Re
 /// The tangents of the float results of a call along `u`.
 ///
 /// # Errors
-/// What the runtime reports.
+/// The error of the runtime.
 pub fn jvp(call: &Call, x: &[Array<f64>], u: &[Array<f64>]) -> Result<Vec<Array<f64>>, Refused> {
     let (_, tangents) = fulgurite::jvp(&handles(x), &handles(u), |x: &Vec<Tensor>| apply(call, x))?;
     arrays(&tangents)
 }
 
-/// The derivative of the order of `weights`: the cotangents of the float tensors for the last of them, of the function
-/// that maps the tensors to their cotangents for the one before, and so on down to the call.
+/// The derivative whose order is the length of `weights`: the cotangents of the float tensors for the last weights, of
+/// the function that maps the tensors to their cotangents for the weights before, and so on down to the call.
 ///
 /// # Errors
-/// What the runtime reports.
+/// The error of the runtime.
 pub fn vjp_of_order(call: &Call, x: &[Array<f64>], weights: &[Vec<Array<f64>>]) -> Result<Vec<Array<f64>>, Refused> {
     let weights: Vec<Vec<Tensor>> = weights.iter().map(|w| handles(w)).collect();
     arrays(&pulled(call, &handles(x), &weights))
@@ -266,20 +266,20 @@ fn pulled(call: &Call, x: &Vec<Tensor>, weights: &[Vec<Tensor>]) -> Vec<Tensor> 
 /// The types of the float results of a call.
 ///
 /// # Errors
-/// What binding reports.
+/// The error of binding.
 pub fn float_results(call: &Call) -> Result<Vec<TensorTy>, Refused> {
     let program = record(call)?;
     let types = program.trace.outputs().iter().filter_map(|p| program.trace.ty(*p).as_tensor().cloned());
     Ok(types.filter(|t| t.dtype.is_float()).collect())
 }
 
-/// A call for all slices at once: the inputs with a flag are batched, of the others the first slice's serve.
+/// A call for all slices at once: the flagged inputs are batched, the others are those of the first slice.
 pub struct Batch<'a> {
     /// The call.
     pub call: &'a Call,
     /// Its float tensors, slice by slice.
     pub slices: &'a [Vec<Array<f64>>],
-    /// Which of them are batched.
+    /// Whether each of them is batched.
     pub flags: &'a [bool],
 }
 
@@ -298,7 +298,7 @@ impl Batch<'_> {
     /// As [`vjp`].
     ///
     /// # Errors
-    /// What the runtime reports.
+    /// The error of the runtime.
     pub fn vjp(&self, g: &[Vec<Array<f64>>]) -> Result<Vec<Array<f64>>, Refused> {
         let g: Vec<Array<f64>> = (0..g[0].len()).map(|i| whole(g, i)).collect();
         let (_, grads) = fulgurite::vjp(&self.inputs(self.slices), &handles(&g), |x| self.run(x))?;
@@ -308,7 +308,7 @@ impl Batch<'_> {
     /// As [`jvp`].
     ///
     /// # Errors
-    /// What the runtime reports.
+    /// The error of the runtime.
     pub fn jvp(&self, u: &[Vec<Array<f64>>]) -> Result<Vec<Array<f64>>, Refused> {
         let (_, tangents) = fulgurite::jvp(&self.inputs(self.slices), &self.inputs(u), |x| self.run(x))?;
         arrays(&tangents)
@@ -319,7 +319,7 @@ fn whole(all: &[Vec<Array<f64>>], i: usize) -> Array<f64> {
     stacked(&all.iter().map(|s| s[i].clone()).collect::<Vec<_>>())
 }
 
-/// Arrays of one type side by side along a new first axis.
+/// Arrays of one type, stacked along a new first axis.
 pub fn stacked(all: &[Array<f64>]) -> Array<f64> {
     let shape: Vec<usize> = std::iter::once(all.len()).chain(all[0].shape.iter().copied()).collect();
     Array::from_scalars(all[0].dtype, &shape, all.iter().flat_map(Array::scalars).collect::<Vec<_>>())

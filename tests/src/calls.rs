@@ -1,10 +1,10 @@
 //! Valid calls of a row, made from its signature alone.
 //!
-//! Sizes and lists of sizes get values first, options follow by their types, shapes are built from the parameters'
-//! patterns, and [`sig::solve`] has the last word: what it refuses is thrown away and another one is tried. So a new
-//! row is tested without a line of test code, and no test holds a second opinion on what a signature means.
+//! Sizes and lists of sizes get values first, options follow by their types, and shapes are built from the parameters'
+//! patterns. [`sig::solve`] decides: a call that it refuses is dropped, and another one is tried. So a new row is
+//! tested without a line of test code, and no test has its own interpretation of a signature.
 //!
-//! Sizes are pairwise distinct where there are enough of them, so that swapped axes can't hide; half of the calls
+//! Sizes are pairwise distinct if there are enough of them, so that swapped axes cannot hide; half of the calls
 //! broadcast; every presence and word of an option comes up in turn ([`choices`]).
 
 pub mod choices;
@@ -26,25 +26,25 @@ use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// Attempts before a row counts as one for which no such call exists.
+/// Attempts before a row counts as one without such a call.
 const ATTEMPTS: usize = 400;
-/// No tensor of a call has more elements; the interpreter walks each many times.
+/// At most this many elements of a tensor, because the interpreter walks each many times.
 const MAX_ELEMENTS: usize = 2500;
-/// No argument has more axes (a convolution over two axes has four, attention over two batch axes five).
+/// At most this many axes of an argument: a convolution over two axes has four, attention over two batch axes five.
 const MAX_RANK: usize = 5;
 
-/// What kind of call is wanted.
+/// The kind of call that is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// The dtype of all `T` arguments; `None`: each its own.
+    /// The dtype of all `T` arguments; `None`: each has its own.
     pub dtype: Option<DType>,
-    /// How elements are drawn.
+    /// The distribution of elements.
     pub values: Values,
-    /// Whether numbers may stand for tensors.
+    /// Whether numbers may take the place of tensors.
     pub numbers: bool,
     /// Whether sizes may be 0.
     pub empty: bool,
-    /// Which choice of presence and words.
+    /// The number of the choice of presence and words.
     pub case: usize,
 }
 
@@ -62,16 +62,16 @@ pub struct Call {
     pub row: Arc<Row>,
     /// One value per parameter and option, in signature order.
     pub args: Vec<Value<Operand<f64>>>,
-    /// What the signature made of it.
+    /// The solved signature.
     pub solved: Solved,
 }
 
 /// A call without elements: one type per tensor.
 #[derive(Clone, Debug)]
 pub struct Sketch {
-    /// One value per parameter and option, in signature order; run-time numbers are there already.
+    /// One value per parameter and option, in signature order, including run-time numbers.
     pub args: Vec<Value<Slot>>,
-    /// What the signature makes of it.
+    /// The solved signature.
     pub solved: Solved,
 }
 
@@ -87,7 +87,7 @@ pub enum Slot {
 }
 
 impl Slot {
-    /// Its type, as signatures see it.
+    /// Its type, in the view of signatures.
     pub fn ty(&self) -> ArgTy {
         match self {
             Slot::Tensor(t) => ArgTy::Tensor(t.clone()),
@@ -97,7 +97,7 @@ impl Slot {
     }
 }
 
-/// A valid call of `row` as wished, if one was found.
+/// A valid call of `row` for the wish, if one was found.
 pub fn generate(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Call> {
     for _ in 0..ATTEMPTS / 40 {
         let sketch = sketch(row, wish, rng)?;
@@ -108,11 +108,11 @@ pub fn generate(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Call> {
     None
 }
 
-/// The types of a valid call of `row` as wished, if one was found.
+/// The types of a valid call of `row` for the wish, if one was found.
 pub fn sketch(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
     let total = choices::count(&row.row).max(1);
     for attempt in 0..ATTEMPTS {
-        // a choice that the row refuses (no bound for `clamp`) gives way to others after some attempts
+        // A choice that the row refuses (no bound for `clamp`) is replaced by others after some attempts.
         let case = if attempt < ATTEMPTS / 2 { wish.case } else { wish.case + rng.below(total) };
         let choice = choices::choose(&row.row, case);
         if let Some(args) = Attempt::new(row, wish, choice, rng).args()
@@ -126,7 +126,7 @@ pub fn sketch(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
     None
 }
 
-/// The types of a call as wished that the row may well refuse: lists may be empty, and numbers negative.
+/// The types of a call for the wish that the row may refuse: lists may be empty, and numbers negative.
 pub fn propose(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Vec<Value<Slot>>> {
     let choice = choices::choose(&row.row, wish.case);
     Attempt { odd: true, ..Attempt::new(row, wish, choice, rng) }.args()
@@ -145,7 +145,7 @@ fn small(solved: &Solved) -> bool {
 /// One attempt at a call.
 struct Attempt<'a> {
     row: &'a Row,
-    /// Intervals that the row's tests state.
+    /// Intervals from the row's test hints.
     domain: &'a [(Name, (f64, f64))],
     wish: &'a Wish,
     choice: Choice,
@@ -168,7 +168,7 @@ impl Attempt<'_> {
         let mut opts = vec![Value::Absent; self.row.sig.opts.len()];
         for late in [false, true] {
             for (i, opt) in self.row.sig.opts.iter().enumerate() {
-                // shifts of chosen axes wait for the axes
+                // Shifts of chosen axes are drawn after the axes.
                 let waits = matches!(&opt.ty, OptType::Ints { axes: Some(_), .. });
                 if waits == late && !self.choice.left_out[i] {
                     opts[i] = self.option(i, opt)?;
@@ -186,7 +186,7 @@ impl Attempt<'_> {
         Some(args)
     }
 
-    /// The dtype that the `T` arguments have together, or one that they are drawn around.
+    /// The common dtype of the `T` arguments, or one around which they are drawn.
     fn joined(&mut self) -> Option<DType> {
         self.wish.dtype.or_else(|| Some(*self.rng.pick(&DType::STORED)))
     }
@@ -218,13 +218,13 @@ impl Attempt<'_> {
         Some(Value::List(list))
     }
 
-    /// A number where a tensor may stand: known while tracing, or only when run.
+    /// A number in place of a tensor, known while tracing or only at run time.
     fn number(&mut self, param: &Param, joined: DType) -> Value<Slot> {
         let bool_only = param.ty.elem.iter().all(|e| matches!(e, Elem::Class(c) if *c == "bool"));
         let scalar = if bool_only {
             Scalar::Bool(self.rng.one_in(2))
         } else if joined.is_float() && self.rng.one_in(2) {
-            // a quarter of an integer is exact in every float type
+            // A quarter of an integer is exact in every float dtype.
             Scalar::Float(self.rng.int(1, 11) as f64 / 4.0)
         } else {
             Scalar::Int(self.rng.int(if self.odd { -3 } else { 1 }, 3))
@@ -235,7 +235,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Where every argument of a row of tensors became a number, the first is a tensor after all.
+    /// If every argument of a row of tensors became a number, the first becomes a tensor after all.
     fn some_tensor(&mut self, args: &mut [Value<Slot>], joined: DType) -> Option<()> {
         let tensor = |a: &Value<Slot>| matches!(a, Value::Tensor(Slot::Tensor(_)) | Value::List(_));
         if args.iter().any(tensor) {
@@ -252,13 +252,13 @@ impl Attempt<'_> {
     }
 
     fn dtype(&mut self, ty: &Type, joined: DType) -> DType {
-        // unions (`bool | T`, `T | acc(T)`): any of them
+        // Unions (`bool | T`, `T | acc(T)`) allow any of their classes.
         let elem = self.rng.pick(&ty.elem).clone();
         match elem {
             Elem::Var(v) if v == "T" && self.wish.dtype.is_some() => joined,
-            // where arguments must agree, they mostly do
+            // Where arguments must agree, they mostly do.
             Elem::Var(v) if v == "T" && (self.agree() && !self.rng.one_in(16) || !self.rng.one_in(2)) => joined,
-            // where all is to be f64, so are the others: a narrower one rounds
+            // If the wish is f64, the other variables are f64 too, since a narrower dtype rounds.
             Elem::Var(_) if self.wish.dtype == Some(DType::F64) => DType::F64,
             Elem::Var(_) => *self.rng.pick(&DType::STORED),
             Elem::Index => *self.rng.pick(&[DType::I64, DType::I32]),
@@ -325,7 +325,7 @@ impl fmt::Display for Sketch {
 }
 
 impl Call {
-    /// The float arguments that `T` or a union with it covers: where a derivative can be asked for. Positions in `args`.
+    /// The float arguments that `T` or a union with it covers, which can be differentiated. Positions in `args`.
     pub fn float_args(&self) -> Vec<usize> {
         (0..self.row.sig.params.len())
             .filter(|&i| {
@@ -338,7 +338,7 @@ impl Call {
 }
 
 impl fmt::Display for Call {
-    /// `add(x = f32[2, 3] {1.0, …}, y = 2)`
+    /// Prints `add(x = f32[2, 3] {1.0, …}, y = 2)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names =
             self.row.sig.params.iter().map(|p| p.name.name).chain(self.row.sig.opts.iter().map(|o| o.name.name));

@@ -1,14 +1,15 @@
-//! P18: what holds of every tensor subclass, of databases and of structs with `#[derive(TensorSubclass)]`.
+//! P18: the laws of every tensor subclass, of databases and of structs with `#[derive(TensorSubclass)]`.
 //!
-//! - *round trip*: a tensor that is taken apart and put together is the same: fields, metadata, type;
-//! - *made*: what a row of the class makes is as near to what it was given as the class's `error` says;
-//! - *operators*: for every row that the class has a rule for (by name, by kind, by default, by a function, by the row's
-//!   own key `subclass`), and those that reach it by decomposition: `plain` of the result is the operator on `plain` of
-//!   the arguments, and on what they were made of, within the errors of the arguments passed on through the operator;
+//! - *round trip*: a tensor that is taken apart and put together keeps its fields, metadata and type;
+//! - *made*: the result of a row of the class is as near to its argument as the class's `error` says;
+//! - *operators*: for every row that the class has a rule for (by name, by kind, by default, by a function, by the
+//!   row's own key `subclass`), and for those that reach it by decomposition: `plain` of the result equals the operator
+//!   on `plain` of the arguments, and on the tensors that they were made from, within the errors of the arguments
+//!   propagated through the operator;
 //! - *hidden*: elements of fields that `plain` does not show have no influence;
-//! - *gradients*: the same for cotangents.
+//! - *gradients*: the law of operators for cotangents.
 //!
-//! A crate with classes of its own holds them to it in one test, with this crate as a dev-dependency:
+//! A crate with classes of its own tests them by one call, with this crate as a dev-dependency:
 //! `fulgurite_tests::classes::hold("Pair")`.
 
 mod derivative;
@@ -34,11 +35,11 @@ use fulgurite_core::{DType, Name, Value};
 use std::cell::RefCell;
 use std::fmt;
 
-/// Calls that are drawn of an operator that the class names; of others.
+/// Calls that are drawn for an operator that the class names, and for others.
 const CASES: usize = 10;
 const FEW: usize = 2;
 
-/// Tries to draw one whose rule accepts it.
+/// Attempts to draw a call that the rule accepts.
 const TRIES: usize = 16;
 
 /// A property of a class, or of a row on it.
@@ -47,9 +48,9 @@ pub struct Law {
     pub name: String,
     class: SubclassRef,
     what: What,
-    /// How much of the class's bound is allowed.
+    /// The share of the class's bound that is allowed.
     part: f64,
-    /// What `cargo test` needs to be told to run it.
+    /// The arguments of `cargo test` that select its test program.
     test: &'static str,
 }
 
@@ -62,7 +63,7 @@ enum What {
     Gradient(SymbolRef),
 }
 
-/// Every law of every class of the linked databases (or of structs) whose name `wanted` takes.
+/// Every law of the classes, of linked databases or of structs, that `wanted` selects.
 pub fn laws(wanted: &dyn Fn(&str) -> bool) -> Vec<Law> {
     let mut laws = Vec::new();
     for class in symbol::classes().into_iter().filter(|c| wanted(c.text.class)) {
@@ -95,10 +96,10 @@ pub fn laws(wanted: &dyn Fn(&str) -> bool) -> Vec<Law> {
     laws
 }
 
-/// Holds a class to all its laws.
+/// Checks all laws of a class.
 ///
 /// # Panics
-/// If one does not hold, with the smallest failing call of each.
+/// If a law does not hold, with the smallest failing call of each.
 pub fn hold(class: &str) {
     let laws = laws(&|name| name == class);
     assert!(!laws.is_empty(), "no linked database has a class `{class}`");
@@ -107,12 +108,12 @@ pub fn hold(class: &str) {
     assert!(faults.is_empty(), "{} of {} laws do not hold:\n{}", faults.len(), laws.len(), faults.join("\n\n"));
 }
 
-/// Whether a row is held to be itself on the class; and whether some call of it must be accepted.
+/// Whether a row is tested on the class; and whether some call of it must be accepted.
 fn meets(class: SubclassRef, symbol: SymbolRef) -> Option<bool> {
     let name = symbol.name();
     let derived = symbol::is_alias(name) || name.contains(".vjp.") || name.contains(".jvp.") || name.ends_with(".d");
     let row = symbol.row();
-    // those that write are made functional before a class meets them
+    // Rows that write are functionalised before a class meets them.
     let writes = row.sig.params.iter().any(|p| p.access == Access::Mut);
     if derived || writes || symbol.port().is_some() || row.sig.params.is_empty() {
         return None;
@@ -121,7 +122,7 @@ fn meets(class: SubclassRef, symbol: SymbolRef) -> Option<bool> {
     let own = symbol.class_rule(class.name());
     match own.or_else(|| rules.rule_for(row, symbol.is_view())) {
         Some(Rule::Error) => None,
-        // an overload whose arguments have other names may be out of the reach of the rule
+        // The rule may not apply to an overload whose arguments have other names.
         Some(_) => Some(own.is_some() || rules.rules.iter().any(|(t, _)| *t == Target::Op(row.op))),
         None if class.native().is_some() || row.is_composite() => Some(false),
         None => (rules.default != Rule::Error).then_some(false),
@@ -129,25 +130,26 @@ fn meets(class: SubclassRef, symbol: SymbolRef) -> Option<bool> {
 }
 
 impl Law {
-    /// The same with a part of the bound that the class states: a law that holds with a tenth of it says little.
+    /// The law with a share of the bound that the class states. A bound is too loose if the law holds with a tenth of
+    /// it.
     pub fn within(self, part: f64) -> Law {
         Law { part, ..self }
     }
 
-    /// The same in the test program that `cargo test` runs with these arguments.
+    /// The law in the test program that `cargo test` runs with these arguments.
     pub fn of(self, test: &'static str) -> Law {
         Law { test, ..self }
     }
 
-    /// What proptest needs to know to draw `cases` cases.
+    /// The property of `cases` cases, for proptest.
     fn property(&self, cases: usize) -> Property<'_> {
         Property { name: &self.name, test: self.test, cases, shrinks: self.part == 1.0 }
     }
 
-    /// Holds the law.
+    /// Checks the law.
     ///
     /// # Errors
-    /// The smallest call that breaks it, with the class, the operator and where the class stands.
+    /// The smallest call that breaks it, with the class, the operator and the place of the class.
     pub fn check(&self) -> Result<(), String> {
         let class = self.class;
         let done = match self.what {
@@ -174,7 +176,7 @@ const DTYPES: [DType; 6] = [DType::F32, DType::F64, DType::F32, DType::BF16, DTy
 /// A row with its hints, if the project's database has it.
 fn hinted(symbol: SymbolRef) -> TestRow {
     let mut row = TestRow::of(symbol.row());
-    // the file is read only where it is the row's
+    // The file is read only if the row belongs to it.
     if symbol.krate == "fulgurite"
         && let Some(known) = rows().get(symbol.name())
     {
@@ -183,7 +185,7 @@ fn hinted(symbol: SymbolRef) -> TestRow {
     row
 }
 
-/// A tensor of a class that was made of, or like, an array.
+/// A tensor of a class, with the array that it was made from, or that has its type.
 struct Like {
     made: Made,
     like: Array<f64>,
@@ -195,7 +197,7 @@ impl fmt::Display for Like {
     }
 }
 
-/// Asks something of tensors of a class, of several shapes and dtypes.
+/// Checks `ask` on tensors of a class, of several shapes and dtypes.
 fn some(law: &Law, ask: impl Fn(&Like) -> Result<(), String>) -> Result<(), String> {
     let shapes: [&[usize]; 6] = [&[2, 4], &[6], &[3, 8], &[2, 3, 4], &[], &[1, 32]];
     let drawn = |case: usize, rng: &mut Rng| {
@@ -238,7 +240,7 @@ fn same_bits(a: &Array<f64>, b: &Array<f64>) -> bool {
 
 fn made(law: &Law) -> Result<(), String> {
     some(law, |Like { made, like }| {
-        // what the program gives as `plain` is what the text says
+        // `plain` of the program equals the text of the class.
         let shown = bridge::arrays(&[made.tensor.plain()]).map_err(|e| e.to_string())?;
         bound::compare(&shown[0], &made.plain).map_err(|e| format!("`plain`: {e}"))?;
         let far: Vec<f64> = made.far.iter().map(|far| far * law.part).collect();
@@ -250,15 +252,15 @@ fn made(law: &Law) -> Result<(), String> {
     })
 }
 
-/// A call with some of its arguments of a class.
+/// A call in which some arguments belong to a class.
 struct Drawn {
     call: Call,
-    /// Which, in order of all tensors: what stands there.
+    /// For each tensor in order, the tensor of the class in its place, if any.
     made: Vec<Option<Made>>,
 }
 
 impl Drawn {
-    /// The arguments of the runtime, with `replace` in the place of tensors of the class.
+    /// The arguments for the runtime, with `replace` applied to tensors of the class.
     fn args(&self, replace: &mut dyn FnMut(usize, &Made) -> Tensor) -> Vec<Value<Tensor>> {
         let mut at = 0;
         let one = &mut |o: &Operand<f64>| {
@@ -271,7 +273,7 @@ impl Drawn {
         self.call.args.iter().map(|a| a.map(one)).collect()
     }
 
-    /// The arguments of the oracle: plain tensors, or what they were made of, with their errors.
+    /// The arguments for the oracle: plain tensors, or those that they were made from, with their errors.
     fn bounded(&self, originals: bool) -> Vec<Value<Operand<Bounded>>> {
         let mut at = 0;
         let one = &mut |o: &Operand<f64>| {
@@ -288,8 +290,8 @@ impl Drawn {
         self.call.args.iter().map(|a| a.map(one)).collect()
     }
 
-    /// Whether the operator moves by more than `want` tells where arguments move by less than their errors: it jumps
-    /// there (an order, an index), and the errors of arguments say nothing about results.
+    /// Whether the operator moves by more than `want` allows when arguments move by less than their errors. It then
+    /// jumps there (an order, an index), and the errors of arguments do not bound those of results.
     fn jumps(&self, row: &fulgurite_core::row::Row, want: &[Array<Bounded>]) -> bool {
         let moves: [fn(f64, f64, usize) -> f64; 3] = [
             |x, far, _| (x / far).round() * far,
@@ -325,7 +327,7 @@ impl fmt::Display for Drawn {
     }
 }
 
-/// Choices of the tensors of a call that are of the class: all, one, all but one.
+/// Choices of the tensors of a call that belong to the class: all, one, all but one.
 fn choices(count: usize) -> Vec<Vec<bool>> {
     let only = |one: usize, of: bool| (0..count).map(|i| (i == one) == of).collect();
     let mut all = vec![vec![true; count]];
@@ -338,7 +340,7 @@ fn choices(count: usize) -> Vec<Vec<bool>> {
     all
 }
 
-/// How the arguments of a choice are made.
+/// The plans by which the arguments of a choice are made.
 fn plans(class: SubclassRef, slots: &[Slot], choice: &[bool], rng: &mut Rng) -> Vec<Option<Plan>> {
     let mut chosen = choice.iter();
     let plan = |slot: &Slot| match slot {
@@ -348,7 +350,7 @@ fn plans(class: SubclassRef, slots: &[Slot], choice: &[bool], rng: &mut Rng) -> 
     slots.iter().map(plan).collect()
 }
 
-/// Whether the class accepts a call of these types, where no argument has elements yet.
+/// Whether the class accepts a call of these types, before any argument has elements.
 fn accepted(
     class: SubclassRef,
     symbol: SymbolRef,
@@ -375,7 +377,7 @@ fn accepted(
     }
 }
 
-/// Draws a call with arguments of the class that the class accepts; else why the last one was refused.
+/// Draws a call with arguments of the class that the class accepts; else returns the last refusal.
 fn draw_call(
     class: SubclassRef,
     row: &TestRow,
@@ -422,7 +424,7 @@ fn draw_call(
 fn operators(law: &Law, symbol: SymbolRef, must: bool) -> Result<(), String> {
     let (class, row) = (law.class, hinted(symbol));
     let refused = RefCell::new(None);
-    // a bound that is too small shows in some calls only
+    // A bound that is too small shows only in some calls.
     let cases = if law.part < 1.0 {
         12 * CASES
     } else if must {
@@ -431,7 +433,7 @@ fn operators(law: &Law, symbol: SymbolRef, must: bool) -> Result<(), String> {
         FEW
     };
     let drawn = |case: usize, rng: &mut Rng| {
-        // every fifth call has numbers and integers among its arguments
+        // Every fifth call has numbers and integers among its arguments.
         let mixed = case % 5 == 4 || !must && case % 2 == 1;
         let dtype = row.preferred(DTYPES[case % DTYPES.len()]).filter(|_| !mixed);
         let values = if case % 4 == 3 { Values::Small } else { Values::Tame };
@@ -444,7 +446,7 @@ fn operators(law: &Law, symbol: SymbolRef, must: bool) -> Result<(), String> {
     let held = draws::hold(&law.property(cases), drawn, |drawn, rng| {
         let outs = match api::call(symbol, drawn.args(&mut |_, made| made.tensor.clone()), Loc::NOWHERE) {
             Ok(outs) => outs,
-            // elements that differ where they must agree
+            // The elements differ in a field that must agree.
             Err(e) => {
                 note(&refused, Some(e));
                 return Ok(Verdict::Discarded);
@@ -460,19 +462,20 @@ fn operators(law: &Law, symbol: SymbolRef, must: bool) -> Result<(), String> {
     }
 }
 
-/// Keeps the last refusal.
+/// Records the last refusal.
 fn note(refused: &RefCell<Option<Error>>, e: Option<Error>) {
     if e.is_some() {
         refused.replace(e);
     }
 }
 
-/// Whether some case was asked and said something, or one by its words.
+/// Whether some case was checked and not discarded, or one was selected by its words.
 fn is_asked(held: Option<Counts>) -> bool {
     held.is_none_or(|counts| counts.asked > counts.discarded)
 }
 
-/// Whether the results are those of the operator on plain tensors, and on what the arguments were made of.
+/// Whether the results equal those of the operator on plain tensors, and on the tensors that the arguments were made
+/// from.
 fn holds(drawn: &Drawn, symbol: SymbolRef, outs: &[Tensor]) -> Result<(), String> {
     let plain: Vec<Tensor> = outs.iter().map(Subclassed::plain).collect();
     let got = bridge::arrays(&plain).map_err(|e| e.to_string())?;
@@ -483,7 +486,7 @@ fn holds(drawn: &Drawn, symbol: SymbolRef, outs: &[Tensor]) -> Result<(), String
         }
         let want = match oracle::run(row, &drawn.bounded(originals)) {
             Ok(want) => want,
-            // elements that the row refuses: the class refuses nothing here, since it ran
+            // The row refuses the elements, but the class ran, so it refuses too little.
             Err(e) => return Err(format!("the plain operator refuses: {e}")),
         };
         if originals && drawn.jumps(row, &want) {
@@ -498,7 +501,7 @@ fn holds(drawn: &Drawn, symbol: SymbolRef, outs: &[Tensor]) -> Result<(), String
                     got.dtype, got.shape, want.dtype, want.shape
                 ));
             }
-            // numbers are drawn at another place of the program; integers jump where an argument is moved
+            // Random numbers are drawn at another place of the program; integers jump when an argument is moved.
             if types || originals && ints {
                 continue;
             }
@@ -508,10 +511,10 @@ fn holds(drawn: &Drawn, symbol: SymbolRef, outs: &[Tensor]) -> Result<(), String
     Ok(())
 }
 
-/// The error of a tensor that is no tensor.
+/// The text of an error.
 fn told(e: Error) -> String {
     e.to_string()
 }
 
-/// The names of a class's fields, and their elements.
+/// The fields of a class by name, with their elements.
 type Fields = Vec<(Name, Array<f64>)>;

@@ -1,12 +1,14 @@
-//! The loop over drawn cases that all properties share: proptest draws words, the project's generators make cases of them.
+//! The loop over drawn cases that all properties share: proptest draws words, and the project's generators make cases
+//! from them.
 //!
-//! The words of a case are its number among those of a run (what kind of case is wanted), the seed of what stands behind
-//! the others, and those others, a word for each choice. Small words make small sizes and simple values ([`Rng`]), so a
-//! failing case is shrunk by making words smaller, and is repeated by writing them down.
+//! The words of a case are its number in the run (which selects the kind of case), the seed for draws beyond the other
+//! words, and those words, one per choice. Small words make small sizes and simple values ([`Rng`]), so a failing case
+//! is shrunk by making words smaller, and is repeated by writing them down.
 //!
-//! The same cases are drawn in each run of a property, of seeds that depend on its name alone. proptest's variables hold:
-//! `PROPTEST_CASES` says how many cases each property gets, `PROPTEST_RNG_SEED` draws others, `PROPTEST_MAX_SHRINK_ITERS`
-//! and `PROPTEST_MAX_SHRINK_TIME` bound the search for a smaller case, `PROPTEST_VERBOSE=2` shows every case.
+//! Each run of a property draws equal cases, from seeds that depend only on its name. proptest's variables apply:
+//! `PROPTEST_CASES` sets the number of cases per property, `PROPTEST_RNG_SEED` draws others,
+//! `PROPTEST_MAX_SHRINK_ITERS` and `PROPTEST_MAX_SHRINK_TIME` bound the search for a smaller case, `PROPTEST_VERBOSE=2`
+//! shows every case.
 
 use crate::rng::{self, Rng};
 use proptest::prelude::Rng as _;
@@ -15,53 +17,53 @@ use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestCaseError, TestEr
 use std::cell::Cell;
 use std::fmt;
 
-/// Names the words of one case, and of which property: it runs alone.
+/// Selects one case by the name of its property and its words; only this case runs.
 pub const WORDS: &str = "FULGURITE_WORDS";
-/// Words of a case that can become smaller one by one. Calls take a dozen for their sizes and options, functions a few
-/// for each step; elements mostly come behind.
+/// The words of a case that are shrunk one by one. Calls take a dozen for their sizes and options, functions a few per
+/// step; elements are mostly drawn beyond these words.
 const COUNT: usize = 48;
-/// Attempts to make a failing case smaller, and milliseconds for them.
+/// Attempts to shrink a failing case, and milliseconds for them.
 const SHRINKS: u32 = 4000;
 const SHRINKING: u32 = 60_000;
-/// A word that can't become 0 may become one of these: most choices are among fewer.
+/// A word that cannot become 0 may become a number up to this: most choices are among fewer.
 const SMALL: u64 = 16;
-/// Words that are left out together: a step of a function takes about so many.
+/// Words that are removed together: about the number that a step of a function takes.
 const TOGETHER: usize = 16;
 
-/// What is held of every case.
+/// A property of every case.
 #[derive(Clone, Copy, Debug)]
 pub struct Property<'a> {
-    /// Its name: draws depend on it alone.
+    /// The name, on which the draws depend.
     pub name: &'a str,
-    /// What `cargo test` needs to be told to run it.
+    /// The arguments of `cargo test` that select its test program.
     pub test: &'a str,
-    /// Cases in a run that says nothing else.
+    /// The default number of cases.
     pub cases: usize,
-    /// Whether a failing case is made smaller: one that is expected need not be.
+    /// Whether a failing case is shrunk: an expected failure need not be.
     pub shrinks: bool,
 }
 
-/// What a case said.
+/// The verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The property held.
     Held,
-    /// The case says nothing: a difference quotient across a kink, a call that was refused.
+    /// The case is not conclusive: a difference quotient across a kink, a call that was refused.
     Discarded,
 }
 
-/// How many cases there were.
+/// The number of cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Those that were drawn and asked.
+    /// Cases that were drawn and checked.
     pub asked: usize,
-    /// Those of them that said nothing.
+    /// Cases of these that were discarded.
     pub discarded: usize,
 }
 
 impl Counts {
     /// # Errors
-    /// Where no case was asked, or more than half said nothing: a property that is never asked holds nothing.
+    /// If no case was checked, or more than half were discarded: such a property is not tested.
     pub fn enough(self) -> Result<(), String> {
         match self {
             Counts { asked: 0, .. } => Err("no case was drawn".into()),
@@ -72,21 +74,21 @@ impl Counts {
         }
     }
 
-    /// Asks for one case that said something: some rows answer few calls of a property, and the ones that they answer count.
+    /// Requires one conclusive case: some rows accept few calls of a property, and these few count.
     ///
     /// # Errors
-    /// Where all cases said nothing.
+    /// If all cases were discarded.
     pub fn any(self) -> Result<(), String> {
         if self.discarded < self.asked { Ok(()) } else { Err(format!("all {} cases were discarded", self.asked)) }
     }
 }
 
-/// A case: its words, what a generator made of them, and what further draws come from.
+/// A case: its words, the value that a generator made from them, and the source of further draws.
 pub struct Case<T> {
     words: Vec<u64>,
-    /// Nothing where the generator found nothing.
+    /// The value; `None` if the generator found none.
     pub made: Option<T>,
-    /// Goes on behind the generator.
+    /// Continues after the generator.
     pub rng: Rng,
 }
 
@@ -99,7 +101,7 @@ impl<T: fmt::Display> fmt::Debug for Case<T> {
     }
 }
 
-/// A generator as a strategy of proptest's: it is given the number of the case, and what it draws from.
+/// A generator as a proptest strategy: it receives the number of the case, and the source of its draws.
 pub fn strategy<T: fmt::Display>(make: impl Fn(usize, &mut Rng) -> Option<T>) -> impl Strategy<Value = Case<T>> {
     Words::default().prop_map(move |words| case(words, &make))
 }
@@ -111,10 +113,10 @@ fn case<T>(words: Vec<u64>, make: &impl Fn(usize, &mut Rng) -> Option<T>) -> Cas
     Case { words, made, rng }
 }
 
-/// Holds a property of what `make` makes. Nothing is counted where one case was asked for by its words.
+/// Checks a property of the values that `make` makes. Returns no counts if one case was selected by its words.
 ///
 /// # Errors
-/// What `check` says of the smallest case that was found, with the line that repeats it.
+/// The message of `check` for the smallest failing case found, with the line that repeats it.
 pub fn hold<T: fmt::Display>(
     property: &Property,
     make: impl Fn(usize, &mut Rng) -> Option<T>,
@@ -152,7 +154,7 @@ pub fn hold<T: fmt::Display>(
     }
 }
 
-/// `name:1,2,3`
+/// Reads `name:1,2,3`.
 fn read(given: &str) -> Result<(&str, Vec<u64>), String> {
     let wrong = || format!("{WORDS}={given} is not the name of a property, a colon, and numbers between commas");
     let (name, words) = given.rsplit_once(':').ok_or_else(wrong)?;
@@ -174,7 +176,7 @@ fn runner(property: &Property) -> TestRunner {
             shrinks => u32::from(shrinks) * SHRINKS,
         },
         max_shrink_time: if said("PROPTEST_MAX_SHRINK_TIME") { config.max_shrink_time } else { SHRINKING },
-        // the line that repeats a case takes their place
+        // The line that repeats a case replaces proptest's persistence.
         failure_persistence: None,
         ..config
     };
@@ -187,7 +189,7 @@ fn runner(property: &Property) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed))
 }
 
-/// Words at random behind the number of the case.
+/// Random words, after the number of the case.
 #[derive(Debug, Default)]
 struct Words {
     drawn: Cell<u64>,
@@ -198,35 +200,35 @@ impl Strategy for Words {
     type Value = Vec<u64>;
 
     fn new_tree(&self, runner: &mut TestRunner) -> NewTree<Words> {
-        // in turn, so that few cases are of all kinds
+        // Cases are numbered in turn, so that even a few cases are of all kinds.
         let number = self.drawn.replace(self.drawn.get() + 1);
         let drawn = (0..=COUNT).map(|_| runner.rng().next_u64());
         Ok(Shrinking::of(std::iter::once(number).chain(drawn).collect()))
     }
 }
 
-/// What is tried next.
+/// The next attempt.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// This word as this number.
+    /// Sets this word to this number.
     Smaller(usize, u64),
-    /// So many words, up from this one, are left out.
+    /// Removes this number of words (first field), from this one on (second field).
     Without(usize, usize),
     Done,
 }
 
-/// Words that become fewer and smaller, as long as the case fails.
+/// Words that become fewer and smaller while the case fails.
 #[derive(Debug)]
 struct Shrinking {
-    /// The smallest that fail.
+    /// The smallest failing words.
     best: Vec<u64>,
     tried: Vec<u64>,
     next: Next,
-    /// Whether a round through all attempts has made the case smaller: then there is another.
+    /// Whether a round of attempts has shrunk the case: then there is another round.
     better: bool,
 }
 
-/// Where the number of the case and the seed stand, and the first of the others.
+/// The positions of the number of the case, of the seed, and of the first other word.
 const NUMBER: usize = 0;
 const SEED: usize = 1;
 const FIRST: usize = 2;
@@ -236,7 +238,7 @@ impl Shrinking {
         Shrinking { tried: words.clone(), best: words, next: Next::Smaller(SEED, 0), better: false }
     }
 
-    /// The next attempt; false where there is none.
+    /// Prepares the next attempt; false if there is none.
     fn attempt(&mut self) -> bool {
         self.tried.clone_from(&self.best);
         loop {
@@ -248,7 +250,7 @@ impl Shrinking {
                         return true;
                     }
                     self.next = match at {
-                        // the seed first, since it makes most of the elements; then fewer words, then each of them
+                        // The seed first, since it determines most of the elements; then fewer words; then each word.
                         SEED => Next::Without(TOGETHER, FIRST),
                         NUMBER => Next::Smaller(FIRST, 0),
                         _ => Next::Smaller(at + 1, 0),
@@ -281,15 +283,15 @@ impl ValueTree for Shrinking {
         self.tried.clone()
     }
 
-    /// What was tried fails as well.
+    /// The last attempt fails as well.
     fn simplify(&mut self) -> bool {
         if self.tried != self.best {
             self.better = true;
             self.best.clone_from(&self.tried);
             self.next = match self.next {
-                // it can't become smaller than that: smaller numbers were tried before
+                // The word cannot become smaller, because smaller numbers were tried before.
                 Next::Smaller(at, _) => Next::Smaller(at, SMALL),
-                // others have moved to where those were
+                // Other words have moved to the removed positions.
                 Next::Without(count, at) => Next::Without(count, at - count),
                 Next::Done => Next::Done,
             };
@@ -297,7 +299,7 @@ impl ValueTree for Shrinking {
         self.attempt()
     }
 
-    /// What was tried does not fail.
+    /// The last attempt does not fail.
     fn complicate(&mut self) -> bool {
         self.attempt()
     }

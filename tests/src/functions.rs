@@ -1,7 +1,7 @@
-//! Random functions as a user writes them, as data: calls of any row, views, writes to whatever there is, draws, regions.
+//! Random functions of a user as data: calls of any row, views, writes, random draws, regions.
 //!
-//! A function means one thing, however it is run ([`ways`]), up to what rounding makes of it ([`near`]). Functions are
-//! drawn from words ([`draw`]), so that one that fails is shrunk by proptest, and prints as text.
+//! A function has one meaning in every way of running it ([`ways`]), up to the effect of rounding ([`near`]). Functions
+//! are drawn from words ([`draw`]), so that proptest can shrink a failing one; a function prints as text.
 
 pub mod draw;
 mod near;
@@ -18,27 +18,29 @@ use std::fmt;
 pub struct Function {
     /// Its arguments; the first is a float.
     pub inputs: Vec<Array<f64>>,
-    /// Other values of the arguments.
+    /// A second set of values for the arguments.
     pub others: Vec<Array<f64>>,
-    /// Tensors in memory that it captures.
+    /// Tensors in memory that the function captures.
     pub captured: Vec<Array<f64>>,
-    /// What it does, in order. Each step but a write makes one value, or those of a call.
+    /// The steps in order. Each step except a write makes one value, or the values of a call.
     pub steps: Vec<Step>,
-    /// The values that it gives: the arguments come first, then the captured tensors, then what steps made.
+    /// The indices of the results among the values: arguments come first, then captured tensors, then the values of
+    /// steps.
     pub outputs: Vec<usize>,
     /// The coarsest float type of its tensors.
     pub coarsest: DType,
-    /// Unless 0: the values that steps use are moved by roundings of that type, each number in other directions.
+    /// If not 0, the seed with which the values that steps use are moved by roundings of the coarsest dtype, each
+    /// number in its own direction.
     pub nudge: u64,
 }
 
 impl Function {
-    /// Whether all floats are f64: then differences tell what gradients are.
+    /// Whether all floats are f64, so that differences approximate gradients.
     pub fn is_f64(&self) -> bool {
         self.coarsest == DType::F64
     }
 
-    /// The function with values that are moved a little.
+    /// The function with slightly moved values.
     pub fn nudged(&self, nudge: u64) -> Function {
         Function { nudge, ..self.clone() }
     }
@@ -53,34 +55,34 @@ pub enum Step {
         row: Name,
         /// One value per parameter and option.
         args: Vec<Value<Arg>>,
-        /// What it stands in, from the outside in.
+        /// The regions around the call, the outermost first.
         regions: Vec<Region>,
     },
-    /// A tensor that is made inside.
+    /// A tensor that is made inside of the function.
     Made(Array<f64>),
-    /// A view of a value, or the value itself under another name.
+    /// A view of a value, or an alias of it.
     View(usize, View),
-    /// A write to a value, with what a value gives in its range and shape.
+    /// A write to a value, of another value that is fitted to its range and shape.
     Write(usize, How, usize),
-    /// The key moves on.
+    /// Advances the key.
     NextKey,
 }
 
 /// An argument of a call.
 #[derive(Clone, Debug)]
 pub enum Arg {
-    /// A tensor that is made inside.
+    /// A tensor that is made inside of the function.
     Made(Array<f64>),
-    /// A value brought to the type of this tensor, and between its least and largest element.
+    /// A value fitted to the type of this tensor, and to the interval from its least to its largest element.
     Value(usize, Array<f64>),
     /// A number.
     Number(DType, Scalar),
-    /// The key: this one, or the one that `next` gave last.
+    /// The key: the current one, or the last result of `next`.
     Key(bool),
 }
 
 impl Arg {
-    /// Its type, if it is a float tensor, by which a gradient can be taken.
+    /// Its dtype, if it is a float tensor, which can be differentiated.
     pub fn float(&self) -> Option<DType> {
         match self {
             Arg::Made(a) | Arg::Value(_, a) if a.dtype.is_float() => Some(a.dtype),
@@ -94,7 +96,7 @@ impl Arg {
 pub enum View {
     /// The tensor itself.
     Same,
-    /// The element of the first axis with this number, counted modulo its size.
+    /// The element of the first axis with this index, modulo its size.
     Select(usize),
     /// All but the first element of the first axis.
     Slice,
@@ -102,7 +104,7 @@ pub enum View {
     Transposed,
     /// Its elements along one axis.
     Flat,
-    /// Every other element of all.
+    /// Every other element along every axis.
     Strided,
 }
 
@@ -117,32 +119,32 @@ pub enum How {
     Copy,
 }
 
-/// What a call may stand in.
+/// A region in which a call may stand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Region {
     /// A checkpoint.
     Checkpoint,
     /// A part with a name.
     Named,
-    /// A function that is compiled, of all tensors of the call.
+    /// A compiled function of all tensors of the call.
     Jit,
-    /// The gradient of the sum of all float results, each weighted with other numbers, by all float tensors.
+    /// The gradient of the weighted sum of all float results, with respect to all float tensors.
     Gradient,
-    /// A function with a backward of its own, which is what differentiation makes of the call.
+    /// A function with a custom backward that equals the derivative of the call.
     Custom,
-    /// A function with a backward of its own, which is twice what differentiation makes of the call.
+    /// A function with a custom backward that is twice the derivative of the call.
     Doubled,
     /// Without gradients.
     NoGrad,
-    /// On tensors in pieces on two or more ranks, along the first axis where its size is that of the first tensor.
+    /// On tensors sharded over two or more ranks, along the first axis where its size is that of the first tensor.
     Sharded,
-    /// On tensors that two ranks have whole.
+    /// On tensors replicated on two ranks.
     Replicated,
-    /// On a first float tensor of which two of three elements count.
+    /// On a first float tensor with every third element masked out.
     Masked,
-    /// In bf16 where that is enough.
+    /// In bf16 where autocast allows it.
     Autocast,
-    /// For the one slice of a batch of the tensors.
+    /// For a batch that consists of one slice of the tensors.
     Batched,
 }
 
@@ -182,7 +184,7 @@ impl fmt::Display for Arg {
     }
 }
 
-/// The type of a tensor and its first elements.
+/// The type of a tensor, with its first elements.
 fn array(a: &Array<f64>) -> String {
     let shown: Vec<String> = a.scalars().iter().take(6).map(Scalar::to_string).collect();
     let more = if a.len() > 6 { ", …" } else { "" };

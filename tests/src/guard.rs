@@ -1,7 +1,7 @@
-//! f64 that remembers its branches: whether two evaluations went the same way through a row.
+//! f64 that records branches, to decide whether two evaluations took equal paths through a row.
 //!
-//! A difference quotient means nothing across a kink. Every decision (a comparison, the sign of an `abs`, the integer of
-//! a `floor`) goes into a hash; points whose hashes differ are on different sides of something.
+//! A difference quotient across a kink is meaningless. Every decision (a comparison, the sign of an `abs`, the integer
+//! of a `floor`) enters a hash; points with different hashes lie on different sides of a kink or jump.
 
 use crate::oracle::Domain;
 use fulgurite_core::builtins::{Builtin, eval_f64};
@@ -10,15 +10,15 @@ use std::cell::Cell;
 
 thread_local! {
     static HASH: Cell<u64> = const { Cell::new(0) };
-    /// The first of two values that are being compared.
+    /// The first of two compared values.
     static PENDING: Cell<Option<f64>> = const { Cell::new(None) };
 }
 
-/// A number whose decisions are noted.
+/// A number whose decisions are recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guarded(pub f64);
 
-/// What `f` gives, and the hash of all decisions on the way.
+/// The result of `f`, with the hash of all its decisions.
 pub fn decisions<T>(f: impl FnOnce() -> T) -> (T, u64) {
     HASH.set(0xcbf2_9ce4_8422_2325);
     PENDING.set(None);

@@ -1,16 +1,16 @@
-//! What the tests of the whole project share: rows, valid calls of them, and what those calls mean.
+//! Shared parts of all tests: rows, valid calls of them, and the meanings of these calls.
 //!
 //! | module | is |
 //! |---|---|
 //! | [`rows`] | the database under test |
 //! | [`calls`] | valid calls of a row, made from its signature alone |
-//! | [`oracle`] | what a call means: the row's own text, evaluated plainly |
-//! | [`bound`], [`guard`] | numbers with an error bound, numbers that remember their branches |
-//! | [`classes`] | what holds of every tensor subclass: for its own crate's tests too |
-//! | [`bridge`] | the same calls on the runtime |
+//! | [`oracle`] | the meaning of a call: the row's own text, evaluated plainly |
+//! | [`bound`], [`guard`] | numbers with an error bound, numbers that record their branches |
+//! | [`classes`] | the laws of every tensor subclass, also for tests in its own crate |
+//! | [`bridge`] | calls on the runtime |
 //! | [`recorded`] | values that PyTorch gave |
 //! | [`draws`] | the loop over drawn cases: proptest draws, shrinks and repeats them |
-//! | [`rng`] | random numbers that are the same everywhere |
+//! | [`rng`] | random numbers that are equal on every machine |
 
 pub mod bound;
 pub mod bridge;
@@ -52,7 +52,7 @@ pub struct Processes;
 #[doc = include_str!("../../docs/sizes.md")]
 pub struct Sizes;
 
-/// The programs of docs/errors: the wrong one gives the code of its page, the mended one runs.
+/// The programs of docs/errors: each wrong one gives the code of its page, each mended one runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/errors/E712.md")]
 #[doc = include_str!("../../docs/errors/E713.md")]

@@ -1,8 +1,8 @@
-//! What a call means: the row's own text, evaluated by the plainest means there are.
+//! The meaning of a call: the row's own text, evaluated by the plainest means.
 //!
-//! A scalar or index body is lowered and run as loops ([`nest::run`]), a composite is run as a program of such rows
-//! ([`tensor::run`]). No executor, no trace, no derivation takes part, and the scalar domain is the caller's: f64, f64
-//! with an error bound ([`crate::bound`]), f64 that remembers its branches ([`crate::guard`]).
+//! A scalar or index body is lowered and run as loops ([`nest::run`]); a composite is run as a program of such rows
+//! ([`tensor::run`]). No executor, trace or derivation takes part. The caller chooses the scalar domain: f64, f64 with
+//! an error bound ([`crate::bound`]), f64 that records its branches ([`crate::guard`]).
 
 mod host;
 
@@ -18,7 +18,7 @@ use fulgurite_core::sig::{self, ArgTy, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use std::fmt;
 
-/// What stands for a tensor argument.
+/// The value of a tensor argument.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand<F> {
     /// A tensor.
@@ -30,7 +30,7 @@ pub enum Operand<F> {
 }
 
 impl<F: Field> Operand<F> {
-    /// Its type, as signatures see it.
+    /// Its type, in the view of signatures.
     pub fn ty(&self) -> ArgTy {
         match self {
             Operand::Tensor(a) => ArgTy::Tensor(TensorTy::new(a.dtype, &a.shape)),
@@ -39,7 +39,7 @@ impl<F: Field> Operand<F> {
         }
     }
 
-    /// The tensor that it is.
+    /// The array, if it is a tensor.
     pub fn array(&self) -> Option<&Array<F>> {
         match self {
             Operand::Tensor(a) => Some(a),
@@ -47,12 +47,12 @@ impl<F: Field> Operand<F> {
         }
     }
 
-    /// Whether a derivative can be asked for.
+    /// Whether it can be differentiated.
     pub fn is_float_tensor(&self) -> bool {
         self.array().is_some_and(|a| a.dtype.is_float())
     }
 
-    /// The same in another scalar domain.
+    /// The operand in another scalar domain.
     pub fn convert<G: Field>(&self) -> Operand<G> {
         match self {
             Operand::Tensor(a) => Operand::Tensor(convert(a)),
@@ -61,7 +61,7 @@ impl<F: Field> Operand<F> {
         }
     }
 
-    /// As a nest reads it: keys are two integers. Run-time numbers are no tensors.
+    /// The operand in the form that a nest reads: a key is two integers; a run-time number is not a tensor.
     fn loaded(&self) -> Option<Array<F>> {
         match self {
             Operand::Tensor(a) => Some(a.clone()),
@@ -97,15 +97,15 @@ impl<F: Field> fmt::Display for Operand<F> {
     }
 }
 
-/// Results of rows in some scalar domain.
+/// A scalar domain in which rows are evaluated.
 pub trait Domain: Field {
-    /// Called before a nest is run whose elements are computed in `compute`.
+    /// Called before a nest runs whose elements are computed in `compute`.
     fn enter(_compute: DType) {}
     /// An element of a tensor of `dtype`, as the nest reads it.
     fn read(self, _dtype: DType) -> Self {
         self
     }
-    /// A result as it is stored, in `dtype`.
+    /// A result in the form in which it is stored, in `dtype`.
     fn stored(self, _dtype: DType) -> Self {
         self
     }
@@ -113,11 +113,11 @@ pub trait Domain: Field {
 
 impl Domain for f64 {}
 
-/// Results of a call, lists flattened, then auxiliary results.
+/// The results of a call with lists flattened, then its auxiliary results.
 ///
 /// # Errors
-/// What the signature refuses; E705 where a condition on elements fails; E709 for an index out of range or an integer
-/// division by zero (the codes of the executors are theirs: see [`refused_when_run`]).
+/// A refusal of the signature; E705 if a condition on elements fails; E709 for an index out of range or an integer
+/// division by zero (executors have codes of their own: see [`refused_when_run`]).
 pub fn run<F: Domain>(row: &Row, args: &[Value<Operand<F>>]) -> Result<Vec<Array<F>>, Refusal> {
     let solved = sig::solve(row, args, &Operand::ty)?;
     let mut out = Vec::new();
@@ -127,7 +127,7 @@ pub fn run<F: Domain>(row: &Row, args: &[Value<Operand<F>>]) -> Result<Vec<Array
     Ok(out)
 }
 
-/// What a text of the tensor language is for a call of `row`, lists flattened.
+/// The value of a text in the tensor language, for a call of `row`, with lists flattened.
 ///
 /// # Errors
 /// As [`run`].
@@ -136,12 +136,12 @@ pub fn rule<F: Domain>(row: &Row, text: &Block, args: &[Value<Operand<F>>]) -> R
     tensor::run(&mut Interpreter { written: Vec::new() }, row, text, &solved, args, &[])
 }
 
-/// Whether a refusal is one that only elements can cause.
+/// Whether only elements can cause this refusal.
 pub fn refused_when_run(r: &Refusal) -> bool {
     r.code == ELEMENTS
 }
 
-/// The oracle's own mark for what elements refuse.
+/// The oracle's own code for refused elements.
 const ELEMENTS: &str = "elements";
 
 fn collect<F>(value: Value<Operand<F>>, out: &mut Vec<Array<F>>) {
@@ -160,7 +160,7 @@ fn call<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> Re
         Meaning::Decomp(body) => {
             let mut interpreter = Interpreter { written: Vec::new() };
             let mut values = tensor::run(&mut interpreter, row, body, solved, args, &[])?;
-            // behind the results, as lines of traces have them
+            // Written arguments follow the results, as in the lines of traces.
             let of = |p: &Param| interpreter.written.iter().find(|(name, _)| *name == p.name.name);
             values.extend(row.sig.params.iter().filter_map(of).map(|(_, value)| value.clone()));
             Ok(values)
@@ -221,7 +221,7 @@ fn flatten<F: Field>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> 
     (tensors, numbers)
 }
 
-/// Conditions that read elements or run-time numbers: a bare tensor name means each of its elements.
+/// Checks conditions on elements or run-time numbers: a bare tensor name means each of its elements.
 fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> Result<(), Refusal> {
     let known = |arg: &Value<Operand<F>>| match arg {
         Value::Tensor(Operand::Number(_, s)) => Value::Num(*s),
@@ -244,7 +244,7 @@ fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Sol
     Ok(())
 }
 
-/// Runs rows as the tensor language calls them.
+/// Runs rows by the calls of the tensor language.
 struct Interpreter<F> {
     written: Vec<(Name, Value<Operand<F>>)>,
 }
@@ -285,7 +285,7 @@ impl<F: Domain> Machine for Interpreter<F> {
     }
 }
 
-/// The rows that a call of `op` may mean, in the order in which a call tries them.
+/// The overloads of `op`, in the order in which a call tries them.
 fn overloads(op: Name) -> Vec<&'static Row> {
     symbol::candidates(op).into_iter().map(|s| s.row()).collect()
 }

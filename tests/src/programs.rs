@@ -1,4 +1,4 @@
-//! Random programs of several lines: what an executor makes of them, fused, is what the interpreter gives line by line.
+//! Random programs of several lines: the fused results of an executor must equal those of the interpreter line by line.
 
 use crate::rng::Rng;
 use fulgurite::buffer::Buffer;
@@ -9,14 +9,14 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use std::fmt;
 
-/// Relative to the largest element: chains of roundings, in f32 where a program casts to it.
+/// The tolerance relative to the largest element: chains of roundings, in f32 where a program casts to it.
 const ALLOWED: f64 = 1e-4;
-/// Results below are what rounding leaves of sums that cancel.
+/// Results below this are the rounding errors of sums that cancel.
 const SMALLEST: f64 = 1e-6;
 
-/// A program that grows: the values so far.
+/// A program under construction, with its values.
 struct Program<'a> {
-    /// Sizes that its inputs have.
+    /// The possible sizes of its inputs.
     choices: &'a [usize],
     builder: Builder,
     values: Vec<(ProxyId, Vec<usize>, DType)>,
@@ -50,13 +50,13 @@ impl Program<'_> {
     }
 
     fn pick(&mut self) -> (ProxyId, Vec<usize>, DType) {
-        // later values more often: programs of some depth
+        // Later values are more likely, so that programs get some depth.
         let n = self.values.len();
         let at = self.rng.below(n).max(self.rng.below(n));
         self.values[at].clone()
     }
 
-    /// One more line; `None` where the drawn operator does not fit the drawn value.
+    /// Adds a line; `None` if the drawn operator does not fit the drawn value.
     fn line(&mut self) -> Option<Result<(), Error>> {
         let (x, shape, dtype) = self.pick();
         let rank = shape.len();
@@ -79,7 +79,7 @@ impl Program<'_> {
                 (["sum", "mean", "amax"][self.rng.below(3)], vec![tensor, ints(dims.into_iter()), keep])
             }
             8 => {
-                // an axis of 1, or a new one, repeated
+                // An axis of size 1, or a new one, is repeated.
                 let mut to: Vec<usize> =
                     shape.iter().map(|&n| if n == 1 { 1 + self.rng.below(4) } else { n }).collect();
                 if self.rng.one_in(2) {
@@ -118,7 +118,7 @@ impl Program<'_> {
     }
 }
 
-/// A program and its inputs; or what an operator refused while it was drawn.
+/// A program with its inputs; or the refusal of an operator while it was drawn.
 pub struct Random(pub Result<(Trace, Vec<Buffer>), Error>);
 
 impl fmt::Display for Random {
@@ -131,15 +131,15 @@ impl fmt::Display for Random {
 }
 
 impl Random {
-    /// A program of inputs of these sizes.
+    /// A program whose inputs have these sizes.
     pub fn draw(rng: &mut Rng, choices: &[usize]) -> Random {
         Random(random(rng, choices))
     }
 
-    /// What an executor and the interpreter make of it.
+    /// Compares an executor with the interpreter on this program.
     ///
     /// # Errors
-    /// Where they differ by more than rounding.
+    /// If they differ by more than rounding.
     pub fn agrees(&self, executor: &str) -> Result<(), String> {
         let (trace, inputs) = self.0.as_ref().map_err(Error::to_string)?;
         agree(trace, inputs, executor)
@@ -173,7 +173,7 @@ fn random(rng: &mut Rng, choices: &[usize]) -> Result<(Trace, Vec<Buffer>), Erro
 /// A trace compiled for one executor.
 ///
 /// # Errors
-/// What it can't compile.
+/// The error of compiling.
 pub fn compile(trace: &Trace, executor: &str) -> Result<Compiled, ExecError> {
     let bodies =
         |line: &_| fulgurite::bind::body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()));
@@ -182,10 +182,10 @@ pub fn compile(trace: &Trace, executor: &str) -> Result<Compiled, ExecError> {
     executors::compile(trace, &options)
 }
 
-/// What an executor and the interpreter make of a program.
+/// Compares an executor with the interpreter on a trace.
 ///
 /// # Errors
-/// Where they differ by more than rounding.
+/// If they differ by more than rounding.
 pub fn agree(trace: &Trace, inputs: &[Buffer], executor: &str) -> Result<(), String> {
     let run = |name: &str| compile(trace, name)?.run(inputs);
     let [fused, plain] = [executor, "interp"].map(|name| run(name).map_err(|e| e.to_string()));

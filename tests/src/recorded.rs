@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// One recorded call.
 pub struct Case {
-    /// `softmax.1`: the row, and which of its cases.
+    /// `softmax.1`: the row, and the number of the case.
     pub name: String,
     /// The row.
     pub row: &'static TestRow,
@@ -20,13 +20,13 @@ pub struct Case {
     pub out: Vec<Array<f64>>,
     /// The cotangent of each result that has one; empty if no gradient was recorded.
     pub cotangents: Vec<Option<Array<f64>>>,
-    /// Position of the argument, its gradients (one, or one per item).
+    /// Positions of arguments, each with its gradients (one, or one per item).
     pub gradients: Vec<(usize, Vec<Array<f64>>)>,
-    /// Recorded at special points, where the last bit is not the question but NaN, infinities and conventions are.
+    /// Whether it was recorded at a special point, where NaN, infinities and conventions matter and not the last bit.
     pub special: bool,
 }
 
-/// Every recorded case; a case that does not fit its row is an error with a text.
+/// Every recorded case; the error text of a case that does not fit its row.
 pub fn cases() -> Vec<Result<Case, String>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data");
     let mut files: Vec<_> = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|e| e.path()).collect();

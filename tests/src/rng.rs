@@ -1,28 +1,28 @@
-//! Random numbers for tests: the same seed gives the same cases on every machine.
+//! Random numbers for tests: equal seeds give equal cases on every machine.
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014), behind words that are given.
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014), preceded by given words.
 ///
-/// A generator that draws from words can be shrunk ([`crate::draws`]): a small word makes a simple choice. 0 makes the
-/// first of some items, false, the number nearest to 0, and leaves an order as it is.
+/// A generator that draws from words can be shrunk ([`crate::draws`]): a small word makes a simple choice. 0 selects
+/// the first of some items, false, or the number nearest to 0, and keeps an order.
 #[derive(Clone, Debug)]
 pub struct Rng {
-    /// The words to come first, the next one last.
+    /// The given words, the next one last.
     words: Vec<u64>,
     state: u64,
-    /// The largest word behind those that are given.
+    /// The largest word after the given ones.
     most: u64,
 }
 
-/// Behind a seed below this all words are, so that what they make is simple as well.
+/// After a seed below this all words are below it too, so that they make simple choices.
 const SIMPLE: u64 = 16;
 
 impl Rng {
-    /// The stream of this seed.
+    /// The stream for this seed.
     pub fn new(seed: u64) -> Rng {
         Rng { words: Vec::new(), state: seed, most: u64::MAX }
     }
 
-    /// These words but for the first, then the stream of the first; of 0 where that is 0.
+    /// The words except the first, followed by the stream with the first as its seed; by zeros if the seed is 0.
     pub fn of(words: &[u64]) -> Rng {
         let (seed, given) = words.split_first().unwrap_or((&0, &[]));
         let most = match seed {
@@ -58,14 +58,14 @@ impl Rng {
         if up > hi && lo < hi { lo + (up - hi - 1) } else { up }
     }
 
-    /// True once in `n` times.
+    /// True in one of `n` cases.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) + 1 == n
     }
 
     /// A number in `lo..hi`.
     pub fn float(&mut self, lo: f64, hi: f64) -> f64 {
-        // from the last bit on, so that a small word is a number of few digits: 1/2, 1/4, 3/4, …
+        // The bits are read from the last one on, so that a small word is a number of few digits: 1/2, 1/4, 3/4, …
         let part = (self.bits().reverse_bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64);
         let inside = |x: f64| lo <= x && x < hi;
         let simplest = [0.0, 1.0].into_iter().find(|x| inside(*x)).unwrap_or(lo);
@@ -86,7 +86,7 @@ impl Rng {
     }
 }
 
-/// The seed of a row's property: depends on nothing but the two names, so a failure can be run again by its name.
+/// The seed for a row's property depends only on the two names, so a failure can be repeated by its name.
 pub fn seed(row: &str, property: &str) -> u64 {
     // FNV-1a
     let mut hash = 0xcbf2_9ce4_8422_2325u64;

@@ -1,4 +1,4 @@
-//! The database under test, read from `ops.yaml` as the build reads it.
+//! The database under test, read from `ops.yaml` in the way of the build.
 
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::files::Files;
@@ -13,11 +13,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// A row as its author wrote it and as it is compiled.
+/// A row, compiled, with its author's test hints.
 pub struct TestRow {
-    /// Compiled, with derived rules.
+    /// The compiled row, with derived rules.
     pub row: Arc<Row>,
-    /// Argument, interval of values for tests (the row's `tests: domain`).
+    /// Intervals of test values by argument (the row's `tests: domain`).
     pub domain: Vec<(Name, (f64, f64))>,
 }
 
@@ -27,7 +27,7 @@ impl TestRow {
         TestRow { row: Arc::new(row.clone()), domain: Vec::new() }
     }
 
-    /// Whether its signature names dtypes that only hold numbers for others: devices have no kernels for these.
+    /// Whether its signature names storage dtypes, for which devices have no kernels.
     pub fn names_storage(&self) -> bool {
         let storage = |e: &Elem| matches!(e, Elem::Class(c) if DTypeSet::from_class(c.as_str()).is_some_and(|s| s.iter().all(DType::is_storage)));
         let sig = &self.row.sig;
@@ -35,12 +35,12 @@ impl TestRow {
         types.flat_map(|ty| &ty.elem).any(storage)
     }
 
-    /// Whether some call may refuse when it runs.
+    /// Whether some call may refuse at run time.
     pub fn may_refuse(&self) -> bool {
         fulgurite::symbol::find(self.row.op).is_some_and(|symbol| symbol.may_refuse())
     }
 
-    /// Whether its meaning takes a value for a constant in the gradient.
+    /// Whether its meaning detaches a value from the gradient.
     pub fn detaches(&self) -> bool {
         let mut found = false;
         if let Meaning::Decomp(block) | Meaning::Expr(block) | Meaning::View(block) = &self.row.meaning {
@@ -49,13 +49,13 @@ impl TestRow {
         found
     }
 
-    /// Whether calls in `dtype` may be accepted, as far as no option decides.
+    /// Whether calls in `dtype` may be accepted; options can still exclude it.
     pub fn takes(&self, dtype: DType) -> bool {
         let set = self.row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
         set.is_none_or(|set| set.contains(dtype))
     }
 
-    /// `dtype`, or any where the row does not take it.
+    /// `dtype`, or `None` (any dtype) if the row does not take it.
     pub fn preferred(&self, dtype: DType) -> Option<DType> {
         self.takes(dtype).then_some(dtype)
     }
@@ -63,9 +63,9 @@ impl TestRow {
 
 /// Every row of `ops.yaml`.
 pub struct Rows {
-    /// The rows that the file has, in its order.
+    /// The rows of the file, in its order.
     pub source: Vec<TestRow>,
-    /// Those and the derived ones, by name.
+    /// These rows and the derived ones, by name.
     pub table: Table,
     by_name: HashMap<Name, usize>,
 }
@@ -76,7 +76,7 @@ impl Rows {
         self.by_name.get(&Name::new(name)).map(|&i| &self.source[i])
     }
 
-    /// Whether the gradient of a row is the derivative of its meaning: neither the row nor one that it calls says
+    /// Whether the gradient of a row is the derivative of its meaning: neither the row nor one that it calls declares
     /// otherwise (`deviates`, `no_grad`, `detach`).
     pub fn is_derivative(&self, name: &str) -> bool {
         let Some(row) = self.get(name) else { return false };
@@ -103,7 +103,7 @@ impl Rows {
 /// The database of this repository.
 ///
 /// # Panics
-/// If it does not compile: then nothing here can be tested, and the report is the best message there is.
+/// If it does not compile: then nothing can be tested, and the report is the best message.
 pub fn rows() -> &'static Rows {
     static ROWS: LazyLock<Rows> = LazyLock::new(|| {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml");

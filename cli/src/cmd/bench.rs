@@ -1,4 +1,4 @@
-//! `fulgurite bench`: workloads, each timed beside a baseline of the same machine.
+//! `fulgurite bench`: workloads, each timed beside a baseline on the same machine.
 
 use crate::args;
 use crate::fault::{Fault, Outcome};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 /// Runs the command.
 ///
 /// # Errors
-/// E914, E916: wrong use. What a workload reports.
+/// E914, E916: wrong use. The errors of a workload.
 pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
     let threads = crate::threads::set(args.threads, 1)?;
     let mut server = fulgurite_bench::server(threads);
     if args.serve {
         let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
-        // a driver that went away ends the session
+        // A driver that closes the pipe ends the session.
         let _ = server.serve(input, output);
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
     Ok(())
 }
 
-/// A record for a person.
+/// A record in readable form.
 fn line(name: &str, record: &Value) -> String {
     let ms = |key: &str| record[key].as_f64().map_or_else(|| "?".to_owned(), |s| format!("{:.3}", s * 1e3));
     let units = record["units"].as_f64().unwrap_or(1.0);

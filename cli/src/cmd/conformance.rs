@@ -1,4 +1,4 @@
-//! `fulgurite conformance`: runs calls of PyTorch operators that were recorded as cases, and writes what came out.
+//! `fulgurite conformance`: runs recorded calls of PyTorch operators, and writes the results.
 
 use crate::args;
 use crate::fault::{FAILED, Fault};
@@ -8,7 +8,7 @@ use fulgurite_conformance::Tensors;
 use serde_json::json;
 use std::path::Path;
 
-/// Runs the command. Gives the exit status: 1 if a case could not be run.
+/// Runs the command. Returns the exit status: 1 if a case could not be run.
 ///
 /// # Errors
 /// E910, E911: the cases. E913: the results.
@@ -46,7 +46,7 @@ pub fn run(args: &args::Conformance, ui: &Ui) -> Result<u8, Fault> {
     Ok(if unsupported == 0 { 0 } else { FAILED })
 }
 
-/// The tensors of a file; one that is not there has none.
+/// The tensors of a file; none if it does not exist.
 fn tensors(path: &Path) -> Result<Tensors, Fault> {
     match std::fs::read(path) {
         Ok(data) => Tensors::read(data)
@@ -56,7 +56,7 @@ fn tensors(path: &Path) -> Result<Tensors, Fault> {
     }
 }
 
-/// Writes the results as a whole or not at all.
+/// Writes the results completely or not at all.
 fn write(folder: &Path, text: &str) -> Result<(), Fault> {
     let path = folder.join("results.jsonl");
     let fault = |e| Fault::unwritable(&path, &e);

@@ -16,16 +16,16 @@ use clap::Parser;
 use fulgurite_codegen::cli::{self as ops, OpsCommand};
 use std::io::Write;
 
-/// Runs a command; without one, the demo. Gives the exit status.
+/// Runs a command; without one, the demo. Returns the exit status.
 ///
 /// # Errors
-/// Why it stopped.
+/// The reason why it stopped.
 pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
     let command = match cli.command {
         Some(command) => command,
         None => {
             ui.status("Running", "fulgurite train (no command given: this is the demo; --help for more)");
-            // the defaults stand in the table alone: they are read from there
+            // The defaults exist only in the table of arguments, so they are parsed from it.
             match Cli::parse_from(["fulgurite", "train"]).command {
                 Some(command) => command,
                 None => return Ok(0),
@@ -51,7 +51,7 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
         Command::Ops(verb) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
             let status = ops::run(OpsCommand { verb, common: cli.common.ops() }, &mut out, &mut err);
-            // what could not be written now has no reader
+            // Output that cannot be written now has no reader.
             let _ = out.flush();
             return Ok(u8::try_from(status).unwrap_or(BUG));
         }

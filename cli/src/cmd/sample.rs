@@ -1,4 +1,4 @@
-//! `fulgurite sample`: text from a checkpoint of `train --task text`, as it is written.
+//! `fulgurite sample`: text from a checkpoint of `train --task text`, printed as it is generated.
 
 use super::train::folder::Found;
 use super::train::run as training;
@@ -18,8 +18,8 @@ use std::time::Instant;
 /// Runs the command.
 ///
 /// # Errors
-/// E901 to E905, E910, E919: there is no checkpoint that could write. E914: an option has an impossible value. What the
-/// model reports.
+/// E901 to E905, E910, E919: there is no usable checkpoint. E914: an option has an impossible value. The errors of the
+/// model.
 pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
     let choice = choice(args)?;
     let tokens = bounded("--tokens", args.tokens, 1)?;
@@ -43,7 +43,7 @@ pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
         Weights::F32 => model,
         form => rounded(model, form, ui)?,
     };
-    // every character reads all of it
+    // Every character reads the whole model.
     let model = fulgurite_demo::device::hold(model)?;
 
     let mut writer = Writer::new(context, args.seed, choice);
@@ -52,7 +52,7 @@ pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
     if ui.mode() != Mode::Json {
         ui.piece(&shown(ui, begun));
     }
-    // the programs are compiled on the way to the first
+    // The programs are compiled during the first character.
     let mut first = None;
     let each = |token: i64| {
         first.get_or_insert_with(|| start.elapsed().as_secs_f64());
@@ -82,7 +82,7 @@ pub fn run(args: &args::Sample, ui: &Ui) -> Result<u8, Fault> {
     Ok(0)
 }
 
-/// How characters are chosen.
+/// The rule by which characters are chosen.
 fn choice(args: &args::Sample) -> Result<Choice, Fault> {
     let temperature = args.temperature;
     if !(temperature > 0.0 && temperature.is_finite()) {
@@ -93,9 +93,9 @@ fn choice(args: &args::Sample) -> Result<Choice, Fault> {
     Ok(Choice { temperature, top_k })
 }
 
-/// A count that is at least `least`, and no slip of the keyboard.
+/// A count of at least `least` that is not a typing error.
 fn bounded(option: &str, n: usize, least: usize) -> Result<usize, Fault> {
-    /// More characters than anybody waits for.
+    /// At most this many characters, because a larger number is a typing error.
     const MOST: usize = 1 << 30;
     if (least..=MOST).contains(&n) {
         return Ok(n);
@@ -103,7 +103,7 @@ fn bounded(option: &str, n: usize, least: usize) -> Result<usize, Fault> {
     Err(Fault::usage("E914", format!("`{option}` is {n}, it must be {least} to {MOST}")))
 }
 
-/// The model of a checkpoint. The file holds the optimiser's memory beside it, which is read and dropped.
+/// The model of a checkpoint. The file also holds the optimiser's state, which is read and dropped.
 fn load(found: &Found, settings: &Settings<GptSizes>, symbols: usize) -> Result<Gpt, Fault> {
     let mut key = Key::new(settings.seed);
     let learner = training::learner(model(&mut key, &settings.model, symbols), settings);
@@ -111,9 +111,9 @@ fn load(found: &Found, settings: &Settings<GptSizes>, symbols: usize) -> Result<
     Ok(model)
 }
 
-/// The model with the matrices of its blocks in groups of integers.
+/// The model with the matrices of its blocks quantised in groups.
 fn rounded(model: Gpt, form: Weights, ui: &Ui) -> Result<Gpt, Fault> {
-    /// Numbers that share a factor.
+    /// Numbers that share a scale.
     const GROUP: i64 = 32;
     let mut bytes = (0, 0);
     let model = model.with_matrices(|w| {
@@ -137,7 +137,7 @@ fn size(t: &Tensor) -> usize {
     t.buffer().map_or(0, |b| b.byte_len())
 }
 
-/// Text for whoever reads: on a terminal controls can't move the cursor.
+/// Text for a reader: on a terminal, control characters are replaced, so that they cannot move the cursor.
 fn shown(ui: &Ui, text: &str) -> String {
     let plain = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { ' ' } else { c };
     if ui.mode() == Mode::Pretty { text.chars().map(plain).collect() } else { text.to_owned() }

@@ -1,4 +1,4 @@
-//! The loss curve as an image file, PNG or SVG, with small pictures under it if there are any.
+//! The loss curve as an image file, PNG or SVG, with optional small pictures below it.
 
 use super::picture::Picture;
 use super::raster::{Image, Raster};
@@ -9,20 +9,20 @@ use std::path::Path;
 /// A named curve.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// As in the legend.
+    /// The name in the legend.
     pub name: &'static str,
-    /// In order of x; points that aren't finite are left out.
+    /// Points in order of x; points that are not finite are left out.
     pub points: super::curve::Points,
 }
 
-/// Pixels of the curve's part.
+/// Pixels of the area of the curve.
 const SIZE: (u32, u32) = (960, 540);
-/// Image pixels of a picture's pixel, and of the space around and under a picture.
+/// The scale of a picture's pixels, and the space around and below a picture.
 const ZOOM: (i32, i32, i32) = (8, 16, 24);
-/// One colour a curve: blue and orange, told apart by those who don't see red or green.
+/// One colour per curve: blue and orange differ also for readers who do not see red or green.
 const COLOURS: [RGBColor; 3] = [RGBColor(31, 119, 180), RGBColor(255, 127, 14), RGBColor(127, 127, 127)];
 
-/// The kinds of image that can be written.
+/// The formats of images that can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Pixels.
@@ -31,10 +31,10 @@ pub enum Format {
     Svg,
 }
 
-/// The kind that a file name asks for.
+/// The format in a file name.
 ///
 /// # Errors
-/// E915: another ending than `.png` and `.svg`.
+/// E915: an ending other than `.png` and `.svg`.
 pub fn format(path: &Path) -> Result<Format, Fault> {
     match path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).as_deref() {
         Some("png") => Ok(Format::Png),
@@ -47,7 +47,7 @@ pub fn format(path: &Path) -> Result<Format, Fault> {
 /// Writes the curves to a file.
 ///
 /// # Errors
-/// E915: the file's name ends in neither `.png` nor `.svg`. E913: the file can't be written.
+/// E915: the file's name ends neither in `.png` nor in `.svg`. E913: the file cannot be written.
 pub fn write(path: &Path, title: &str, series: &[Series], pictures: &[Picture]) -> Outcome {
     let bug = |e: String| Fault { status: crate::fault::BUG, ..Fault::failed("E915", format!("drawing failed: {e}")) };
     let size = (SIZE.0, SIZE.1 + Strip::of(pictures).height());
@@ -66,11 +66,11 @@ pub fn write(path: &Path, title: &str, series: &[Series], pictures: &[Picture]) 
     std::fs::write(path, bytes).map_err(|e| Fault::unwritable(path, &e))
 }
 
-/// How pictures lie under the curve: all in cells of one size.
+/// The layout of pictures below the curve, all in cells of one size.
 struct Strip {
     /// Pixels of a cell.
     cell: (i32, i32),
-    /// Cells of a row, and rows.
+    /// Cells per row, and rows.
     cells: (usize, usize),
 }
 
@@ -114,7 +114,7 @@ fn draw<B: DrawingBackend>(
         for (k, shade) in p.shades.iter().enumerate() {
             let (x, y) = (left + (k % p.width) as i32 * zoom, top + (k / p.width) as i32 * zoom);
             let grey = (255.0 * (1.0 - shade.clamp(0.0, 1.0))).round() as u8;
-            // a filled rectangle covers its last row and column too
+            // A filled rectangle includes its last row and column.
             let corners = [(x, y), (x + zoom - 1, y + zoom - 1)];
             lower.draw(&Rectangle::new(corners, RGBColor(grey, grey, grey).filled())).map_err(text)?;
         }

@@ -1,4 +1,4 @@
-//! Curves in characters: two by four braille dots a cell, or one ASCII mark.
+//! Curves in characters: two by four braille dots per cell, or one ASCII mark.
 
 /// Points in order of x.
 pub type Points = Vec<(f64, f64)>;
@@ -6,16 +6,17 @@ pub type Points = Vec<(f64, f64)>;
 /// Cells of a drawn curve, with its axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Rows from the top: the label at the left, the cells.
+    /// Rows from the top: the label at the left, and the cells.
     pub rows: Vec<(String, String)>,
-    /// The axis under them, as wide as the cells.
+    /// The axis below them, as wide as the cells.
     pub axis: String,
 }
 
 /// Bits of a braille cell by row and column of the dot (Unicode block "Braille Patterns", dots 1 to 8).
 const DOTS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
 
-/// Draws all series into `width` by `height` cells. Points that aren't finite are left out; none at all gives `None`.
+/// Draws all series into `width` by `height` cells. Points that are not finite are left out; `None` if there is no
+/// point.
 pub fn draw(series: &[Points], width: usize, height: usize, ascii: bool) -> Option<Curve> {
     let (width, height) = (width.max(1), height.max(2));
     let finite = |p: &&(f64, f64)| p.0.is_finite() && p.1.is_finite();
@@ -55,7 +56,7 @@ pub fn draw(series: &[Points], width: usize, height: usize, ascii: bool) -> Opti
     Some(Curve { rows, axis: axis(&format!("{x0:.0}"), &format!("{x1:.0}"), width) })
 }
 
-/// Smallest and largest; of one value alone, a little around it.
+/// The smallest and the largest value; for a single value, a small interval around it.
 fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     match () {
@@ -65,7 +66,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     }
 }
 
-/// Which of `n` dots a value falls on.
+/// The index of the dot for a value, among `n`.
 fn scale(value: f64, low: f64, high: f64, n: usize) -> usize {
     (((value - low) / (high - low) * (n - 1) as f64).round() as usize).min(n - 1)
 }
@@ -79,13 +80,13 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The ends of the x axis at the ends of a line.
+/// The labels of the x axis at both ends of a line.
 fn axis(left: &str, right: &str, width: usize) -> String {
     let gap = width.saturating_sub(left.len() + right.len());
     format!("{left}{}{right}", " ".repeat(gap))
 }
 
-/// Every dot between two dots, both ends with it (Bresenham).
+/// Every dot on the line between two dots, both included (Bresenham).
 pub fn line(from: (usize, usize), to: (usize, usize), mut dot: impl FnMut(usize, usize)) {
     let (mut x, mut y) = (from.0 as i64, from.1 as i64);
     let (x1, y1) = (to.0 as i64, to.1 as i64);

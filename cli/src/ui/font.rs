@@ -1,13 +1,13 @@
-//! A bitmap font of 5 by 8 dots for images, where no font file may be assumed.
+//! A bitmap font of 5 by 8 dots for images, since no font file can be assumed.
 //!
-//! The letters are the common 5x7 set of character displays. One byte a column, the lowest bit at the top.
+//! The letters are the common 5x7 set of character displays, one byte per column with the lowest bit at the top.
 
 /// Columns of a letter; one more is left free after it.
 pub const WIDTH: usize = 5;
-/// Rows of a letter, the descender with them.
+/// Rows of a letter, including the descender.
 pub const HEIGHT: usize = 8;
 
-/// The dots of a character; of one that the set lacks, those of `?`.
+/// The dots of a character; those of `?` for one that the set lacks.
 pub fn letter(c: char) -> [u8; WIDTH] {
     let at = (c as usize).checked_sub(0x20).filter(|at| *at < LETTERS.len());
     LETTERS[at.unwrap_or('?' as usize - 0x20)]

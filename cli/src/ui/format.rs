@@ -1,4 +1,4 @@
-//! Numbers as people read them: with units, in few digits.
+//! Formats numbers for readers: with units and few digits.
 
 /// A duration: `0.42 s`, `41 s`, `1 m 06 s`, `2 h 05 m`.
 pub fn seconds(s: f64) -> String {
@@ -40,7 +40,7 @@ pub fn bytes(n: usize) -> String {
     }
 }
 
-/// A whole number with its thousands apart: `6,291,456`.
+/// A whole number with separated thousands: `6,291,456`.
 pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let head = (digits.len() + 2) % 3 + 1;
@@ -70,7 +70,7 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// Text for a terminal: line breaks stay, other controls become a space, each line is at most `width` columns.
+/// Text for a terminal: line breaks stay, other controls become spaces, each line has at most `width` columns.
 pub fn block(text: &str, width: usize) -> Vec<String> {
     let clean = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width).collect();
     text.lines().map(clean).collect()

@@ -1,4 +1,4 @@
-//! Lines that move: a block at the bottom of the terminal that is redrawn in place, with other lines above it.
+//! Live output: a block at the bottom of the terminal that is redrawn in place, below the other lines.
 
 use super::{Ink, Ui};
 use std::cell::Cell;
@@ -12,7 +12,7 @@ pub struct Live<'a> {
     last: Cell<Option<Instant>>,
 }
 
-/// Redrawing more often than this only flickers.
+/// The least time between two drawings: faster ones only flicker.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl<'a> Live<'a> {
@@ -21,12 +21,12 @@ impl<'a> Live<'a> {
         Live { ui, drawn: Cell::new(0), last: Cell::new(None) }
     }
 
-    /// Whether it was last drawn long enough ago.
+    /// Whether the last drawing is long enough ago.
     pub fn due(&self) -> bool {
         self.last.get().is_none_or(|last| last.elapsed() >= PAUSE)
     }
 
-    /// Shows these lines in place of the earlier ones.
+    /// Draws these lines in place of the previous ones.
     pub fn draw(&self, lines: &[String]) {
         let mut text = self.erase();
         for line in lines {
@@ -38,7 +38,7 @@ impl<'a> Live<'a> {
         self.last.set(Some(Instant::now()));
     }
 
-    /// Takes the block away, for other lines to stand there.
+    /// Erases the block, so that other lines can be printed.
     pub fn clear(&self) {
         let text = self.erase();
         if !text.is_empty() {

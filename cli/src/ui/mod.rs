@@ -1,7 +1,7 @@
-//! The terminal: who gets what, in which colour, how wide.
+//! The terminal: destinations, colours and width of the output.
 //!
-//! Results go to standard output, the rest to standard error. Colour and moving lines only where a person looks at
-//! them: `NO_COLOR`, `TERM=dumb` and pipes switch them off, `COLUMNS` sets the width.
+//! Results go to standard output, everything else to standard error. Colours and redrawn lines are used only on a
+//! terminal: `NO_COLOR`, `TERM=dumb` and pipes switch them off, `COLUMNS` sets the width.
 
 pub mod chart;
 pub mod curve;
@@ -16,33 +16,33 @@ use serde_json::Value;
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 
-/// What a caller may ask of every command.
+/// The output options of every command.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Wishes {
-    /// One JSON object a line on standard output.
+    /// One JSON object per line on standard output.
     pub json: bool,
     /// Only errors and results.
     pub quiet: bool,
-    /// Reasons too.
+    /// Reasons as well.
     pub verbose: bool,
     /// No characters beyond ASCII.
     pub ascii: bool,
-    /// Colours or none, whatever the terminal.
+    /// Whether to use colours, regardless of the terminal.
     pub colour: Option<bool>,
 }
 
-/// How a long command shows its progress.
+/// The way a long command shows its progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Moving lines and colour, for a person.
+    /// Redrawn lines and colour, for a person.
     Pretty,
-    /// One line an event, for a log.
+    /// One line per event, for a log.
     Plain,
-    /// One object an event, for a program.
+    /// One object per event, for a program.
     Json,
 }
 
-/// The terminal as one command sees it.
+/// The terminal in the view of one command.
 #[derive(Debug)]
 pub struct Ui {
     wishes: Wishes,
@@ -52,28 +52,28 @@ pub struct Ui {
     closed: Cell<bool>,
 }
 
-/// What a word means, hence its colour.
+/// The role of a word, which determines its colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ink {
     /// A verb in the first column.
     Verb,
     /// An error.
     Error,
-    /// Something to notice.
+    /// A notice.
     Notice,
-    /// Something beside the point.
+    /// A side remark.
     Faint,
     /// A curve or a filled bar.
     Line,
 }
 
-/// Columns of the verb at the start of a status line.
+/// The width of the verb at the start of a status line.
 const VERB: usize = 11;
-/// Lines are never wider than this, whatever the terminal.
+/// At most this many columns of a line, because longer ones are hard to read.
 const WIDEST: usize = 100;
 
 impl Ui {
-    /// The terminal that this process has.
+    /// The terminal of this process.
     pub fn new(wishes: Wishes) -> Ui {
         let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
         let dumb = std::env::var("TERM").is_ok_and(|t| t == "dumb");
@@ -92,7 +92,7 @@ impl Ui {
     pub fn mode(&self) -> Mode {
         self.mode
     }
-    /// What was asked.
+    /// The output options.
     pub fn wishes(&self) -> Wishes {
         self.wishes
     }
@@ -100,11 +100,11 @@ impl Ui {
     pub fn colour(&self) -> bool {
         self.colour
     }
-    /// Columns that a line may fill.
+    /// The columns of a line.
     pub fn width(&self) -> usize {
         self.width
     }
-    /// Whether standard output is gone: who reads it ended.
+    /// Whether the reader of standard output has closed it.
     pub fn closed(&self) -> bool {
         self.closed.get()
     }
@@ -124,7 +124,7 @@ impl Ui {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// A result: a line on standard output. A closed pipe is noted, not an error: see [`Ui::closed`].
+    /// A result: a line on standard output. A closed pipe is recorded and is not an error: see [`Ui::closed`].
     pub fn result(&self, line: &str) {
         let mut out = std::io::stdout().lock();
         if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -132,7 +132,7 @@ impl Ui {
         }
     }
 
-    /// A piece of a result that grows: as it is, without a line's end.
+    /// A piece of a growing result, printed as it is, without a line break.
     pub fn piece(&self, text: &str) {
         let mut out = std::io::stdout().lock();
         if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
@@ -145,7 +145,7 @@ impl Ui {
         self.result(&value.to_string());
     }
 
-    /// A status line on standard error: a verb in its column and what it did. Not with `--quiet`.
+    /// A status line on standard error: a verb in its column, and its result. Not shown with `--quiet`.
     pub fn status(&self, verb: &str, text: &str) {
         if !self.wishes.quiet {
             self.raw_error(&format!("{} {text}\n", self.verb(verb)));
@@ -164,13 +164,13 @@ impl Ui {
         }
     }
 
-    /// Something on standard error as it is. It can't fail: there is nowhere left to say so.
+    /// Prints a text as it is on standard error. A failure is ignored, because it could not be reported.
     pub fn raw_error(&self, text: &str) {
         let mut err = std::io::stderr().lock();
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
-    /// Says why the command stops.
+    /// Reports why the command stops.
     pub fn fault(&self, fault: &Fault) {
         if self.mode == Mode::Json {
             self.object(&fault.json());
@@ -183,13 +183,13 @@ impl Ui {
         self.raw_error(&format!("{painted}\n"));
     }
 
-    /// A character, or its stand-in where only ASCII is wanted.
+    /// A character, or its replacement where only ASCII is wanted.
     pub fn glyph<'a>(&self, glyph: &'a str, ascii: &'a str) -> &'a str {
         if self.wishes.ascii { ascii } else { glyph }
     }
 }
 
-/// What the terminal says of itself, through clap's own help: none if there is none.
+/// The width that the terminal reports, by clap's own means; `None` if there is no terminal.
 fn terminal_columns() -> Option<usize> {
     terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }

@@ -1,19 +1,19 @@
-//! Small grey pictures in characters: two pixels a cell by half blocks, or one shade of ASCII a pixel.
+//! Small grey pictures in characters: half blocks with two pixels per cell, or one ASCII shade per pixel.
 
 use super::Ui;
 
-/// A picture and a few words about it.
+/// A picture with a caption.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// Pixels of a row.
+    /// Pixels per row.
     pub width: usize,
     /// 0 is paper, 1 is ink; row by row from the top.
     pub shades: Vec<f32>,
-    /// What stands under it.
+    /// The text below it.
     pub caption: String,
 }
 
-/// From paper to ink.
+/// Shades from paper to ink.
 const ASCII: &[u8] = b" .:-=+*#%@";
 /// Columns between two pictures.
 const GAP: usize = 3;

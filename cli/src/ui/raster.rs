@@ -1,6 +1,6 @@
 //! An RGB image that `plotters` draws on, and its PNG file.
 //!
-//! plotters has a back end for images too, but that one needs a system font; this one writes with [`super::font`].
+//! The image back end of plotters needs a system font; this one writes with [`super::font`].
 
 use super::font;
 use plotters_backend::{
@@ -9,7 +9,7 @@ use plotters_backend::{
 };
 use std::convert::Infallible;
 
-/// An image, three bytes a pixel, row by row from the top.
+/// An image, three bytes per pixel, row by row from the top.
 #[derive(Clone, Debug)]
 pub struct Image {
     width: u32,
@@ -17,7 +17,7 @@ pub struct Image {
     pixels: Vec<u8>,
 }
 
-/// What plotters draws with.
+/// The canvas of plotters.
 #[derive(Debug)]
 pub struct Raster<'a>(pub &'a mut Image);
 
@@ -30,7 +30,7 @@ impl Image {
     /// The image as a PNG file.
     ///
     /// # Errors
-    /// What the encoder reports.
+    /// The error of the encoder.
     pub fn png(&self) -> Result<Vec<u8>, png::EncodingError> {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, self.width, self.height);
@@ -54,13 +54,13 @@ impl Image {
     }
 }
 
-/// How many pixels a dot of the font has at this text size: so many that plotters' own guess of a text's width, which
-/// knows no font, comes out right.
+/// The pixels per dot of the font at this text size. It is chosen so that plotters' estimate of a text's width, which
+/// knows no font, is right.
 fn dot(size: f64) -> i32 {
     ((size / 13.0).round() as i32).max(1)
 }
 
-/// Pixels that a text takes.
+/// The size of a text in pixels.
 fn extent(text: &str, size: f64) -> (i32, i32) {
     let letters = text.chars().count() as i32;
     ((letters * (font::WIDTH as i32 + 1) - 1).max(0) * dot(size), font::HEIGHT as i32 * dot(size))

@@ -1,4 +1,4 @@
-//! Rows with blanks: what `cargo ops new OP --kind KIND` starts from.
+//! Rows with blanks, which `cargo ops new OP --kind KIND` writes.
 
 use clap::ValueEnum;
 
@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The row called `op`, to be filled.
+    /// The row called `op`, with blanks to fill.
     pub(super) fn row(self, op: &str) -> String {
         let keys = match self {
             Kind::Pointwise => "sig: '(x: T) -> T'\n  promote: float\n  expr: ___",

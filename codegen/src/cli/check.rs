@@ -27,34 +27,34 @@ use crate::source::{Place, Sources};
 )]
 pub struct Check {
     /// The database; otherwise `ops.yaml` here or in a folder above
-    // an id of its own: `--file` has that of its field
+    // The id differs from that of the field of `--file`.
     #[arg(id = "database", value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Only these rows, with their overloads and the rows that they call
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Check again whenever the file changes, what changed and what calls that; Ctrl-C ends it
+    /// Watch the file, and check changed rows and their callers again; Ctrl-C ends it
     #[arg(long)]
     pub watch: bool,
-    /// Look at every row, also at those that were right the last time and are as they were
+    /// Check every row, including unchanged ones that passed before
     #[arg(long)]
     pub no_cache: bool,
 }
 
-/// What one look at a database found.
+/// The result of one check of a database.
 pub(super) struct Round {
     pub(super) loaded: Loaded,
-    /// How many of the rows asked for were known to be right.
+    /// The number of requested rows that were known to be right.
     as_before: usize,
-    /// Those of all rows asked for.
+    /// The declared grades of all requested rows.
     declared: Declared,
     took: Duration,
 }
 
-/// Notes about rows that nothing tells from others, at most.
+/// At most this many notes about rows whose points leave mutations open, because a screen holds no more.
 const MOST_SHOWN: usize = 8;
 
-/// Options that points leave open.
+/// The options that points leave untested.
 fn options(what: &Untold) -> Vec<&'static str> {
     match what {
         Untold::Everything => Vec::new(),
@@ -74,19 +74,19 @@ impl Check {
             known.write(kept);
         }
         let status = self.report(&round, common, paint, out, err);
-        // the program ends: its memory goes as a whole
+        // The program ends here, so its memory is not freed piece by piece.
         std::mem::forget(round);
         status
     }
 
-    /// Reads the database and checks the rows asked for that are not `known` to be right; then they are.
+    /// Reads the database, checks the requested rows that are not `known` to be right, and records those that are.
     pub(super) fn round(&self, common: &Common, known: &mut Known) -> Result<Round, CommandFault> {
         let start = Instant::now();
         let files = load::read(common, self.file.as_deref())?;
         let upstream = load::upstream(common)?;
         let read = upstream.text.clone();
         let choose = |database: &Database, sources: &Sources| {
-            // where nothing is kept, nobody asks what is known
+            // Without a file of known rows, their hashes are not needed.
             if self.watch || self.kept(common).is_some() {
                 known.look(database, sources, &read);
             }
@@ -107,17 +107,17 @@ impl Check {
         Ok(Round { as_before: as_before.len(), declared, took: start.elapsed(), loaded })
     }
 
-    /// The file in which rows are kept that were right.
+    /// The file that records rows that were right.
     pub(super) fn kept<'c>(&self, common: &'c Common) -> Option<&'c Path> {
         common.kept.as_deref().filter(|_| !self.no_cache)
     }
 
-    /// Overloads are asked for together.
+    /// Whether a row was requested; overloads are requested together.
     fn asks(&self, name: Name) -> bool {
         self.only.is_empty() || self.only.iter().any(|op| base(name) == base(Name::new(op)))
     }
 
-    /// Leaves out what is wrong with rows that were not asked for, nor called by those that were.
+    /// Drops the diagnostics of rows that were neither requested nor called by requested ones.
     fn keep_to(&self, loaded: &mut Loaded) {
         let Loaded { database, diags, .. } = loaded;
         let kept = closure::reached(&database.rows, self.only.iter().map(|op| Name::new(op)));
@@ -129,7 +129,7 @@ impl Check {
         database.broken.retain(|op| kept.contains(&base(*op)));
     }
 
-    /// Says what was found. The exit status.
+    /// Prints the result; returns the exit status.
     pub(super) fn report(
         &self,
         round: &Round,

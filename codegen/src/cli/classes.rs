@@ -8,14 +8,14 @@ use super::{Common, FINE, Outcome};
 use crate::check::meets;
 use crate::explain::classes::{self, ExplainedClass};
 
-/// A class of the database, explained, if it has one of this name.
+/// The class with this name, explained, if the database has one.
 pub(super) fn find(loaded: &Loaded, name: &str) -> Option<ExplainedClass> {
     let at = loaded.database.classes.iter().position(|class| class.class == name)?;
     let met = meets::meets(&loaded.database, &loaded.checked.rows, &loaded.upstream, at);
     Some(classes::class(&loaded.database.classes[at], met, &loaded.sources))
 }
 
-/// Lists them, with the rows that make their tensors.
+/// Lists the classes, with the rows that make their tensors.
 pub(super) fn list(loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
     for class in &loaded.database.classes {
         let Some(explained) = find(loaded, class.class.as_str()) else { continue };

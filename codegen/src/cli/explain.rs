@@ -12,7 +12,7 @@ use super::{Common, FINE, Outcome, classes};
 use crate::explain::{self, pages};
 use crate::nearest::nearest;
 
-/// Says everything about a row or a tensor subclass, or what a code means.
+/// Explains a row, a tensor subclass or an error code.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  cargo ops explain gelu\n  cargo ops explain gelu --code\n  cargo ops explain MaskedTensor\n  cargo ops explain E402\n  cargo ops explain E4\n  cargo ops explain keys"
@@ -111,13 +111,13 @@ impl Explain {
     }
 }
 
-/// `E`, `E4`, `e401`, and what would be one: `E99999`
+/// Whether the argument has the form of a code: `E`, `E4`, `e401`, also an unknown `E99999`.
 fn is_code(what: &str) -> bool {
     let mut letters = what.chars();
     matches!(letters.next(), Some('E' | 'e')) && letters.all(|c| c.is_ascii_digit())
 }
 
-/// What each key of a row says.
+/// Prints the meaning of each key of a row.
 fn keys(common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
     for crate::schema::Key { name: key, says, .. } in crate::schema::KEYS {
         if common.json {

@@ -1,4 +1,4 @@
-//! What stops a command that no row is to blame for.
+//! Faults of a command that are not faults of a row.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,10 +8,10 @@ use serde_json::json;
 use super::paint::Paint;
 use super::{FAILED, FINE, USAGE, finish};
 
-/// Why a command stopped, where no row is to blame.
+/// The reason why a command stopped, if no row is at fault.
 #[derive(Debug)]
 pub struct CommandFault {
-    /// Whoever read the output went away: their decision, nothing to complain about.
+    /// The reader of the output closed it, so nothing is reported.
     unread: bool,
     status: i32,
     code: &'static str,
@@ -25,7 +25,7 @@ impl CommandFault {
         CommandFault { unread: false, status: USAGE, code, claim: claim.into(), help: None }
     }
 
-    /// What the command was asked for is not there, or does not hold: status 1.
+    /// The requested thing does not exist, or does not hold: status 1.
     pub fn failed(code: &'static str, claim: impl Into<String>) -> CommandFault {
         CommandFault { status: FAILED, ..CommandFault::usage(code, claim) }
     }
@@ -35,7 +35,7 @@ impl CommandFault {
         CommandFault::usage("E910", format!("`{}` can't be read: {why}", path.display()))
     }
 
-    /// E913
+    /// A file that can't be written: E913.
     pub(super) fn unwritable(path: &Path, why: &io::Error) -> CommandFault {
         CommandFault::usage("E913", format!("`{}` can't be written: {why}", path.display()))
     }
@@ -45,7 +45,7 @@ impl CommandFault {
         CommandFault { help: Some(help.into()), ..self }
     }
 
-    /// Says it; gives the exit status.
+    /// Reports the fault; returns the exit status.
     pub(super) fn report(&self, json: bool, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
         if self.unread {
             return FINE;
@@ -65,7 +65,7 @@ impl CommandFault {
     }
 }
 
-/// Writing a result failed.
+/// An error while a result was written.
 impl From<io::Error> for CommandFault {
     fn from(error: io::Error) -> CommandFault {
         let unread = error.kind() == io::ErrorKind::BrokenPipe;

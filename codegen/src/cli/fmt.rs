@@ -13,18 +13,18 @@ use crate::diag::render::{self, Style};
 use crate::files::DatabaseFile;
 use crate::fmt;
 
-/// Most rows that are named where a database is not in form.
+/// At most this many rows are named where a database is not in canonical form, because a screen holds no more.
 const MOST_NAMED: usize = 10;
 
-/// Writes a database in its one form: keys in order, rule texts as they are printed, comments kept.
+/// Writes a database in canonical form: keys in order, rule texts as they are printed, comments kept.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  cargo ops fmt\n  cargo ops fmt --check\n  cargo ops fmt rows/mine.yaml")]
 pub struct Fmt {
     /// The database; otherwise `ops.yaml` here or in a folder above
-    // an id of its own: `--file` has that of its field
+    // The id differs from that of the field of `--file`.
     #[arg(id = "database", value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Only say whether it is in form
+    /// Only report whether it is in canonical form
     #[arg(long)]
     pub check: bool,
 }

@@ -57,7 +57,7 @@ fn weakest(row: &Graded, wanted: &str) -> Option<Grade> {
     row.claims.iter().filter(|claim| column(claim) == wanted).map(|claim| claim.grade).reduce(Grade::weaker)
 }
 
-/// In which column a claim counts.
+/// The column in which a claim counts.
 fn column(claim: &Claim) -> &'static str {
     let rule = claim.what.starts_with("d/d") || claim.what.starts_with("jvp ");
     match COLUMNS.into_iter().find(|column| *column == claim.what) {

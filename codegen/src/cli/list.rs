@@ -23,16 +23,16 @@ use crate::schema::RowSource;
     after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --grades\n  cargo ops list --classes\n  cargo ops list --sizes | head\n  cargo ops list --json | jq -r .op"
 )]
 pub struct List {
-    /// With the gradient rule of each argument; of a written one also what would be done without it, and what both cost
+    /// With the gradient rule of each argument; for a written rule also the gradient without it, and the costs of both
     #[arg(long)]
     pub rules: bool,
-    /// Bytes of generated code instead, of each row with the rows derived from it, the largest first
+    /// Instead, the bytes of generated code of each row and the rows derived from it, the largest first
     #[arg(long, conflicts_with = "rules")]
     pub sizes: bool,
-    /// How far each claim about a row is known to hold instead, with totals
+    /// Instead, the grade of each claim about a row, with totals
     #[arg(long, conflicts_with_all = ["rules", "sizes"])]
     pub grades: bool,
-    /// The tensor subclasses instead, with the rows that make their tensors
+    /// Instead, the tensor subclasses, with the rows that make their tensors
     #[arg(long, conflicts_with_all = ["rules", "sizes", "grades"])]
     pub classes: bool,
 }
@@ -109,7 +109,7 @@ impl List {
     }
 }
 
-/// What a written gradient costs, and what it saves.
+/// The costs of a written gradient and of the gradient without it.
 fn saved(row: &Arc<Row>, gradient: &Gradient, table: &Table, by_hand: &dyn Fn(Name) -> bool) -> Option<Costs> {
     gradient.without.as_ref()?;
     let (_, rule) = row.vjp.iter().find(|(arg, _)| *arg == gradient.arg)?;

@@ -1,4 +1,4 @@
-//! Databases from files.
+//! Reads databases from files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use crate::pipeline;
 use crate::schema::{Database, RowSource, read_database};
 use crate::source::Sources;
 
-/// A database as far as it is right.
+/// A database, with the rows that are right and the diagnostics of the others.
 pub struct Loaded {
-    /// Where it came from.
+    /// The files of the database.
     pub files: Files,
     /// The files that were read.
     pub sources: Sources,
-    /// What is wrong with it.
+    /// The faults of the database.
     pub diags: Diagnostics,
-    /// Its rows and classes as they are written.
+    /// The rows and classes as they are written.
     pub database: Database,
-    /// Its rows as they were completed.
+    /// The rows as the checks completed them.
     pub checked: Checked,
-    /// The rows and classes that were checked; where a few were chosen, not all.
+    /// The names of the checked rows and classes: a part if some were chosen.
     pub(super) wanted: FxHashSet<Name>,
-    /// Rows of other databases that may be called.
+    /// Rows of other databases, which may be called.
     pub upstream: pipeline::Table,
 }
 
 /// Reads and checks the database that `common` names, or `file`.
 ///
 /// # Errors
-/// E910: two are named, or there is none that can be read.
+/// E910: two databases are named, or none can be read.
 pub fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, CommandFault> {
     Ok(loaded(read(common, file)?, upstream(common)?))
 }
 
-/// The database that is named, or found, as it stands in its files.
+/// The files of the named database, or of the one that is found.
 pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<Files, CommandFault> {
     if let (Some(file), Some(other)) = (file, &common.file) {
         let claim = format!("two databases are named: `{}` and `--file {}`", file.display(), other.display());
@@ -62,12 +62,12 @@ fn unreadable((path, why): (PathBuf, std::io::Error)) -> CommandFault {
     CommandFault::unreadable(&path, &why)
 }
 
-/// The rows of a text that is, or may become, that of the file `path`.
+/// A database of one text, with `path` as its (future) file.
 pub(super) fn of_text(path: PathBuf, text: String) -> Files {
     Files { rows: DatabaseFile { shown: path.display().to_string(), path, text }, points: Vec::new() }
 }
 
-/// Like [`load`]; the program's own database where there is no file and none is named.
+/// Like [`load`]; falls back to the program's own database if no file is named or found.
 pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, CommandFault> {
     match (common.built_in, &common.file, find()) {
         (Some(text), None, Err(_)) => {
@@ -82,12 +82,12 @@ pub(super) fn loaded(files: Files, upstream: pipeline::Table) -> Loaded {
     loaded_some(files, upstream, all)
 }
 
-/// Every row and class.
+/// The names of all rows and classes.
 pub(super) fn all(database: &Database, _: &Sources) -> FxHashSet<Name> {
     database.names().collect()
 }
 
-/// The same, of the rows that `choose` wants.
+/// [`loaded`] for the rows that `choose` selects.
 pub(super) fn loaded_some(
     files: Files,
     upstream: pipeline::Table,
@@ -116,7 +116,7 @@ fn find() -> Result<PathBuf, CommandFault> {
     let here = std::env::current_dir().map_err(|why| CommandFault::unreadable(Path::new("."), &why))?;
     for (up, folder) in here.ancestors().enumerate() {
         if folder.join("ops.yaml").is_file() {
-            // shown as short as it can be
+            // The path is shown in its shortest form.
             return Ok(std::iter::repeat_n(Path::new(".."), up).collect::<PathBuf>().join("ops.yaml"));
         }
     }
@@ -128,7 +128,7 @@ impl Loaded {
     /// A row by its name.
     ///
     /// # Errors
-    /// E903: there is none, or it has a fault.
+    /// E903: the row does not exist, or has a fault.
     pub fn find(&self, op: &str) -> Result<(&RowSource, &Arc<Row>), CommandFault> {
         let at = self.database.rows.iter().position(|source| source.op == op);
         let found = at.and_then(|at| Some((&self.database.rows[at], self.checked.rows.get(at)?)));
@@ -155,7 +155,7 @@ impl Loaded {
         self.database.rows.iter().map(RowSource::name).chain(self.database.broken.iter().copied()).collect()
     }
 
-    /// Every row, those of upstream databases too.
+    /// Every row, including upstream ones.
     pub(super) fn table(&self) -> pipeline::Table {
         let mut table = self.upstream.clone();
         self.checked.rows.iter().for_each(|row| table.insert(row.clone()));

@@ -1,8 +1,9 @@
 //! The command `cargo ops`: check, explain, new, fmt, list, schema. A tool that adds verbs of its own flattens [`Verb`]
-//! into them and says with [`Verbs`] how each runs.
+//! into them and implements [`Verbs`] to run them.
 //!
-//! It exists beside the command `fulgurite` because that one can't be built while a row is broken; `fulgurite` calls
-//! the same functions. Results go to `out`, the rest to `err`; with `--json` every line of `out` is one object.
+//! The command exists beside `fulgurite` because that one cannot be built while a row is broken; `fulgurite` calls the
+//! functions of this module. Results go to `out`, everything else to `err`; with `--json` every line of `out` is one
+//! object.
 //!
 //! | status | means |
 //! |---|---|
@@ -38,11 +39,11 @@ pub use fault::CommandFault;
 pub use load::{Loaded, load};
 pub use paint::Paint;
 
-/// Everything worked.
+/// The status of success.
 pub const FINE: i32 = 0;
-/// What was asked was tried, and failed.
+/// The status of a command that ran and failed.
 pub const FAILED: i32 = 1;
-/// What was asked can't be.
+/// The status of a command that cannot run.
 pub const USAGE: i32 = 2;
 
 /// Works on operator databases.
@@ -54,15 +55,15 @@ pub const USAGE: i32 = 2;
     after_help = "Examples:\n  cargo ops check\n  cargo ops check --watch\n  cargo ops fmt\n  cargo ops explain gelu\n  cargo ops explain E402\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops new span --kind reduction\n  cargo ops list --grades"
 )]
 pub struct OpsCommand<V: Subcommand = Verb> {
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub verb: V,
-    /// What every verb takes.
+    /// The options of every verb.
     #[command(flatten)]
     pub common: Common,
 }
 
-/// What every verb takes.
+/// The options of every verb.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Common {
     /// The database; otherwise `ops.yaml` here or in a folder above
@@ -77,10 +78,10 @@ pub struct Common {
     /// Only errors and results
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// The text of a database to speak of where there is no file
+    /// The text of the database to use if there is no file.
     #[arg(skip)]
     pub built_in: Option<&'static str>,
-    /// Where rows are kept that were right
+    /// The file that records rows that were right.
     #[arg(skip)]
     pub kept: Option<PathBuf>,
     /// When to use colours
@@ -100,16 +101,16 @@ pub enum When {
     Never,
 }
 
-/// What to do.
+/// The verbs of codegen.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Check every row: names, shapes, dtypes, effects, gradients
     Check(check::Check),
-    /// Say everything about a row, or what a code means
+    /// Explain a row, a tensor subclass or an error code
     Explain(explain::Explain),
     /// Add a row
     New(new::New),
-    /// Write the database in its one form
+    /// Write the database in canonical form
     Fmt(fmt::Fmt),
     /// List the rows
     List(list::List),
@@ -119,10 +120,10 @@ pub enum Verb {
 
 /// A set of verbs that [`run`] can run.
 pub trait Verbs: Subcommand {
-    /// Runs the verb: results go to `out`, the rest to `err`. Gives the exit status.
+    /// Runs the verb: results go to `out`, everything else to `err`. Returns the exit status.
     ///
     /// # Errors
-    /// Why it stopped.
+    /// The reason why it stopped.
     fn run(self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome;
 }
 
@@ -140,7 +141,7 @@ impl Verbs for Verb {
     }
 }
 
-/// Runs a command. Gives the exit status.
+/// Runs a command; returns the exit status.
 pub fn run<V: Verbs>(args: OpsCommand<V>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
     let paint = Paint::new(args.common.color);
     match args.verb.run(&args.common, &paint, out, err) {
@@ -149,13 +150,13 @@ pub fn run<V: Verbs>(args: OpsCommand<V>, out: &mut dyn Write, err: &mut dyn Wri
     }
 }
 
-/// Runs the words of a command line with codegen's own verbs, and keeps nothing: see [`run_kept`].
+/// Runs the words of a command line with codegen's own verbs, and records nothing: see [`run_kept`].
 pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
     run_kept::<Verb>(words, None, out, err)
 }
 
-/// Runs the words of a command line, the program's name first. `cargo ops` as an installed subcommand gives its own
-/// name once more. `kept` is a file in which rows are kept that were right.
+/// Runs the words of a command line, the program's name first. `cargo ops` as an installed subcommand passes its own
+/// name once more. `kept` is the file that records rows that were right.
 pub fn run_kept<V: Verbs>(
     words: impl IntoIterator<Item = OsString>,
     kept: Option<PathBuf>,
@@ -171,21 +172,21 @@ pub fn run_kept<V: Verbs>(
             args.common.kept = kept;
             run(args, out, err)
         }
-        // help and version are what was asked for
+        // Help and version are requested output.
         Err(error) if !error.use_stderr() => finish(write!(out, "{error}"), FINE),
         Err(error) => finish(write!(err, "{error}"), USAGE),
     }
 }
 
-/// The status, unless what was to be written could not be.
+/// The status, unless the output could not be written.
 fn finish(written: std::io::Result<()>, status: i32) -> i32 {
     match written {
         Ok(()) => status,
-        // who reads the output went away: nothing to complain about, nobody to complain to
+        // The reader of the output closed it, so there is nothing to report.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => status,
         Err(_) => USAGE,
     }
 }
 
-/// How a verb ends: with a status, or with something to say.
+/// The result of a verb: a status, or a fault to report.
 pub type Outcome = Result<i32, CommandFault>;

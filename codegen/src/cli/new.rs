@@ -38,7 +38,7 @@ pub struct New {
     /// The signature; otherwise the free names of the formula, in order
     #[arg(long)]
     pub sig: Option<String>,
-    /// How dtypes are promoted; otherwise found
+    /// The promotion kind; otherwise found
     #[arg(long, value_name = "KIND")]
     pub promote: Option<String>,
     /// One sentence; otherwise the formula
@@ -50,21 +50,21 @@ pub struct New {
     /// Copy this row under the new name
     #[arg(long, value_name = "ROW")]
     pub like: Option<String>,
-    /// A row of this class, with `___` where you have something to say
+    /// A row of this class, with blanks `___` to fill
     #[arg(long, value_name = "KIND", conflicts_with_all = ["sig", "promote", "doc", "decomp"])]
     pub kind: Option<Kind>,
-    /// Show what would be written, and write nothing
+    /// Show the row without writing it
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// The rows of another database, to read.
+/// The rows of another database, read but not checked.
 fn rows_of(path: &Path) -> Result<Loaded, CommandFault> {
     let text = fs::read_to_string(path).map_err(|why| CommandFault::unreadable(path, &why))?;
     Ok(load::loaded_some(load::of_text(path.to_path_buf(), text), Table::default(), |_, _| FxHashSet::default()))
 }
 
-/// Whether a file can stand there at all.
+/// Checks that the folder of a file exists.
 fn is_folder(path: &Path) -> Result<(), CommandFault> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     match folder.filter(|folder| !folder.is_dir()) {
@@ -79,12 +79,12 @@ fn is_folder(path: &Path) -> Result<(), CommandFault> {
 impl New {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let before = match &common.file {
-            // the first row of a database
+            // The first row of a new database.
             Some(path) if !path.exists() => {
                 is_folder(path)?;
                 loaded(load::of_text(path.clone(), format!("{}\nops:\n", schema_json::STARTED)), upstream(common)?)
             }
-            // rows that are there already are read; only the new one is checked, with what it calls
+            // Existing rows are only read; the new row is checked, with the rows that it calls.
             _ => load::loaded_some(load::read(common, None)?, upstream(common)?, |_, _| FxHashSet::default()),
         };
         if before.diags.errors() > 0 {
@@ -105,7 +105,8 @@ impl New {
             let only = |_: &Database, _: &Sources| FxHashSet::from_iter([Name::new(&self.op)]);
             (row, load::loaded_some(files, before.upstream.clone(), only))
         });
-        // the first promotion kind under which all dtypes are right; where none is, the first one's faults
+        // Takes the first promotion kind under which all dtypes are right; if there is none, reports the faults of the
+        // first kind.
         let mut refused: Option<Loaded> = None;
         for (row, after) in tried {
             let blanks = after.diags.sorted().iter().all(|diag| diag.message.ends_with(HAS_BLANK));
@@ -131,7 +132,8 @@ impl New {
         Ok(FAILED)
     }
 
-    /// Whether the row takes fewer dtypes than another kind would let it take: `exp` with `default` refuses integers.
+    /// Whether the row takes fewer dtypes than another promotion kind would allow: `exp` with `default` refuses
+    /// integers.
     fn narrows(&self, after: &Loaded) -> bool {
         let (Some(source), Some(row)) = (after.database.rows.last(), after.checked.rows.last()) else { return false };
         self.promote.is_none()
@@ -141,7 +143,8 @@ impl New {
             && source.promote.as_ref().is_some_and(|promote| promote.text.as_str() == "default")
     }
 
-    /// Writes the database; where it is new, with its schema beside it. The schema, if it was not there.
+    /// Writes the database; beside a new one, writes the schema if it is missing. Returns the path of the written
+    /// schema.
     fn write(&self, before: &Loaded, after: &str) -> Result<Option<PathBuf>, CommandFault> {
         if before.files.rows.path.exists() {
             return write::replace(&before.files.rows.path, &before.files.rows.text, after).map(|()| None);
@@ -152,7 +155,7 @@ impl New {
         Ok(schema)
     }
 
-    /// The texts to try, the likeliest first.
+    /// The texts to try, the most likely one first.
     fn tries(&self, before: &Loaded, common: &Common) -> Result<Vec<String>, CommandFault> {
         if let Some(kind) = self.kind {
             return Ok(vec![in_form(kind.row(&self.op))]);
@@ -206,7 +209,7 @@ impl New {
         row + &format!("  {key}: {}\n", written(formula))
     }
 
-    /// What was written, and what follows from it.
+    /// Reports the written row, and the facts that follow from it.
     fn say(
         &self,
         row: &str,
@@ -255,7 +258,7 @@ impl New {
 }
 
 impl New {
-    /// What was written, and what is to be done with it.
+    /// Reports the written row, and how to fill it.
     fn say_blanks(
         &self,
         row: &str,
@@ -292,7 +295,7 @@ impl New {
     }
 }
 
-/// The database with a row behind its last one, one blank line between.
+/// The database with a row appended, after one blank line.
 fn appended(text: &str, row: &str) -> String {
     let text = text.trim_end();
     match text.strip_suffix("ops: []") {
@@ -301,14 +304,14 @@ fn appended(text: &str, row: &str) -> String {
     }
 }
 
-/// A copied row claims no PyTorch names: they belong to the one that was copied.
+/// The rest of a copied row without PyTorch names: they belong to the original.
 fn without_names(tail: &str) -> String {
     let kept: Vec<&str> =
         tail.lines().filter(|line| !line.starts_with("  aten:") && !line.starts_with("  torch:")).collect();
     format!("{}\n", kept.join("\n").trim_end())
 }
 
-/// A rule or sentence as a YAML value, in a form that keeps places.
+/// A rule or sentence as a YAML value, in a form that preserves places.
 fn written(text: &str) -> String {
     if !text.contains(['\n', '\'']) {
         return scalar::plain_or_quoted(text);
@@ -317,7 +320,7 @@ fn written(text: &str) -> String {
     format!("|\n{}", lines.join("\n"))
 }
 
-/// A row in the one form; as it is where it can't be read, so that its faults are said of what was given.
+/// A row in canonical form. A row that cannot be parsed stays as it is, so that its faults refer to the given text.
 fn in_form(row: String) -> String {
     match fmt::format("row", &format!("ops:\n{row}")) {
         Ok(formatted) => formatted.text.trim_start_matches("ops:\n").to_owned(),

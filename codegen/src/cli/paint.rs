@@ -1,4 +1,4 @@
-//! Colours.
+//! Colours of the output.
 
 use std::io::IsTerminal;
 
@@ -7,7 +7,7 @@ use super::When;
 /// Whether colours are used.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
-    /// They are.
+    /// Whether colours are used.
     pub color: bool,
 }
 
@@ -35,17 +35,17 @@ impl Paint {
         self.ink("1;31", text)
     }
 
-    /// `text` in the colour of what stands beside the point.
+    /// `text` in the colour of side remarks.
     pub fn faint(self, text: &str) -> String {
         self.ink("2", text)
     }
 
-    /// `text` in the colour of this code, if there are colours.
+    /// `text` in the colour of this code, if colours are used.
     fn ink(self, code: &str, text: &str) -> String {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// A verb in its column, and what it did.
+    /// A verb in its column, with its result.
     pub(super) fn status(self, verb: &str, text: &str) -> String {
         format!("{} {text}\n", self.verb(&format!("{verb:>12}")))
     }

@@ -1,4 +1,4 @@
-//! `cargo ops list --sizes`: how much code is made of each row.
+//! `cargo ops list --sizes`: the size of the code generated for each row.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -50,7 +50,7 @@ pub(super) fn list(loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dy
     Ok(FINE)
 }
 
-/// Of each row of the file, with what is derived from it; the largest first.
+/// The sizes of each row of the file, with its derived rows; the largest first.
 fn of_rows(loaded: &Loaded) -> Vec<(Name, Sizes)> {
     let mut table = loaded.table();
     let rows = pipeline::with_derived(&loaded.database, &loaded.checked.rows, &table, &loaded.sources);

@@ -1,4 +1,4 @@
-//! `cargo ops check --watch`: looks at the file again and again, and checks what changed in it.
+//! `cargo ops check --watch`: polls the file, and checks the rows that changed in it.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use super::{Common, Outcome};
 use crate::files::Files;
 use crate::known::Known;
 
-/// How often the file is looked at: a change is seen before one looks up from the editor.
+/// The interval of polling: short enough that a change is reported before the user looks up from the editor.
 const EVERY: Duration = Duration::from_millis(60);
 
-/// Runs until nobody reads the output any more, or Ctrl-C ends the process.
+/// Runs until the reader of the output closes it, or Ctrl-C ends the process.
 pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
     let files = load::read(common, check.file.as_deref())?;
     let path = files.rows.path.clone();
-    // those without which nothing is looked at come first
+    // The files that must exist come first.
     let needed: Vec<PathBuf> = [path.clone()].into_iter().chain(common.upstream.clone()).collect();
     let watched = |files: &Files| [needed.clone(), files.paths()].concat();
     let mut files = watched(&files);
@@ -27,14 +27,14 @@ pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn W
     let mut last: Vec<Option<Stamp>> = files.iter().map(|file| stamp(file)).collect();
     loop {
         let now: Vec<Option<Stamp>> = files.iter().map(|file| stamp(file)).collect();
-        // an editor may take the file away before it puts the new one there, and write it in parts
+        // An editor may remove a file before it writes the new one, and may write it in parts.
         if now == stamps || now != last || now.iter().take(needed.len()).any(Option::is_none) {
             last = now;
             std::thread::sleep(EVERY);
             continue;
         }
         let round = check.round(common, &mut known)?;
-        // a folder may have other files than before
+        // The folder may have other files than before.
         let read = watched(&round.loaded.files);
         stamps = if read == files { now } else { read.iter().map(|file| stamp(file)).collect() };
         files = read;
@@ -43,7 +43,7 @@ pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn W
         }
         check.report(&round, common, paint, out, err)?;
         let loaded = &round.loaded;
-        // a row that is asked for may come with a later edit, so this does not end it
+        // A later edit may add the requested row, so a missing one does not end the loop.
         let faults = check.only.iter().filter(|_| loaded.diags.errors() == 0).filter_map(|op| loaded.find(op).err());
         faults.for_each(|fault| _ = fault.report(common.json, paint, out, err));
         if !common.json && !common.quiet {
@@ -62,7 +62,7 @@ pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn W
     }
 }
 
-/// When a file was written, and how long it is.
+/// The time of the last write, and the length of a file.
 type Stamp = (SystemTime, u64);
 
 fn stamp(path: &Path) -> Option<Stamp> {

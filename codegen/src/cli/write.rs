@@ -1,4 +1,4 @@
-//! Databases to files.
+//! Writes databases to files.
 
 use std::fs;
 use std::io;
@@ -7,12 +7,12 @@ use std::path::Path;
 use super::fault::CommandFault;
 use crate::atomic;
 
-/// Writes a file that is not there yet: all of it, or none.
+/// Writes a new file, completely or not at all.
 pub(super) fn create(path: &Path, text: &str) -> Result<(), CommandFault> {
     atomic::write(path, text).map_err(|why| CommandFault::unwritable(path, &why))
 }
 
-/// Writes the whole file anew, unless it is not as it was `before`. What `path` links to is exchanged, not the link.
+/// Replaces the whole file, unless it differs from `before`. If `path` is a link, its target is replaced, not the link.
 pub(super) fn replace(path: &Path, before: &str, after: &str) -> Result<(), CommandFault> {
     let unwritable = |why: io::Error| CommandFault::unwritable(path, &why);
     let target = path.canonicalize().map_err(unwritable)?;

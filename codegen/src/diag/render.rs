@@ -7,15 +7,15 @@ use serde_json::json;
 use super::{Diag, Diagnostics, Label, Level};
 use crate::source::{FileId, Sources};
 
-/// At most so many are printed; the rest is counted.
+/// At most this many diagnostics are printed, and the rest is counted, because a reader mends the first ones first.
 pub const MOST_PRINTED: usize = 20;
 
-/// How text is rendered.
+/// The style of rendered text.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// With ANSI colours.
+    /// Whether to use ANSI colours.
     pub color: bool,
-    /// Columns; source lines are cut to this.
+    /// The width in columns, to which source lines are cut.
     pub width: usize,
 }
 
@@ -123,7 +123,7 @@ fn json_line(diag: &Diag, sources: &Sources) -> String {
         "notes": diag.notes,
         "help": diag.help,
     });
-    // The primary place stands in the object itself, for tools that want one line of JSON and no more.
+    // The fields of the primary place stand in the object itself, for tools that need only one line of JSON.
     if let (Some(object), serde_json::Value::Object(primary)) = (object.as_object_mut(), place(&diag.primary)) {
         object.extend(primary.into_iter().map(|(key, value)| match key.as_str() {
             "text" => ("label".to_owned(), value),

@@ -1,15 +1,15 @@
 //! User functions and methods: `ops::softmax(&x, -1)`, `x.softmax(-1)`, `x.sum_with(Sum { … })`.
 //!
 //! Tensor arguments and options without a default are positional; options with a default (or `?`) are fields of one
-//! struct per row, so that `..d()` leaves the rest. The types that stand here are the runtime’s `prelude` for
-//! generated code; this file is the only one that knows their names.
+//! struct per row, so that `..d()` fills in the rest. The generated code uses types of the runtime’s `prelude` for
+//! generated code; only this file knows their names.
 
 use super::{Emitted, Target, names};
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::{Meaning, Row};
 use std::fmt::Write;
 
-/// The types of which items are made: no row's options are called so.
+/// The types that generated items use; the types of a row's options must not have these names.
 pub const TYPES: &[&str] = &[
     "Clone",
     "Database",
@@ -43,7 +43,7 @@ pub const TYPES: &[&str] = &[
 pub struct Export {
     /// The modules that hold it: `["ops"]`, `["torch", "nn", "functional"]`.
     pub module: Vec<String>,
-    /// Its name in the module of all rows, where the modules' names stand before it.
+    /// Its name in the module of all rows, prefixed by the names of its modules.
     pub item: String,
 }
 
@@ -67,9 +67,9 @@ pub struct Api {
     positional: Vec<Slot>,
     fields: Vec<Slot>,
     result: Outcome,
-    /// The first parameter can be a method's `self`.
+    /// Whether the first parameter can be a method's `self`.
     method: bool,
-    /// A variant writes to it.
+    /// Whether a variant writes to it.
     in_place: bool,
 }
 
@@ -79,16 +79,16 @@ struct Slot {
     at: usize,
     name: String,
     ty: String,
-    /// From the Rust argument to a `Value<Tensor>`.
+    /// The conversion from the Rust argument to a `Value<Tensor>`.
     value: String,
-    /// Default as Rust, for fields.
+    /// The default as Rust, for fields.
     default: String,
-    /// The text of an enum that must be emitted.
+    /// The name and text of an enum that must be emitted.
     words: Option<(String, String)>,
 }
 
 impl Slot {
-    /// Whether a field's default is that of its type.
+    /// Whether the field's default is that of its type.
     fn is_plain(&self) -> bool {
         matches!(self.default.as_str(), "None" | "false" | "0.0" | "Dims::default()" | "ShapeArg::default()")
     }
@@ -103,7 +103,7 @@ enum Outcome {
 }
 
 impl Api {
-    /// The functions of a row, if users call it by its own name.
+    /// The functions of a row, if users can call it by its own name.
     pub fn of(emitted: &Emitted) -> Option<Api> {
         let row = &emitted.row;
         let op = row.op.as_str();
@@ -149,7 +149,7 @@ impl Api {
         names::ident(&names::camel(self.name.trim_end_matches('_')))
     }
 
-    /// What `ops` re-exports, or the module of the library whose call it is.
+    /// The items that `ops` re-exports, or the module of the library that the row belongs to.
     pub fn export(&self, row: &Emitted) -> Vec<Export> {
         let mut out = vec![self.name.clone()];
         if !self.fields.is_empty() {
@@ -249,7 +249,7 @@ impl Api {
             return text;
         }
         let options = self.options();
-        // every field begins as its type does: the trait is derived
+        // The trait is derived if every field has the default of its type.
         let plain = self.fields.iter().all(Slot::is_plain);
         let derived = if plain { "Clone, Debug, Default" } else { "Clone, Debug" };
         let _ = writeln!(text, "/// Options of [`{}_with`].\n#[derive({derived})]\npub struct {options} {{", self.name);
@@ -363,7 +363,7 @@ impl Api {
     }
 }
 
-/// Whether a row has a variant in place: its result has the type of its first argument, and may be another value.
+/// Whether a row has an in-place variant: its result has the type of its first argument, and may be a different value.
 fn in_place(row: &Row) -> bool {
     let (Some(x), [out]) = (row.sig.params.first(), row.sig.outs.as_slice()) else { return false };
     let same = match &row.meaning {
@@ -374,7 +374,7 @@ fn in_place(row: &Row) -> bool {
     x.ty.elem == out.ty.elem && sizes(&x.ty) == sizes(&out.ty) && x.ty.list.is_none() && !same
 }
 
-/// The sizes that a type says, whichever option names one of its axes.
+/// The sizes in a type, without the options that name its axes.
 fn sizes(ty: &Type) -> Option<Vec<DimKind>> {
     let one = |dim: &DimPat| match &dim.kind {
         DimKind::One { name, size, .. } => DimKind::One { name: *name, size: size.clone(), at: None },
@@ -393,7 +393,7 @@ fn is_identity(e: &Expr, x: fulgurite_core::Name) -> bool {
     }
 }
 
-/// Types as they are named outside the module of the rows.
+/// Qualifies the names of types for use outside of the module of rows.
 fn qualify(args: &str, runtime: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -422,7 +422,7 @@ fn qualify(args: &str, runtime: &str) -> String {
     out
 }
 
-/// A list on one line, or with a line for each item.
+/// A list on one line, or with one line per item.
 fn wrapped(open: &str, items: &[String], close: &str) -> String {
     let line = format!("{open}{}{close}", items.join(", "));
     if line.len() <= 100 || items.is_empty() {
@@ -500,7 +500,7 @@ fn option(op: &str, at: usize, o: &Opt) -> Slot {
     let field = o.default.is_some() || o.optional;
     let lit = o.default.as_ref().and_then(literal);
     let mut words = None;
-    // (type, conversion of `{}`, default of the plain type)
+    // Type, conversion of `{}`, and default of the plain type.
     let (ty, value, default): (String, String, Option<String>) = match &o.ty {
         OptType::Num => ("Scalar".into(), "Value::Num({})".into(), o.default.as_ref().and_then(number_default)),
         OptType::F64 => ("f64".into(), "Value::Num(Scalar::Float({}))".into(), lit.map(|x| format!("{x:?}"))),
@@ -525,7 +525,7 @@ fn option(op: &str, at: usize, o: &Opt) -> Slot {
         OptType::Shape { .. } => ("ShapeArg".into(), "{}.value()".into(), Some("ShapeArg::default()".into())),
     };
     if !field {
-        // a size may stand for a number
+        // A size may take the place of a number.
         let (ty, value) = match o.ty {
             OptType::Num => ("Number".to_owned(), "{}.value()".to_owned()),
             OptType::Str | OptType::Labels(_) => ("&str".to_owned(), value),
@@ -562,7 +562,7 @@ fn number_default(e: &Expr) -> Option<String> {
     }
 }
 
-/// A word of an `enum`: `self` would be a keyword.
+/// The variant for a word of an `enum`: `self` would be a keyword.
 fn variant(word: &str) -> String {
     names::ident(&names::camel(word))
 }

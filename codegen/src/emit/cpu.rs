@@ -7,7 +7,7 @@ use fulgurite_core::DType;
 use fulgurite_core::lower::Rows;
 use std::fmt::Write;
 
-/// The dtypes for which rows get kernels of their own; others run as builtin tiles.
+/// The dtypes for which rows get kernels of their own; rows of other dtypes run as builtin tiles.
 const DTYPES: [DType; 1] = [DType::F32];
 
 /// The kernels of a row and the number of their entries; `None` if it needs none of its own.

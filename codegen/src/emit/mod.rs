@@ -1,7 +1,7 @@
 //! Emission: from checked rows to the text of symbols, user functions, CPU kernels and the table of properties.
 //!
-//! One unit per row and product, formatted, each item stamped with the row's place. The same rows give the same bytes:
-//! no dates, no paths, no hash order.
+//! There is one unit per row and product, formatted, and each item is stamped with the row's place. Equal rows give
+//! equal bytes: units contain no dates, paths or hash order.
 
 pub mod api;
 pub mod cpu;
@@ -24,19 +24,19 @@ use std::sync::Arc;
 pub struct Emitted {
     /// The row, with its derived rules.
     pub row: Arc<Row>,
-    /// One sentence.
+    /// The documentation, one sentence.
     pub doc: String,
-    /// The database file, as diagnostics name it.
+    /// The database file, in the form used by diagnostics.
     pub file: String,
     /// The line of `op:`; a derived row has that of its origin.
     pub line: u32,
     /// The row that it was derived from.
     pub derived_from: Option<Name>,
-    /// Class, what the row is on its tensors.
+    /// Rules by tensor subclass.
     pub subclass: Vec<(String, String)>,
-    /// Library, name or call form there.
+    /// Names or call forms by library.
     pub aliases: Vec<(&'static str, String)>,
-    /// Executor, and its special kernel.
+    /// Handwritten kernels by executor.
     pub kernels: Vec<(String, String)>,
 }
 
@@ -58,7 +58,7 @@ pub struct Artifacts {
     pub kernels: Vec<Unit>,
 }
 
-/// For which crate code is made, and where it finds what it stands on.
+/// The crate for which code is made, and the paths of its dependencies.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The crate, as symbols name it.
@@ -69,12 +69,12 @@ pub struct Target {
     pub kernels: &'static str,
     /// The expression for the crate's kernel tables.
     pub tables: &'static str,
-    /// The extension trait: upstream and downstream methods stand side by side.
+    /// The name of the extension trait, which lets upstream and downstream methods coexist.
     pub methods: String,
 }
 
 impl Target {
-    /// The project's own database: kernels in a crate of their own.
+    /// The target of the project's own database, whose kernels are in a crate of their own.
     pub fn upstream(krate: &str) -> Target {
         Target {
             krate: krate.into(),
@@ -85,7 +85,7 @@ impl Target {
         }
     }
 
-    /// A crate that uses `fulgurite`.
+    /// The target of a crate that uses `fulgurite`.
     pub fn downstream(krate: &str) -> Target {
         let methods = names::camel(&krate.replace('-', "_")) + "Ops";
         Target {
@@ -98,11 +98,11 @@ impl Target {
     }
 }
 
-/// The tensor subclasses of a database, and where they stand.
+/// The tensor subclasses of a database, with their sources.
 pub struct Classes<'a> {
-    /// In file order.
+    /// The classes in file order.
     pub list: &'a [ClassSource],
-    /// The file.
+    /// The sources for their places.
     pub sources: &'a Sources,
 }
 
@@ -146,7 +146,7 @@ impl Artifacts {
         out
     }
 
-    /// All units as one text: the database with what it includes, and the kernels in a module `kernels`.
+    /// All units as one text: the database with its included units, and the kernels in a module `kernels`.
     pub fn inline(&self) -> String {
         let index = |units: &[Unit], path: &str| {
             units.iter().find(|u| u.path == path).map(|u| u.text.clone()).unwrap_or_default()
@@ -161,10 +161,10 @@ impl Artifacts {
         format!("{database}\nmod kernels {{\n{kernels}}}\n")
     }
 
-    /// Writes the units whose bytes differ from what is there, each atomically; removes units of rows that are gone.
+    /// Writes the units that differ from the existing files, each atomically; removes units of deleted rows.
     ///
     /// # Errors
-    /// What the file system reports.
+    /// The error of the file system.
     pub fn write(units: &[Unit], folder: &Path) -> std::io::Result<()> {
         let mut kept = std::collections::HashSet::new();
         for unit in units {

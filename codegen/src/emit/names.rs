@@ -3,7 +3,7 @@
 pub use crate::camel::camel;
 use fulgurite_core::Name;
 
-/// The first lines of every unit. (`//!` is refused by `include!`.)
+/// The first lines of every unit. (`include!` refuses `//!`.)
 pub fn head(file: &str) -> String {
     format!("// Made from {file}; do not edit: edit the row and run cargo build.\n\n")
 }
@@ -23,12 +23,12 @@ pub fn constant(op: Name) -> String {
     stem(op).to_ascii_uppercase()
 }
 
-/// The library whose call an alias row is: `aten`, `torch`.
+/// The library of an alias row: `aten`, `torch`.
 pub fn library(op: &str) -> Option<&str> {
     op.split_once('.').map(|(library, _)| library).filter(|library| crate::schema::LIBRARIES.contains(library))
 }
 
-/// The modules in which a row's function stands: `["torch", "nn", "functional"]`. An ATen overload is no module.
+/// The modules of a row's function: `["torch", "nn", "functional"]`. An ATen overload has no module of its own.
 pub fn modules(op: &str) -> Vec<String> {
     match library(op) {
         None => vec!["ops".into()],
@@ -47,7 +47,7 @@ pub fn flat(op: &str) -> String {
     words.join("_").to_ascii_lowercase()
 }
 
-/// A name that is no Rust keyword.
+/// An identifier that is not a Rust keyword.
 pub fn ident(name: &str) -> String {
     const KEYWORDS: &[&str] = &[
         "as", "break", "const", "continue", "crate", "else", "enum", "extern", "false", "fn", "for", "if", "impl",

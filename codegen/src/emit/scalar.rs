@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// What a kernel over tiles can't say.
+/// An expression that a tile kernel cannot compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotScalar;
 
-/// A longer term becomes a statement, so that lines can be read.
+/// At most this many characters of a term stay in line, so that lines are readable; a longer one becomes a statement.
 const LONGEST: usize = 44;
 
 /// Prints expressions over elements and run-time numbers.
@@ -31,7 +31,7 @@ pub fn type_name(d: DType) -> &'static str {
 }
 
 impl Printer {
-    /// A printer for these results (terms that they share, and long ones, become statements).
+    /// A printer for these results; shared and long terms become statements.
     pub fn new(indent: &'static str, roots: &[&SExpr]) -> Printer {
         let mut uses = HashMap::new();
         fn count(e: &SExpr, uses: &mut HashMap<*const SNode, usize>) {
@@ -58,7 +58,7 @@ impl Printer {
     /// The text of `e`.
     ///
     /// # Errors
-    /// Where `e` has loops, loads or random numbers.
+    /// If `e` has loops, loads or random numbers.
     pub fn expr(&mut self, e: &SExpr) -> Result<String, NotScalar> {
         let key = Arc::as_ptr(&e.0);
         if let Some(name) = self.names.get(&key) {

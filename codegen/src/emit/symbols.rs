@@ -6,7 +6,8 @@ use crate::schema::LIBRARIES;
 use fulgurite_core::row::{Meaning, Row, Ties};
 use std::fmt::Write;
 
-/// A string literal that rustc reads back as `text`, raw and over several lines where that reads better.
+/// A string literal that rustc reads back as `text`: raw, over several lines, where it has quotes, breaks or
+/// backslashes.
 pub(super) fn literal(text: &str) -> String {
     let hashes = "#".repeat((0..).find(|&n| !text.contains(&format!("\"{}", "#".repeat(n)))).unwrap_or(8));
     if text.contains('"') || text.contains('\n') || text.contains('\\') {

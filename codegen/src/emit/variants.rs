@@ -1,4 +1,4 @@
-//! The variants of a pointwise row for which kernels are made: static options and presence, lowered at one dtype.
+//! The kernel variants of a pointwise row: its static options and presence, lowered at one dtype.
 
 use super::Emitted;
 use fulgurite_core::lang::ast::{Elem, OptType};
@@ -8,25 +8,25 @@ use fulgurite_core::nest::{Nest, SOp};
 use fulgurite_core::sig::{ArgTy, solve};
 use fulgurite_core::{DType, Dim, Scalar, TensorTy, Value};
 
-/// One kernel to make.
+/// A kernel to emit.
 pub struct Variant {
-    /// Static options and presence, as the executor asks for them.
+    /// The static options and presence, in the executor's notation.
     pub name: String,
-    /// Compute dtype.
+    /// The compute dtype.
     pub dtype: DType,
-    /// Dtype of each tensor that the kernel reads, in order of its slots.
+    /// The dtype of each tensor that the kernel reads, in the order of its slots.
     pub inputs: Vec<DType>,
-    /// What it computes.
+    /// The computation.
     pub nest: Nest,
-    /// How many run-time numbers it takes.
+    /// The number of run-time numbers that it takes.
     pub numbers: usize,
 }
 
-/// At most so many variants per row and dtype: a row with more falls to builtin tiles.
+/// At most this many variants per row and dtype, because each is compiled: a row with more uses builtin tiles.
 const MAX_VARIANTS: usize = 64;
 
-/// The variants of `row` at compute dtype `dtype`; none if the row is not pointwise, takes no such dtype, or is a
-/// single builtin (whose own kernel serves).
+/// The variants of `row` at compute dtype `dtype`; none if the row is not pointwise, does not take the dtype, or is a
+/// single builtin (which has a kernel already).
 pub fn variants(emitted: &Emitted, rows: &dyn Rows, dtype: DType) -> Vec<Variant> {
     let row = &emitted.row;
     let Some(block) = row.index_body().filter(|_| row.is_pointwise()) else { return vec![] };
@@ -77,7 +77,7 @@ pub fn variants(emitted: &Emitted, rows: &dyn Rows, dtype: DType) -> Vec<Variant
     let mut out: Vec<Variant> = Vec::new();
     for call in calls {
         let shape = [Dim::from(2usize)];
-        // positions tell arguments, which are tensors, from options, which are run-time numbers
+        // The position distinguishes arguments, which are tensors, from options, which are run-time numbers.
         let args: Vec<Value<(usize, DType)>> = call.iter().enumerate().map(|(i, v)| v.map(&mut |d| (i, *d))).collect();
         let ty = |&(i, d): &(usize, DType)| {
             if i < params { ArgTy::Tensor(TensorTy::new(d, &shape)) } else { ArgTy::Number(d) }
@@ -97,7 +97,7 @@ pub fn variants(emitted: &Emitted, rows: &dyn Rows, dtype: DType) -> Vec<Variant
     out
 }
 
-/// A builtin on elements alone, or less: there is a kernel for it already.
+/// Whether an operation is at most one builtin on elements, which has a kernel already.
 fn is_single(op: &SOp) -> bool {
     match op {
         SOp::Call(_, args) => args.iter().all(|a| matches!(a.op(), SOp::Elem(_))),

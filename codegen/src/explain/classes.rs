@@ -1,4 +1,4 @@
-//! What can be said about a tensor subclass: its texts, the rows that make its tensors, what each operator is on it.
+//! Explanations of tensor subclasses: texts, the rows that make tensors, and the rule for each operator.
 
 use std::fmt::Write;
 
@@ -14,19 +14,19 @@ use crate::source::Sources;
 pub struct ExplainedClass {
     /// Its name.
     pub class: String,
-    /// One sentence.
+    /// The documentation, one sentence.
     pub doc: String,
-    /// Fields, metadata, what programs see.
+    /// Fields, metadata, and the type that programs see.
     pub sig: String,
     place: String,
-    /// Keys of the class, in their order, and their texts.
+    /// The keys of the class in order, with their texts.
     pub keys: Vec<(String, String)>,
-    /// Rows that make its tensors: name and signature, doc.
+    /// Rows that make its tensors: name and signature, documentation.
     pub from: Vec<(String, String)>,
     met: Vec<Met>,
 }
 
-/// Explains a class; `met` is what operators are on it.
+/// Explains a class; `met` says how each operator handles it.
 pub fn class(source: &ClassSource, met: Vec<Met>, sources: &Sources) -> ExplainedClass {
     let mut keys = Vec::new();
     let mut key = |name: &str, text: &str| keys.push((name.to_owned(), text.trim_end().to_owned()));
@@ -55,14 +55,14 @@ pub fn class(source: &ClassSource, met: Vec<Met>, sources: &Sources) -> Explaine
     }
 }
 
-/// Operators of a group that a text names; JSON has all.
+/// At most this many operators of a group are named in a text, because it is one screen; JSON has all.
 const MOST: usize = 24;
 
-/// What a group of operators is called, and its names.
+/// A group of operators: its key, its description, and the names.
 type Group = (&'static str, &'static str, Vec<Name>);
 
 impl ExplainedClass {
-    /// The operators by what they are on the class.
+    /// The operators, grouped by how they handle the class.
     fn groups(&self) -> Vec<Group> {
         let of = |way: fn(&Way) -> bool| self.met.iter().filter(|m| way(&m.way)).map(|m| m.op).collect::<Vec<Name>>();
         let groups: [Group; 5] = [
@@ -102,7 +102,7 @@ impl ExplainedClass {
         text
     }
 
-    /// The same as one object.
+    /// The explanation as one JSON object.
     pub fn json(&self) -> Value {
         let keys: Vec<Value> = self.keys.iter().map(|(key, text)| json!({"key": key, "text": text})).collect();
         let from: Vec<Value> = self.from.iter().map(|(row, doc)| json!({"row": row, "doc": doc})).collect();
@@ -126,7 +126,7 @@ impl ExplainedClass {
         })
     }
 
-    /// Its section of the page of operators.
+    /// The section of the class on the page of operators.
     pub fn section(&self) -> String {
         let mut text = format!("\n### {}\n\n{}.\n\n```text\n", self.class, self.doc);
         let mut code = |line: &str| wrap(line, 100).iter().for_each(|line| text += &format!("{line}\n"));

@@ -10,7 +10,7 @@ use crate::source::Sources;
 /// The Rust that is generated for `op` and the rows derived from it, one unit per file.
 ///
 /// # Errors
-/// If the database is broken; the first message.
+/// The first message, if the database is broken.
 pub fn of(op: &Name, files: &Files, upstream: &Table) -> Result<Vec<Unit>, String> {
     let compiled = pipeline::compile_files(files, upstream).map_err(|refused| {
         refused.diagnostics.sorted().first().map_or("the database is broken".to_owned(), |diag| diag.message.clone())
@@ -29,6 +29,6 @@ pub fn units(rows: &[Emitted], table: &Table) -> Vec<Unit> {
         table,
     );
     let units = artifacts.database.into_iter().chain(artifacts.kernels);
-    // the units that list all rows are no text of these
+    // The units that list all rows do not belong to these rows.
     units.filter(|unit| unit.path.contains('/')).collect()
 }

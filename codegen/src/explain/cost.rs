@@ -1,8 +1,7 @@
-//! What a gradient costs: the written rule, and what would be done without it, on one example.
+//! The cost of a gradient on an example: that of the written rule, and that of the gradient without it.
 //!
-//! Rules and bodies are run on types alone. A call of a row counts with its loops: their work
-//! ([`Nest::flops`](fulgurite_core::nest::Nest::flops)), and the bytes of the tensors that it reads and of those that it
-//! makes.
+//! Rules and bodies run on types alone. A call of a row counts by its loops: their work
+//! ([`Nest::flops`](fulgurite_core::nest::Nest::flops)), and the bytes of the tensors that it reads and makes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,37 +20,37 @@ use crate::check::cases::{self, Case};
 use crate::check::rows::{RowSet, ty as same};
 use crate::check::rules;
 
-/// Rows within rows, at most this deep.
+/// The limit of nested calls of rows.
 const DEEPEST: usize = 24;
 
-/// Sizes of the family, times the first of these that the row accepts.
+/// Factors of the sizes in the family of cases; the largest one that the row accepts is used.
 const LARGER: [i64; 4] = [32, 8, 2, 1];
 
-/// Elements of the argument, before they become more.
+/// The least number of elements of the argument before scaling.
 const SMALLEST: usize = 6;
 
-/// Operations for an element of a row with a kernel made by hand, which knows better than the loops that the row says.
+/// Operations per element of a row with a handwritten kernel, whose algorithm beats the loops of the row.
 const BY_HAND: u64 = 4;
 
-/// Operations, bytes read and written, calls of rows without a program.
+/// The cost of a computation: operations, bytes read and written, and calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Operations on elements.
     pub flops: u64,
-    /// Bytes of all tensors that calls read and make.
+    /// Bytes of all tensors that calls read or make.
     pub bytes: u64,
     /// Calls.
     pub lines: u64,
 }
 
-/// A written rule beside what it replaces.
+/// The cost of a written rule, and of its alternative.
 #[derive(Clone, Debug)]
 pub struct Costs {
     /// The call: `x: f32[64, 96], dim = 0`.
     pub example: String,
     /// The written rule.
     pub written: Cost,
-    /// What would be done without it; `None` where nothing could be.
+    /// The cost without the rule; `None` if no other gradient exists.
     pub without: Option<Cost>,
 }
 
@@ -73,7 +72,7 @@ fn short(n: u64) -> String {
 }
 
 impl Costs {
-    /// The same as an object.
+    /// The costs as a JSON object.
     pub fn json(&self) -> serde_json::Value {
         let one = |cost: Cost| json!({"flops": cost.flops, "bytes": cost.bytes, "lines": cost.lines});
         json!({"example": self.example, "written": one(self.written), "without": self.without.map(one)})
@@ -87,7 +86,8 @@ impl fmt::Display for Costs {
     }
 }
 
-/// The costs of `arg`'s written gradient; `None` where no example of it is accepted. `by_hand` are rows with such kernels.
+/// The costs of `arg`'s written gradient; `None` if no example is accepted. `by_hand` says which rows have handwritten
+/// kernels.
 pub fn costs(
     row: &Arc<Row>,
     arg: Name,
@@ -119,7 +119,7 @@ pub fn costs(
     Some(Costs { example: case.show(row), written, without })
 }
 
-/// A call whose argument `at` is there and has elements, with sizes large enough that work counts, not its overhead.
+/// A call in which argument `at` is present and nonempty, with sizes large enough that work dominates overhead.
 fn example(row: &Row, at: usize) -> Option<Case> {
     let whole = |case: &&Case| {
         let mut elements = 0;
@@ -143,7 +143,8 @@ fn example(row: &Row, at: usize) -> Option<Case> {
         case.args.iter().for_each(|arg| arg.for_each(count));
         flat
     };
-    // a matrix and the like: no axis of one element, no other dtype, everything that may be given, and no more axes than needed
+    // Prefers a matrix or the like: no axis of size 1, no other dtype, all optional arguments, and no more axes than
+    // needed.
     let key = |(case, elements): &(&Case, usize)| (flat(case), std::cmp::Reverse(given(case)), *elements);
     let (base, _) = large.min_by_key(key)?;
     LARGER.iter().find_map(|factor| {
@@ -163,7 +164,7 @@ fn example(row: &Row, at: usize) -> Option<Case> {
     })
 }
 
-/// The same with every axis of more than one element so many times as long.
+/// The argument with every axis longer than 1 scaled by `factor`.
 fn grown(arg: &Value<ArgTy>, factor: i64) -> Value<ArgTy> {
     arg.map(&mut |ty| match ty {
         ArgTy::Tensor(t) => {
@@ -177,15 +178,15 @@ fn longer(d: &Dim, factor: i64) -> Dim {
     if d.value() > 1 { Dim::from(d.value() * factor) } else { *d }
 }
 
-/// A value: its type, and whether it moves with the argument that is differentiated.
+/// The type of a value, and whether it depends on the differentiated argument.
 #[derive(Clone, Debug)]
 struct Typed(ArgTy, bool);
 
-/// A call of a row that has a gradient of its own.
+/// A call of a row that has a gradient rule.
 struct Line {
     row: Arc<Row>,
     case: Case,
-    /// Arguments that move.
+    /// The arguments that depend on the differentiated one.
     moving: Vec<usize>,
 }
 
@@ -195,7 +196,7 @@ struct Counter<'a> {
     depth: usize,
     cost: Cost,
     lines: Vec<Line>,
-    /// Lines are kept, not counted.
+    /// Whether lines are collected instead of counted.
     backward: bool,
 }
 
@@ -204,7 +205,7 @@ impl<'a> Counter<'a> {
         Counter { rows, by_hand, depth: 0, cost: Cost::default(), lines: Vec::new(), backward: false }
     }
 
-    /// What running a rule costs.
+    /// The cost of running a rule.
     fn rule(mut self, row: &Row, rule: &Block, case: &Case, names: &[(Name, Value<ArgTy>)]) -> Result<Cost, Refusal> {
         let still = |value: &Value<ArgTy>| value.map(&mut |ty| Typed(ty.clone(), false));
         let args: Vec<Value<Typed>> = case.args.iter().map(still).collect();
@@ -213,7 +214,7 @@ impl<'a> Counter<'a> {
         Ok(self.cost)
     }
 
-    /// What the gradients of a body's lines cost, for argument `at`.
+    /// The cost of the gradients of a body's lines, for argument `at`.
     fn backward(mut self, row: &Row, body: &Block, case: &Case, at: usize) -> Result<Cost, Refusal> {
         self.backward = true;
         let mark = |(n, value): (usize, &Value<ArgTy>)| value.map(&mut |ty| Typed(ty.clone(), n == at));
@@ -244,7 +245,7 @@ impl<'a> Counter<'a> {
             any
         };
         let moving: Vec<usize> = (0..row.sig.params.len()).filter(|at| args.get(*at).is_some_and(moves)).collect();
-        // with a rule of its own it is one line of the backward
+        // A row with a rule of its own is one line of the backward.
         let whole = self.backward && !row.vjp.is_empty();
         if let (Meaning::Decomp(body), false) = (&row.meaning, whole) {
             if self.depth > DEEPEST {
@@ -287,7 +288,7 @@ impl Cost {
     }
 }
 
-/// What one call of a row without a program costs. A view moves nothing.
+/// The cost of one call of a row without a program. A view moves no bytes.
 fn own(row: &Row, solved: &Solved, rows: &RowSet, by_hand: bool) -> Result<Cost, Refusal> {
     let bytes = |t: &TensorTy| (t.numel() as u64).saturating_mul(t.dtype.size() as u64);
     let read: u64 = solved.env.slots.iter().flatten().map(bytes).sum();

@@ -1,4 +1,4 @@
-//! Everything that is claimed of a row, each with its grade and its reason.
+//! The claims about a row, each with its grade and its reason.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use crate::schema::{Database, RowSource};
 pub struct Graded {
     /// The row.
     pub op: String,
-    /// What is claimed, in a fixed order.
+    /// The claims, in a fixed order.
     pub claims: Vec<Claim>,
 }
 
 impl Graded {
-    /// Whether something is held by nothing.
+    /// Whether some claim is not checked at all.
     pub fn is_claimed(&self) -> bool {
         self.claims.iter().any(|claim| claim.grade == Grade::Claimed)
     }
 
-    /// The weakest of the gradients; `None` where no gradient flows.
+    /// The weakest grade of the gradients; `None` if no gradient flows.
     pub fn gradient(&self) -> Option<Grade> {
         let gradients = self.claims.iter().filter(|claim| claim.what.starts_with("d/d"));
         gradients.map(|claim| claim.grade).reduce(Grade::weaker)
@@ -45,7 +45,7 @@ pub fn all(database: &Database, checked: &Checked, table: &(dyn Rows + Sync)) ->
     })
 }
 
-/// What is claimed of `row`: its types and values, its gradients, and the facts that follow from it.
+/// The claims about `row`: its types and values, its gradients, and derived facts.
 pub(super) fn claims(row: &Arc<Row>, gradients: &[Gradient], facts: &[Fact], checked: &Checked) -> Vec<Claim> {
     let family = cases::family(row, check::element(row));
     let mut claims = types(row, &family);
@@ -58,12 +58,12 @@ pub(super) fn claims(row: &Arc<Row>, gradients: &[Gradient], facts: &[Fact], che
         reason: "a written rule, compared with the derivative of the meaning".to_owned(),
     }));
     let fact = |fact: &Fact| Claim { what: fact.name.to_owned(), grade: fact.grade, reason: fact.reason.clone() };
-    // where rows run says nothing about what they are
+    // The executor of a row is not a claim about its meaning.
     claims.extend(facts.iter().filter(|fact| fact.name != "kernel").map(fact));
     claims
 }
 
-/// Shapes, ranges of indices, dtypes, values.
+/// The claims about shapes, index ranges, dtypes and values.
 fn types(row: &Row, family: &Family) -> Vec<Claim> {
     let calls = family.cases.len();
     let from_body = family.cases.iter().all(|case| case.solved.outs.iter().all(|out| *out == OutTy::FromBody));

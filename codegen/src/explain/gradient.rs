@@ -1,4 +1,4 @@
-//! The gradient of each argument: written, derived, or none, and why.
+//! The gradient of each argument: written, derived or none, with the reason.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::check::gradients::declared::Way;
 use crate::check::{self, Checked, closure};
 use crate::grade::{Claim, Grade};
 
-/// Where a gradient comes from.
+/// The origin of a gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Origin {
-    /// The row says it.
+    /// The row has a rule.
     Written,
-    /// It follows from the meaning.
+    /// The rule is derived from the meaning.
     Derived,
-    /// The rows of the body are differentiated.
+    /// The gradient goes through the rows of the body.
     Body,
-    /// No gradient flows.
+    /// No gradient flows, for this reason.
     None(String),
 }
 
@@ -33,17 +33,17 @@ pub struct Gradient {
     /// The argument.
     pub arg: Name,
     origin: Origin,
-    /// How far it is known to be the derivative, and why; nothing is known of what is refused.
+    /// How far it is known to be the derivative, with the reason; `None` if the gradient is refused.
     grade: Option<(Grade, String)>,
-    /// The rule on one line; none where the body is differentiated, and where no gradient flows.
+    /// The rule on one line; `None` if the body is differentiated or no gradient flows.
     pub rule: Option<String>,
     /// Rows that a derived rule calls: `gelu.vjp.x(…) -> T = …`.
     pub rows: Vec<String>,
-    /// What a written rule saves: what would be done without it.
+    /// The gradient without the written rule.
     pub without: Option<String>,
 }
 
-/// The gradients of `row`'s arguments, keys and integers apart. `checked` says how declared rules were found to be right.
+/// The gradients of `row`'s arguments, except keys and integers. `checked` has the grades of declared rules.
 pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> Vec<Gradient> {
     let derived = derive::derive(row, rows);
     let mut through = None;
@@ -100,7 +100,7 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> Vec<Grad
             }
             (None, None, None) => match (zero, failed) {
                 (Some(why), _) => none(why, Some((Grade::Proved, "the derivative is zero".to_owned()))),
-                // the row says that none flows: verified on instances (E501)
+                // The row declares that no gradient flows: checked on instances (E501).
                 (None, Some(why)) => none(&why.reason, None),
                 (None, None) => {
                     none("no result depends on it smoothly", Some((Grade::Proved, "the derivative is zero".to_owned())))
@@ -111,7 +111,7 @@ pub fn gradients(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> Vec<Grad
     all
 }
 
-/// Whether no result can hold anything but integers and truth values.
+/// Whether all results hold integers and truth values only.
 fn counts_only(row: &Row) -> bool {
     let counts = |elem: &Elem| {
         let class = if let Elem::Class(class) = elem { DTypeSet::from_class(class.as_str()) } else { None };
@@ -121,7 +121,7 @@ fn counts_only(row: &Row) -> bool {
     elems.peek().is_some() && elems.all(counts)
 }
 
-/// How a written rule was found to be right. Rows of another database were checked with it.
+/// The grade of a written rule. Rows of another database were checked there.
 fn written_grade(op: Name, arg: Name, checked: &Checked) -> (Grade, String) {
     let mut own = checked.graded.iter().filter(|rule| (rule.op, rule.way, rule.arg) == (op, Way::Vjp, arg));
     let here = checked.rows.iter().any(|row| row.op == op);
@@ -133,7 +133,7 @@ fn written_grade(op: Name, arg: Name, checked: &Checked) -> (Grade, String) {
     }
 }
 
-/// The gradient of a composite is that of its lines: as sure as the least sure written rule among them.
+/// The grade of a composite's gradient, which is that of its lines: the weakest written rule among them.
 fn body_grade(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> (Grade, String) {
     let mut weakest = (Grade::Proved, "the chain rule over the lines of the body".to_owned());
     let mut seen: FxHashSet<Name> = FxHashSet::default();
@@ -152,7 +152,7 @@ fn body_grade(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> (Grade, Str
                             (grade, format!("the written gradient of `{}` among the lines of the body", called.op));
                     }
                 }
-                // what is written stands for all that lies below it
+                // A written rule covers everything below it.
                 if called.is_composite() && called.vjp.is_empty() {
                     open.push(called);
                 }
@@ -162,7 +162,7 @@ fn body_grade(row: &Arc<Row>, rows: &dyn Rows, checked: &Checked) -> (Grade, Str
     weakest
 }
 
-/// What `arg`'s cotangent would be, did the row not say it.
+/// `arg`'s cotangent without the row's own rule.
 fn without(row: &Row, arg: Name, rows: &dyn Rows) -> String {
     let mut bare = row.clone();
     bare.vjp.retain(|(a, _)| *a != arg);
@@ -187,7 +187,7 @@ fn one_line(block: &Block) -> String {
 }
 
 impl Gradient {
-    /// The rule, or why there is none.
+    /// The rule, or the reason why there is none.
     pub fn text(&self) -> String {
         match (&self.rule, &self.origin) {
             (Some(rule), _) => rule.clone(),
@@ -196,7 +196,7 @@ impl Gradient {
         }
     }
 
-    /// "written", "derived", or nothing.
+    /// "written", "derived", or empty.
     pub fn source(&self) -> &'static str {
         match self.origin {
             Origin::Written => "written",
@@ -205,19 +205,19 @@ impl Gradient {
         }
     }
 
-    /// The same, and how far it is known to be right.
+    /// The source of the rule, with the grade and its reason.
     pub fn reason(&self) -> String {
         let (source, grade) = (self.source(), self.grade.as_ref().map(|(grade, why)| format!("{grade}: {why}")));
         [source.to_owned()].into_iter().filter(|s| !s.is_empty()).chain(grade).collect::<Vec<_>>().join("; ")
     }
 
-    /// What is claimed of it.
+    /// The claim about it.
     pub fn claim(&self) -> Option<Claim> {
         let (grade, reason) = self.grade.clone()?;
         Some(Claim { what: format!("d/d{}", self.arg), grade, reason })
     }
 
-    /// The same as an object.
+    /// The gradient as a JSON object.
     pub fn json(&self) -> Value {
         let (origin, why) = match &self.origin {
             Origin::Written => ("written", None),

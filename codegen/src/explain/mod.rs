@@ -1,4 +1,4 @@
-//! What can be said about a row: the row itself, what follows from it and why, its gradient.
+//! Explanations of rows: the row itself, derived facts with reasons, and its gradient.
 
 pub mod classes;
 pub mod code;
@@ -36,24 +36,24 @@ pub struct Explained {
     sig: String,
     kind: &'static str,
     place: String,
-    /// Keys of the row: name, text as written.
+    /// Keys of the row: name, and text as written.
     keys: Vec<(&'static str, String)>,
-    /// Keys that were left to be found.
+    /// Keys that the row leaves out and the generator finds.
     found: Vec<(&'static str, String)>,
     gradients: Vec<Gradient>,
-    /// How far types and values hold.
+    /// The grades of types and values.
     claims: Vec<Claim>,
     facts: Vec<Fact>,
-    /// How it is batched, and what that means.
+    /// How it is batched, with an explanation.
     vmap: (&'static str, &'static str),
-    /// Where it runs as what.
+    /// The kernels of the row, by place.
     kernels: [(&'static str, String); 2],
     calls: Vec<Name>,
     used_by: Vec<Name>,
     like: Vec<String>,
 }
 
-/// One word for how a row means what it means.
+/// The kind of a row's meaning in one word.
 pub fn kind(row: &Row) -> &'static str {
     match &row.meaning {
         _ if row.is_pointwise() => "pointwise",
@@ -64,7 +64,7 @@ pub fn kind(row: &Row) -> &'static str {
     }
 }
 
-/// Explains `row`, which `source` gave. `table` holds every row.
+/// Explains `row`, whose source is `source`. `table` holds every row.
 pub fn row(
     source: &RowSource,
     row: &Arc<Row>,
@@ -100,7 +100,7 @@ pub fn row(
     }
 }
 
-/// Explains a row that makes tensors of a class: what it says. What its class checks is told of the class.
+/// Explains a row that makes tensors of a class. The class reports its own checks.
 pub fn made(source: &RowSource, class: &str, table: &dyn Rows, sources: &Sources) -> Explained {
     let row = source.lower_to_row();
     let mut keys = keys(source);
@@ -127,22 +127,22 @@ pub fn made(source: &RowSource, class: &str, table: &dyn Rows, sources: &Sources
     }
 }
 
-/// How calls of a row are batched, and why so.
+/// How calls of a row are batched, with the reason.
 fn vmap(row: &Row) -> (&'static str, &'static str) {
     match batch::way(row) {
         Ok(Way::Pointwise) => ("derived (pointwise)", "the row itself: its arguments broadcast"),
         Ok(Way::Row) => ("derived (one more axis)", "the row itself where that has the same loops"),
         Ok(Way::Primitive) => ("derived (axis moved)", "the row itself, along the axis behind"),
         Ok(Way::Body) => ("derived (its body)", "the row itself where that has the same lines"),
-        // E109
+        // Such a row is refused (E109).
         Err(_) => ("none", "no batched form can be derived"),
     }
 }
 
-/// The claims that no gradient and no fact is about.
+/// The claims that concern neither a gradient nor a fact.
 const TYPES: [&str; 4] = ["shapes", "indices", "types", "values"];
 
-/// What follows from a row.
+/// The facts that follow from a row.
 fn facts(row: &Arc<Row>, table: &(dyn Rows + Sync)) -> Vec<Fact> {
     let derived = fulgurite_core::derive::derive(row, table);
     let mut rules = row.vjp.clone();
@@ -152,9 +152,9 @@ fn facts(row: &Arc<Row>, table: &(dyn Rows + Sync)) -> Vec<Fact> {
     all
 }
 
-/// How the steps of gradients compare with those of the value.
+/// The steps of the gradients in relation to those of the value.
 fn steps(row: &Arc<Row>, table: &(dyn Rows + Sync)) -> Option<Fact> {
-    // with the derived rows that its rules call
+    // The set includes the derived rows that the rules call.
     let set = RowSet::new(table, [row.clone()], &[]);
     let (times, case) = orders::times(row, &set, &cases::family(row, element(row)))?;
     let of = times.iter().map(|(arg, times)| format!("for `{arg}` {times:.1} times"));
@@ -163,7 +163,7 @@ fn steps(row: &Arc<Row>, table: &(dyn Rows + Sync)) -> Option<Fact> {
     Some(Fact { name: "steps", value, reason, grade: Grade::Checked(1) })
 }
 
-/// The kernels that are generated for the row itself: where, and which.
+/// The kernels that are generated for the row itself: place and name.
 pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'static str, String); 2] {
     let emitted = Emitted {
         row: row.clone(),
@@ -194,7 +194,7 @@ fn sort(names: &mut Vec<Name>) {
     names.dedup();
 }
 
-/// What the row says, as it says it.
+/// The keys of the row as they are written.
 fn keys(source: &RowSource) -> Vec<(&'static str, String)> {
     let mut keys = Vec::new();
     let mut key = |name, text: &Text| keys.push((name, text.as_str().trim_end().to_owned()));
@@ -227,7 +227,7 @@ fn keys(source: &RowSource) -> Vec<(&'static str, String)> {
     keys
 }
 
-/// What the row leaves to be found, and is found.
+/// The keys that the row leaves out, with the values that were found.
 fn found(source: &RowSource, row: &Row) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if let (None, Some(promote)) = (&source.promote, &row.promote) {
@@ -248,7 +248,7 @@ impl Explained {
         let right = format!("{} · {}", self.kind, self.place);
         let gap = WIDTH.saturating_sub(title.chars().count() + right.chars().count());
         let mut text = match gap {
-            // too long for one line
+            // The title is too long for one line.
             0 | 1 => {
                 let title = wrap(&title, WIDTH).join("\n");
                 format!("{}{}\n  {}\n", head(&self.op), &title[self.op.len()..], faint(&right))
@@ -291,7 +291,7 @@ impl Explained {
         text
     }
 
-    /// The same as one object.
+    /// The explanation as one JSON object.
     pub fn json(&self) -> Value {
         let pairs = |pairs: &[(&'static str, String)]| {
             pairs.iter().map(|(key, value)| json!({"key": key, "text": value})).collect::<Vec<_>>()

@@ -1,23 +1,23 @@
-//! The pages of `docs/errors`: what each code means, what triggers it, how to mend it.
+//! The pages of `docs/errors`: the meaning of each code, its causes, and the remedy.
 
 use serde_json::{Value, json};
 
 /// A page.
 pub struct Page {
-    /// `E401`
+    /// The code, such as `E401`.
     pub code: &'static str,
-    /// Markdown.
+    /// The text in Markdown.
     pub text: &'static str,
 }
 
 impl Page {
-    /// Its first line, without the code.
+    /// The first line, without the code.
     pub fn title(&self) -> &'static str {
         let line = self.text.lines().next().unwrap_or("");
         line.split_once(": ").map_or(line, |(_, title)| title)
     }
 
-    /// The same as an object.
+    /// The page as a JSON object.
     pub fn json(&self) -> Value {
         json!({"v": 1, "code": self.code, "title": self.title(), "text": self.text})
     }

@@ -11,20 +11,20 @@ use crate::check::{Checked, meets};
 use crate::schema::{ClassSource, Database};
 use crate::source::Sources;
 
-/// Longer lines of a definition continue on the next one.
+/// The width of a line; longer lines of a definition continue on the next one.
 const WIDTH: usize = 100;
-/// What rows above the first dividing comment stand under.
+/// The heading of rows above the first dividing comment.
 const UNDIVIDED: &str = "Operators";
 
 /// Rows of the file from one dividing comment to the next.
 struct Group {
     title: String,
-    /// What the comment says behind its first colon.
+    /// The rest of the comment after its first colon.
     says: String,
     rows: Vec<Explained>,
 }
 
-/// The page. `checked` is `database`, completed; `table` holds every row that may be called.
+/// Renders the page. `checked` is `database`, completed; `table` holds every row that may be called.
 pub fn page(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sources: &Sources) -> String {
     let groups = groups(database, checked, table, sources);
     let count: usize = groups.iter().map(|group| group.rows.len()).sum();
@@ -86,7 +86,7 @@ and compared with the derivative, or *derived* from the meaning, or the gradient
 `cargo ops explain OP` says the same and more, with reasons; `--code` shows the generated Rust.
 ";
 
-/// The heading's anchor as GitHub makes it: dots vanish.
+/// The anchor that GitHub makes of a heading: dots vanish.
 fn anchor(op: &str) -> String {
     op.to_lowercase().chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
 }
@@ -111,8 +111,8 @@ fn groups(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sou
     groups
 }
 
-/// The comment above a row that a blank line parts from it: what stands in front of its first colon is a title, the rest
-/// is said below. A comment that stands on a row says something of that row.
+/// The comment above a row that a blank line separates from it, as a title (up to the first colon) and a text. A
+/// comment directly above a row belongs to that row.
 fn divider(above: &str) -> Option<(String, String)> {
     let above = above.rsplit_once("\nops:").map_or(above, |(_, rows)| rows);
     let is_comment = |line: &&str| line.starts_with('#');
@@ -129,7 +129,7 @@ fn divider(above: &str) -> Option<(String, String)> {
     (!title.is_empty()).then(|| (capital(title), capital(says)))
 }
 
-/// What the page says of one row.
+/// The section of one row.
 fn section(row: &Explained) -> String {
     let mut text = format!("\n### {}\n\n{}.\n\n```text\n", row.op, row.doc);
     let mut code = |line: &str| wrap(line, WIDTH).iter().for_each(|line| text += &format!("{line}\n"));
@@ -150,10 +150,10 @@ fn section(row: &Explained) -> String {
     text
 }
 
-/// The keys that give a meaning.
+/// The keys that can give the meaning of a row.
 const BODIES: [&str; 4] = ["expr", "view", "decomp", "host"];
 
-/// `d/dx rule`, a statement a line where it is long, and the rows that it calls.
+/// `d/dx rule`, with one statement per line if it is long, and the rows that it calls.
 fn rule(gradient: &Gradient, code: &mut dyn FnMut(&str)) {
     let line = format!("  d/d{} {}", gradient.arg, gradient.text());
     match line.chars().count() {
@@ -163,7 +163,7 @@ fn rule(gradient: &Gradient, code: &mut dyn FnMut(&str)) {
     gradient.rows.iter().for_each(|row| code(&format!("    where {row}")));
 }
 
-/// What is not in the block, a sentence each.
+/// The facts outside of the code block, one sentence each.
 fn facts(row: &Explained) -> Vec<String> {
     let mut all = Vec::new();
     let says = |key: &'static str| {
@@ -202,7 +202,8 @@ fn facts(row: &Explained) -> Vec<String> {
     all
 }
 
-/// The family, and how many kernels are generated. Why there are none is told by `explain`: it is the same for many rows.
+/// The kernel family, and the number of generated kernels. Only `explain` tells the reason why there are none, because
+/// it is repeated for many rows.
 fn kernel(row: &Explained) -> String {
     let family = row.facts.iter().find(|fact| fact.name == "kernel").map(|fact| fact.value.clone());
     let counted = row.kernels.iter().filter(|(_, what)| what.starts_with(|c: char| c.is_ascii_digit()));
@@ -210,7 +211,7 @@ fn kernel(row: &Explained) -> String {
     family.into_iter().chain(counted).collect::<Vec<_>>().join(", ")
 }
 
-/// Which gradients are written, derived, of the body, and which there are not and why.
+/// The gradients by origin: written, derived or through the body; and the missing ones, with the reason.
 fn gradients(row: &Explained) -> Option<String> {
     let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
     for gradient in &row.gradients {

@@ -1,7 +1,7 @@
-//! Long lines on a terminal.
+//! Wraps long lines for a terminal.
 
-/// `text` in lines of at most `width` columns where it has spaces to break at; what continues a line stands two columns
-/// further in.
+/// `text` in lines of at most `width` columns, where spaces allow a break. Continuation lines are indented by two
+/// columns.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.lines() {

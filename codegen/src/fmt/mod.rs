@@ -1,6 +1,7 @@
-//! One form of a database: the order of keys, quotes, spacing of rule texts, lists on one line where they fit.
+//! The canonical form of a database: the order of keys, quotes, spacing of rule texts, lists on one line where they
+//! fit.
 //!
-//! Comments stay where they are: those on lines of their own above the key or row that follows, the others at the end
+//! Comments keep their position: a comment on a line of its own stays above the next key or row, others stay at the end
 //! of their line. A value with a comment inside stays as it is written.
 
 use fulgurite_core::lang::Dialect;
@@ -16,23 +17,23 @@ mod rule;
 pub mod scalar;
 mod trivia;
 
-/// Lines are no longer than this, where there is a way.
+/// The width of a line, where line breaks allow it.
 const WIDTH: usize = 120;
 
-/// A database in the one form.
+/// A database in canonical form.
 pub struct Formatted {
     /// Its text.
     pub text: String,
-    /// The rows that were written otherwise, and where.
+    /// The rows that changed, with their places.
     pub changed: Vec<(String, Place)>,
-    /// The text as it was.
+    /// The original text.
     pub sources: Sources,
 }
 
-/// A text in the one form, or its files and what is wrong with them.
+/// A text in canonical form, or its files and faults.
 pub type Formatting = Result<Formatted, (Sources, Diagnostics)>;
 
-/// What was read of a text.
+/// The parsed text.
 struct Reading {
     database: Database,
     tree: Option<Node>,
@@ -48,10 +49,10 @@ fn read(path: &str, text: &str) -> Reading {
     Reading { database, tree, sources, diags }
 }
 
-/// The database of this text in the one form.
+/// Formats the text of a database.
 ///
 /// # Errors
-/// What is wrong with it, as far as reading goes: names and meanings are not looked at.
+/// The faults of reading; names and meanings are not checked.
 pub fn format(path: &str, text: &str) -> Formatting {
     let mut before = read(path, text);
     let tree = before.tree.take().filter(|_| before.diags.errors() == 0);
@@ -71,10 +72,10 @@ pub fn format(path: &str, text: &str) -> Formatting {
     Ok(Formatted { text: made, changed, sources: before.sources })
 }
 
-/// The file of points of this text in the one form.
+/// Formats a file of points.
 ///
 /// # Errors
-/// What is wrong with it, as far as reading goes.
+/// The faults of reading.
 pub fn format_points(path: &str, text: &str) -> Formatting {
     let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
     let file = sources.add(path, text);
@@ -96,7 +97,7 @@ pub fn format_points(path: &str, text: &str) -> Formatting {
     Ok(Formatted { text: made, changed, sources })
 }
 
-/// Whether two texts are the same database.
+/// Whether two texts contain the same rows and subclasses.
 fn same(a: &Database, b: &Database) -> bool {
     let row = |(a, b): (&schema::RowSource, &schema::RowSource)| a.is_same(b);
     a.rows.len() == b.rows.len()
@@ -136,7 +137,7 @@ impl File<'_> {
         made
     }
 
-    /// A file of points: each operator, and below it a line for each of its points.
+    /// A file of points: each operator, with one line per point.
     fn points(&self, further: &[points::Further]) -> String {
         let mut made = String::new();
         let mut end = 0;
@@ -168,7 +169,7 @@ impl File<'_> {
         made
     }
 
-    /// `from..to` without the rest of the line that `from` stands on.
+    /// `from..to` without the rest of the first line.
     fn rest(&self, from: usize, to: usize) -> &str {
         let from = self.text[from..].find('\n').map_or(self.text.len(), |n| from + n + 1);
         self.text.get(from..to).unwrap_or_default()
@@ -196,7 +197,7 @@ impl File<'_> {
         made
     }
 
-    /// A key and its value, with the comment behind.
+    /// A key and its value, with the comment at the end of the line.
     fn entry(&self, key: &Text, node: &Node, start: usize, end: usize) -> Vec<String> {
         let line_end = self.text[end..].find('\n').map_or(self.text.len(), |n| end + n);
         let behind = self.comments.iter().find(|c| !c.own_line && (end..line_end).contains(&c.start));
@@ -204,7 +205,7 @@ impl File<'_> {
         let several = self.text[start..end].contains('\n') && behind.is_some();
         if inside || several {
             let written = &self.text[start..behind.map_or(end, |_| line_end)];
-            // its further lines are indented by two already, at the least
+            // The further lines are already indented by at least two columns.
             let own = |(n, line): (usize, &str)| match n {
                 0 => line.to_owned(),
                 _ => line.strip_prefix("  ").unwrap_or(line).to_owned(),
@@ -215,7 +216,7 @@ impl File<'_> {
         let Some(comment) = behind else { return made };
         match (made.as_mut_slice(), &node.value) {
             ([line], Value::Scalar(text)) if text.kind == ScalarKind::Text => {
-                // behind a rule without quotes a comment would cut it
+                // A comment after an unquoted rule would end the rule.
                 let written = line.strip_prefix(&format!("{}: ", key.as_str())).unwrap_or_default();
                 if language(&[key.as_str()]).is_some() && !written.starts_with('\'') {
                     *line = format!("{}: {}", key.as_str(), scalar::quoted(written));
@@ -223,14 +224,14 @@ impl File<'_> {
                 *line = format!("{line} {}", comment.text);
             }
             ([line], _) => *line = format!("{line} {}", comment.text),
-            // in the lines below the key it would be a part of the text
+            // On the lines below the key, the comment would be a part of the text.
             _ => made.insert(0, comment.text.clone()),
         }
         made
     }
 }
 
-/// In which language the text at this path of keys is written; `None`: in none.
+/// The language of the text at this path of keys; `None` if it is not a rule text.
 fn language(path: &[&str]) -> Option<Language> {
     match path {
         ["sig"] => Some(Language::Signature),
@@ -242,7 +243,7 @@ fn language(path: &[&str]) -> Option<Language> {
     }
 }
 
-/// `key: value` in lines, of which all but the first are indented below the key; `indent`: that of the key.
+/// `key: value` in lines, of which all but the first are indented below the key; `indent` is that of the key.
 fn value(key: &str, node: &Node, path: &[&str], indent: usize) -> Vec<String> {
     let room = WIDTH.saturating_sub(indent + key.chars().count() + 2);
     let below = |lines: Vec<String>| lines.into_iter().map(|line| format!("  {line}"));
@@ -259,7 +260,7 @@ fn value(key: &str, node: &Node, path: &[&str], indent: usize) -> Vec<String> {
     }
 }
 
-/// A text behind its key, and the lines below it.
+/// The part of a text on the line of its key, and the lines below.
 fn scalar_lines(text: &Text, path: &[&str], room: usize, below: usize) -> (String, Vec<String>) {
     let top = path.len() == 1;
     let inline = |line: &str| match (path, top) {
@@ -270,7 +271,7 @@ fn scalar_lines(text: &Text, path: &[&str], room: usize, below: usize) -> (Strin
         _ => scalar::word_or_quoted(line),
     };
     let Some(language) = language(path) else {
-        // a message or name: on one line whatever its length
+        // A message or name stays on one line, whatever its length.
         return match text.as_str().contains('\n') {
             true => ("|".to_owned(), text.as_str().trim_end().lines().map(str::to_owned).collect()),
             false => (inline(text.as_str()), Vec::new()),
@@ -279,7 +280,7 @@ fn scalar_lines(text: &Text, path: &[&str], room: usize, below: usize) -> (Strin
     let whole = rule::lines(text.as_str(), language, usize::MAX);
     if let [line] = whole.as_slice() {
         let written = inline(line);
-        // a rule in quotes has no apostrophe: its parts would not stand where they stand in the file
+        // A rule in quotes must have no apostrophe, which would shift the positions of its parts in the file.
         let traceable = !written.starts_with('\'') || !line.contains('\'');
         let lines = rule::lines(text.as_str(), language, below);
         if traceable && (written.chars().count() <= room || lines.len() == 1) {
@@ -290,7 +291,7 @@ fn scalar_lines(text: &Text, path: &[&str], room: usize, below: usize) -> (Strin
     ("|".to_owned(), rule::lines(text.as_str(), language, below))
 }
 
-/// A list or map on one line, if each of its texts can stand on one.
+/// A list or map on one line, if each of its texts fits one line.
 fn flow(node: &Node, path: &[&str]) -> Option<String> {
     Some(match &node.value {
         Value::Null => "null".to_owned(),
@@ -323,7 +324,7 @@ fn inner<'a>(path: &[&'a str], key: &'a str) -> Vec<&'a str> {
     path.iter().copied().chain([key]).collect()
 }
 
-/// A key inside a value: a condition, or a name.
+/// A key inside of a value: a condition, or a name.
 fn map_key(key: &Text, path: &[&str]) -> Option<String> {
     let line = match path {
         ["require" | "at"] => rule::lines(key.as_str(), Language::Condition, usize::MAX).join(" "),
@@ -336,7 +337,7 @@ fn map_key(key: &Text, path: &[&str]) -> Option<String> {
 fn item(item: &Node, path: &[&str]) -> Vec<String> {
     match flow(item, path) {
         Some(flow) => vec![format!("- {flow}")],
-        // an apostrophe: a block keeps places
+        // A text with an apostrophe becomes a block, which preserves positions.
         None => match &item.value {
             Value::Scalar(text) => vec!["- |".to_owned(), format!("    {}", text.as_str().trim())],
             _ => vec![format!("- {}", item.plain())],

@@ -1,11 +1,12 @@
-//! Rule texts in one form: the printer's, and where a statement is too long for a line, its author's line breaks.
+//! Formats rule texts: the printer's form, with the author's line breaks where a statement is too long for a line.
 //!
-//! The printer knows spacing and brackets, not where a long line is best broken. So the breaks of the text are looked
-//! up by what stands in front of them, not counting blanks, brackets and quotes, which the printer may change.
+//! The printer normalises spacing and brackets, but does not know the best place to break a long line. So the author's
+//! breaks are located by the number of significant characters before them: all except blanks, brackets and quotes,
+//! which the printer may change.
 
 use fulgurite_core::lang::{Block, Dialect, parse_block, parse_expr, parse_rule, parse_sig};
 
-/// Which language a text is of.
+/// The language of a rule text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     /// `sig`
@@ -14,11 +15,11 @@ pub(super) enum Language {
     Condition,
     /// Statements and a value.
     Block(Dialect),
-    /// The same, with parts of tensors of a subclass.
+    /// Statements and a value, with fields of tensors of a subclass.
     Class,
 }
 
-/// The text's lines, none longer than `room` if there is a way. A text that does not parse stays as it is.
+/// The lines of the text, at most `room` wide where line breaks allow it. A text that does not parse stays as it is.
 pub(super) fn lines(text: &str, language: Language, room: usize) -> Vec<String> {
     let as_written = || text.trim().lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
     let Some(statements) = statements(text, language) else { return as_written() };
@@ -37,7 +38,7 @@ pub(super) fn lines(text: &str, language: Language, room: usize) -> Vec<String> 
             count
         })
         .collect();
-    // arguments stand below the first one, statements by the step of programs
+    // Arguments are aligned with the first one, statements are indented.
     let unit = if language == Language::Signature { " " } else { "  " };
     let mut seen = 0;
     let mut lines = Vec::new();
@@ -57,7 +58,7 @@ pub(super) fn lines(text: &str, language: Language, room: usize) -> Vec<String> 
     }
 }
 
-/// The printed statements, if the text parses and what is printed parses to the same.
+/// The printed statements, if the text parses and the printed text parses to an equal tree.
 fn statements(text: &str, language: Language) -> Option<Vec<String>> {
     match language {
         Language::Signature => {
@@ -81,14 +82,14 @@ fn of_block(text: &str, parse: &dyn Fn(&str) -> Option<Block>) -> Option<Vec<Str
     (parse(&printed.join("\n"))? == block).then_some(printed)
 }
 
-/// What the printer may add or drop: characters that do not count.
+/// Characters that the printer may add or drop, so they do not count.
 #[derive(Clone, Copy)]
 struct Marks(&'static str);
 
 /// Blanks and quotes.
 const BLANKS: Marks = Marks("\"',");
 
-/// Brackets too, where the author has others.
+/// Blanks, quotes and brackets, for texts in which the author uses other brackets.
 const BRACKETS: Marks = Marks("\"',(){}");
 
 impl Marks {
@@ -101,7 +102,8 @@ impl Marks {
     }
 }
 
-/// A statement with line breaks behind so many significant characters, each line indented by its brackets.
+/// A statement with line breaks after these numbers of significant characters; each line is indented by its open
+/// brackets.
 fn broken(statement: &str, breaks: &[usize], marks: Marks, unit: &str) -> Vec<String> {
     let chars: Vec<char> = statement.chars().collect();
     let mut cuts = Vec::new();
@@ -114,7 +116,7 @@ fn broken(statement: &str, breaks: &[usize], marks: Marks, unit: &str) -> Vec<St
         let Some(behind) = behind.map(|at| at + 1) else { continue };
         let gap = chars[behind..].iter().take_while(|c| !marks.counts(**c)).count();
         let between = &chars[behind..behind + gap];
-        // behind the comma or the last opening bracket, in front of closing ones
+        // A break stands after the comma or the last opening bracket, and before closing ones.
         let open = between.iter().rposition(|c| "({".contains(*c)).map(|at| at + 1);
         let blank = between.iter().position(|c| c.is_whitespace());
         cuts.push(behind + open.or(blank).unwrap_or(0));

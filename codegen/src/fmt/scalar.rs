@@ -1,27 +1,27 @@
-//! How a text is written in YAML: plain where that is read back as the same text, else in quotes.
+//! The YAML style of a text: plain if it reads back unchanged, else quoted.
 
-/// On a line of its own behind `key: ` or `- `.
+/// A text after `key: ` or `- `.
 pub fn plain_or_quoted(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// The same of a rule: one with brackets like YAML's own stands in quotes.
+/// A rule after `key: `; one with square or curly brackets is quoted, since YAML has them too.
 pub fn rule(text: &str) -> String {
     if is_plain(text) && !text.contains(['[', '{']) { text.to_owned() } else { quoted(text) }
 }
 
-/// Inside `[…]` or `{…}`, and in maps below a key: words and numbers plain, all else in quotes.
+/// A text inside `[…]` or `{…}`, or a key of a nested map: words and numbers plain, all others quoted.
 pub fn word_or_quoted(text: &str) -> String {
     let word = text.chars().all(|c| c.is_ascii_alphanumeric() || "_.+-".contains(c));
     if word && !text.contains("..") && is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// In quotes; an apostrophe is doubled.
+/// The text in quotes; apostrophes are doubled.
 pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Whether a text may stand without quotes: YAML takes it for a text, and for all of it.
+/// Whether YAML reads the text without quotes as a text, and completely.
 pub fn is_plain(text: &str) -> bool {
     let mut chars = text.chars();
     let starts = match chars.next() {

@@ -1,4 +1,4 @@
-//! Comments and blank lines: what a file has between its keys and values.
+//! Trivia: the comments and blank lines between keys and values.
 
 use crate::source::Place;
 use crate::yaml::{Node, Value};
@@ -6,15 +6,15 @@ use crate::yaml::{Node, Value};
 /// A comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Comment {
-    /// Where its `#` stands.
+    /// The position of its `#`.
     pub(super) start: usize,
-    /// From `#` to the end of the line.
+    /// The text from `#` to the end of the line.
     pub(super) text: String,
-    /// Whether nothing stands in front of it on its line.
+    /// Whether it is the only content of its line.
     pub(super) own_line: bool,
 }
 
-/// Every comment of `text`, whose scalars stand where `root` says.
+/// Every comment of `text`; `root` has the places of its scalars.
 pub(super) fn comments(text: &str, root: &Node) -> Vec<Comment> {
     let mut scalars = Vec::new();
     places(root, &mut scalars);
@@ -59,7 +59,7 @@ fn gap(text: &str, from: usize, to: usize, comments: &mut Vec<Comment>) {
     }
 }
 
-/// The comments of a stretch between two rows, with one blank line where there were some between or behind them.
+/// The comments between two rows, with one blank line where there are blank lines.
 pub(super) fn between(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {

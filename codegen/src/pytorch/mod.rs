@@ -1,7 +1,9 @@
-//! PyTorch's names, and its own signatures of its operators: what call forms in `aten` and `torch` lists are held beside.
+//! PyTorch's names and signatures of its operators, against which the call forms in `aten` and `torch` lists are
+//! checked.
 //!
-//! `signatures.json` is written by `tests/data/conformance/signatures.py`: schemas of ATen's overloads whole; of functions
-//! in Python the parameters, with the types that are known. A function with several overloads may have a list of them.
+//! `tests/data/conformance/signatures.py` writes `signatures.json`. It has complete schemas of ATen's overloads; of
+//! Python functions it has the parameters, with types where they are known. A function with several overloads may have
+//! a list of them.
 
 pub mod names;
 
@@ -10,21 +12,21 @@ use std::sync::LazyLock;
 
 use fulgurite_core::Name;
 
-/// A parameter as PyTorch declares it.
+/// A parameter in PyTorch's declaration.
 pub struct Formal {
     /// Its name.
     pub name: String,
-    /// Empty where only the name is known.
+    /// The type; empty where it is not known.
     pub ty: String,
-    /// Its default; `None`: it must be given.
+    /// The default; `None`: a call must give it.
     pub default: Option<String>,
-    /// It is given by name only.
+    /// Whether it is keyword-only.
     pub keyword: bool,
-    /// It takes all positional arguments from there on.
+    /// Whether it takes all further positional arguments.
     pub rest: bool,
 }
 
-/// Signatures by the names of calls.
+/// Signatures by the names of the called functions.
 static SIGNATURES: LazyLock<HashMap<Name, Vec<Vec<Formal>>>> = LazyLock::new(|| {
     let all: HashMap<String, Told> = serde_json::from_str(include_str!("signatures.json")).unwrap_or_default();
     let name = |op: &str| Name::new(op.strip_suffix(".default").unwrap_or(op));
@@ -47,7 +49,7 @@ static OVERLOADS: LazyLock<HashMap<&'static str, Vec<Name>>> = LazyLock::new(|| 
     all
 });
 
-/// As `signatures.json` has it.
+/// An entry of `signatures.json`.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Told {
@@ -55,24 +57,24 @@ enum Told {
     Several(Vec<String>),
 }
 
-/// The parameters of this call, `aten.add.Tensor` or `torch.nn.functional.pad`, if they are known; of several overloads
-/// the first.
+/// The parameters of this function, `aten.add.Tensor` or `torch.nn.functional.pad`, if they are known; of several
+/// overloads the first.
 pub fn signature(name: Name) -> Option<&'static [Formal]> {
     SIGNATURES.get(&name)?.first().map(Vec::as_slice)
 }
 
-/// Whether a row is an alias row: it has PyTorch's name, and means what PyTorch means.
+/// Whether a row is an alias row, with PyTorch's name and meaning.
 pub fn is_alias(op: &str) -> bool {
     op.starts_with("aten.") || op.starts_with("torch.")
 }
 
-/// The overloads that the signatures list under this very name.
+/// The overloads that the signatures list under exactly this name.
 pub fn declared(name: Name) -> &'static [Vec<Formal>] {
     SIGNATURES.get(&name).map_or(&[], Vec::as_slice)
 }
 
-/// What the functions that an operator of ATen stands behind say of a parameter that the operator leaves open, if that is
-/// one value: `correction=None` of `aten.var.correction` is 1 by `torch.var`.
+/// The default in the public functions of an ATen operator, for a parameter that the operator leaves open, if all of
+/// them agree: `correction=None` of `aten.var.correction` is 1 in `torch.var`.
 pub fn function_default(name: Name, parameter: &str) -> Option<&'static str> {
     static FUNCTIONS: LazyLock<HashMap<String, Vec<Name>>> = LazyLock::new(|| {
         let mut all: HashMap<String, Vec<Name>> = HashMap::new();
@@ -91,7 +93,7 @@ pub fn function_default(name: Name, parameter: &str) -> Option<&'static str> {
     given.all(|other| other == first).then_some(first)
 }
 
-/// Every overload of this call that is known: of a function those of ATen's operator of its name as well, which it is.
+/// Every known overload of this function, including those of the ATen operator with its name.
 pub fn overloads(name: Name) -> Vec<&'static [Formal]> {
     let own = SIGNATURES.get(&name).into_iter().flatten();
     let others = operator(name).and_then(|operator| OVERLOADS.get(&*operator)).into_iter().flatten();
@@ -99,7 +101,7 @@ pub fn overloads(name: Name) -> Vec<&'static [Formal]> {
     own.chain(others).map(Vec::as_slice).collect()
 }
 
-/// The operator of ATen that a call is named after: `linalg_norm` for `torch.linalg.norm`; none for one of its overloads.
+/// The ATen operator with the name of a function: `linalg_norm` for `torch.linalg.norm`; `None` for an overload.
 pub fn operator(name: Name) -> Option<String> {
     let (library, rest) = name.as_str().split_once('.')?;
     match library {
@@ -108,7 +110,7 @@ pub fn operator(name: Name) -> Option<String> {
     }
 }
 
-/// `name(Tensor self, int[2] dim=1, *, bool keepdim=False) -> …` taken apart.
+/// Parses `name(Tensor self, int[2] dim=1, *, bool keepdim=False) -> …`.
 fn formals(text: &str) -> Vec<Formal> {
     let Some(open) = text.find('(') else { return Vec::new() };
     let (mut depth, mut quoted, mut part) = (0, false, String::new());
@@ -139,7 +141,7 @@ fn formals(text: &str) -> Vec<Formal> {
             Some((name, ty)) => (name, ty.trim_start_matches("torch.")),
             None => left.rsplit_once(' ').map_or((left, ""), |(ty, name)| (name, ty)),
         };
-        // the documentation of some functions escapes the star
+        // The documentation of some functions escapes the star.
         if matches!(name, "" | "*" | "\\*") {
             keyword |= !name.is_empty();
             return None;
@@ -150,7 +152,7 @@ fn formals(text: &str) -> Vec<Formal> {
     parts.iter().filter_map(formal).collect()
 }
 
-/// Whether a default as PyTorch writes it is what stands in a row as one.
+/// Whether a default in PyTorch's notation equals a default in a row.
 pub fn is_default(theirs: &str, ours: &str) -> bool {
     let theirs = match theirs {
         "None" => "none".to_owned(),
@@ -160,7 +162,7 @@ pub fn is_default(theirs: &str, ours: &str) -> bool {
         text if text.starts_with('(') => text.replace('(', "[").replace(')', "]"),
         text => text.trim_matches(['\'', '"']).to_owned(),
     };
-    // one number in a list repeats as it does alone
+    // One number in a list repeats, as a single number does.
     let one = |text: &str| text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text).to_owned();
     let (ours, theirs) = (one(ours), one(&theirs));
     let number = |text: &str| text.parse::<f64>().ok();
@@ -168,17 +170,17 @@ pub fn is_default(theirs: &str, ours: &str) -> bool {
 }
 
 impl Formal {
-    /// Whether what stands in a row as a default, `none` and `required` among them, is this parameter's.
+    /// Whether a default in a row, or `none` or `required`, is this parameter's.
     pub fn has_default(&self, ours: &str) -> bool {
         match self.default.as_deref() {
-            // what may be None and must be said may be left out here
+            // A parameter without a default that may be None can be left out here.
             None if self.ty.ends_with('?') => ours == "none",
             None => ours == "required",
             Some(theirs) => is_default(theirs, ours),
         }
     }
 
-    /// The words of the types that it may have, without their lengths, and whether each is a list.
+    /// The words of its possible types, without lengths, each with whether it is a list.
     pub fn types(&self) -> Vec<(&str, bool)> {
         let ty = ["Optional[", "Union["].iter().fold(self.ty.as_str(), |ty, word| ty.strip_prefix(word).unwrap_or(ty));
         let types = ty.split([',', '|']).filter_map(|ty| {
@@ -188,19 +190,19 @@ impl Formal {
                 None => (ty, ty.contains('[')),
             };
             let word = ty.split(['[', '(', ']']).next().unwrap_or(ty);
-            // what PyTorch's Python calls a dtype is a number there
+            // PyTorch's Python documents dtypes as `int`.
             let word = if self.name == "dtype" && word == "int" { "ScalarType" } else { word };
             (!matches!(word, "" | "None" | "NoneType")).then_some((word, list))
         });
         types.collect()
     }
 
-    /// Whether it may be left out.
+    /// Whether a call may leave it out.
     pub fn is_optional(&self) -> bool {
         self.default.is_some() || self.rest || self.ty.ends_with('?') || self.ty.starts_with("Optional[")
     }
 
-    /// Whether it is a parameter of this name: methods call `self` what functions call `input`.
+    /// Whether it has this name; the `self` of methods is the `input` of functions.
     pub fn is(&self, name: &str) -> bool {
         self.name == name || matches!((self.name.as_str(), name), ("self", "input"))
     }

@@ -1,11 +1,11 @@
-//! The names that PyTorch has: those of one version, whole for each module that is in the lists. `names.py` beside the
-//! recorded calls writes them.
+//! The names in one version of PyTorch, complete for each module in the lists. `names.py`, beside the recorded calls,
+//! writes them.
 
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashSet;
 
-/// Names of a library, and the modules that are complete.
+/// Names of a library, and the modules for which they are complete.
 pub struct Library {
     names: FxHashSet<String>,
     modules: Vec<&'static str>,
@@ -40,23 +40,23 @@ fn lines(text: &'static str) -> impl Iterator<Item = (&'static str, impl Iterato
 }
 
 impl Library {
-    /// Whether there is this name.
+    /// Whether the library has this name.
     pub fn has(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// Whether every name of this module is known.
+    /// Whether all names of this module are known.
     pub fn is_whole(&self, module: &str) -> bool {
         self.modules.contains(&module)
     }
 
-    /// All of them.
+    /// All names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 }
 
-/// Whether an operator of ATen has overloads that take a number where others take a tensor.
+/// Whether an ATen operator has overloads that take a number in place of a tensor.
 pub fn takes_numbers(operator: &str) -> bool {
     static NUMBERS: LazyLock<FxHashSet<&'static str>> = LazyLock::new(|| {
         let number =

@@ -1,4 +1,4 @@
-//! Values of keys by type, and rule texts: what is wrong with one is said in one place for all keys.
+//! Reads values of keys by type, and rule texts; faults of values are reported here for all keys.
 
 use fulgurite_core::lang::SyntaxError;
 
@@ -6,15 +6,15 @@ use super::Rule;
 use crate::diag::{Diag, Diagnostics};
 use crate::yaml::{Node, ScalarKind, Style, Text, Value};
 
-/// How rule texts are written, so that a position in them is one in the file.
+/// The styles of rule texts in which a position in the text is a position in the file.
 const RULE_STYLES: &str = "write it on one line, in `'…'`, or in a block under `|`";
 
-/// Reads values for one row and reports what does not fit.
+/// Reads the values of one row and reports faults.
 pub(super) struct Fields<'a> {
     diags: &'a mut Diagnostics,
     /// The row's name, for messages.
     pub(super) op: String,
-    /// Whether anything was reported.
+    /// Whether a fault was reported.
     pub(super) broken: bool,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Fields<'a> {
         self.diags.push(diag);
     }
 
-    /// E005: what stands at `key` is not of its type.
+    /// E005: the value of `key` has the wrong type.
     pub(super) fn wrong_type(&mut self, node: &Node, key: &str, wanted: &str, hint: Option<&str>) {
         let of = if self.op.is_empty() { String::new() } else { format!(" of `{}`", self.op) };
         let diag = Diag::error("E005", node.place, format!("`{key}`{of} is {}, not {wanted}", node.kind()));
@@ -39,7 +39,7 @@ impl<'a> Fields<'a> {
         });
     }
 
-    /// A text, number or truth value, as written.
+    /// A text, number or truth value, as it is written.
     pub(super) fn text(&mut self, node: Node, key: &str) -> Option<Text> {
         let hint = match node.value {
             Value::Scalar(text) => return Some(text),
@@ -50,7 +50,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// One sentence: it becomes the comment of generated code, with a full stop.
+    /// One sentence, which becomes the comment of generated code with a full stop added.
     pub(super) fn sentence(&mut self, node: Node, key: &str) -> Option<Text> {
         if let Value::Scalar(Text { kind: ScalarKind::Number | ScalarKind::Bool(_), .. }) = node.value {
             self.wrong_type(&node, key, "a sentence", Some("say in one sentence what the result is"));
@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// The text of a rule: in a style in which positions can be traced, and not cut by YAML.
+    /// The text of a rule: in a style in which positions can be traced, and not cut off by a YAML comment.
     pub(super) fn rule_text(&mut self, node: Node, key: &str) -> Option<Text> {
         let text = self.text(node, key)?;
         self.traceable(text, key)
@@ -104,7 +104,7 @@ impl<'a> Fields<'a> {
         self.rule_of(text, key, parse)
     }
 
-    /// The same for a text that is a key itself.
+    /// A rule text that is a key.
     pub(super) fn rule_of<T>(
         &mut self,
         text: Text,

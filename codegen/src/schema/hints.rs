@@ -1,12 +1,12 @@
-//! `tests: domain`: texts that are intervals.
+//! `tests: domain`: texts of intervals.
 
 use crate::diag::Diag;
 use crate::yaml::Text;
 
-/// The interval that `lo..hi` says.
+/// Parses an interval `lo..hi`.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The fault of the text.
 pub fn interval(text: &str) -> Result<(f64, f64), &'static str> {
     let (lo, hi) = text.split_once("..").ok_or("is no interval")?;
     let end = |text: &str| text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
@@ -17,7 +17,7 @@ pub fn interval(text: &str) -> Result<(f64, f64), &'static str> {
     }
 }
 
-/// What is wrong with the range of an argument.
+/// The fault of the range of an argument, if any.
 pub(super) fn domain(op: &str, arg: &Text, text: &Text) -> Option<Diag> {
     let why = interval(text.as_str()).err()?;
     let message = format!("`domain` of `{op}`: the range `{}` of `{}` {why}", text.as_str(), arg.as_str());

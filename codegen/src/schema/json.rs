@@ -1,24 +1,26 @@
-//! The JSON Schema of a database, for editors: YAML language servers complete keys and words, and show what keys say.
+//! The JSON Schema of a database, for editors: YAML language servers complete keys and words, and show the meaning of
+//! keys.
 //!
-//! It is made from the table of keys that the reader stands on. It knows no rule language: `cargo ops check` does.
+//! The schema is made from the reader's table of keys. It does not cover the rule languages, which `cargo ops check`
+//! does.
 
 use serde_json::{Map, Value, json};
 
 use super::keys::{BODIES, CLASS, FILE_KEYS, Form, KEYS, Key};
 
-/// Where the schema of this project is kept, from the root of the repository.
+/// The path of this project's schema, from the root of the repository.
 pub const PATH: &str = "docs/ops.schema.json";
 
-/// The line by which a database at the root of the repository names its schema to editors.
+/// The line by which a database at the root of the repository refers editors to its schema.
 pub const MODELINE: &str = "# yaml-language-server: $schema=docs/ops.schema.json";
 
-/// The head of a database that `cargo ops new` starts, with its schema beside it.
+/// The head of a database that `cargo ops new` creates, with its schema beside it.
 pub const STARTED: &str = "\
 # yaml-language-server: $schema=ops.schema.json
 # Operators, one row each: docs/adding-an-operator.md of fulgurite. Check them with `cargo ops check`.
 ";
 
-/// The schema, as it stands in its file.
+/// The text of the schema file.
 pub fn text() -> String {
     format!("{:#}\n", schema())
 }
@@ -30,7 +32,7 @@ pub fn schema() -> Value {
     if let Some(row) = row.as_object_mut() {
         row.insert("required".into(), json!(["op", "doc"]));
         row.insert("oneOf".into(), BODIES.iter().map(|key| needs(key)).collect());
-        // only a pointwise `expr` can do without a signature
+        // Only a pointwise `expr` can omit the signature.
         row.insert("anyOf".into(), json!([needs("sig"), needs("expr")]));
     }
     let mut class = keys(CLASS);
@@ -56,7 +58,7 @@ pub fn schema() -> Value {
     file
 }
 
-/// A map of these keys and no others.
+/// A map with these keys and no others.
 fn keys(keys: &[Key]) -> Value {
     let property = |key: &Key| {
         let mut value = form(&key.form);
@@ -70,7 +72,7 @@ fn keys(keys: &[Key]) -> Value {
 }
 
 fn form(of: &Form) -> Value {
-    // the reader takes scalars as they are written
+    // The reader takes scalars as they are written.
     let text = json!({"type": ["string", "number", "boolean"]});
     match of {
         Form::Text => text,

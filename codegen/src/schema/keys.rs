@@ -1,12 +1,12 @@
-//! The keys of a row: their order, their types, what they say. The reader, `fmt`, `explain keys` and the JSON Schema
-//! stand on this table.
+//! The table of the keys of a row: order, types and descriptions. The reader, `fmt`, `explain keys` and the JSON Schema
+//! use it.
 
 use super::kinds;
 
-/// What a value looks like in YAML.
+/// The form of a value in YAML.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
-    /// A text, number or truth value, as written.
+    /// A text, number or truth value, as it is written.
     Text,
     /// One sentence on one line, without a full stop.
     Sentence,
@@ -18,22 +18,22 @@ pub enum Form {
     TruthOrList,
     /// A list.
     List(&'static Form),
-    /// A map from any text.
+    /// A map with arbitrary keys.
     Map(&'static Form),
-    /// A map of these keys.
+    /// A map with these keys.
     Keys(&'static [Key]),
-    /// What is read elsewhere.
+    /// A value that another reader checks.
     Any,
 }
 
 /// A key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its word.
+    /// The key's name.
     pub name: &'static str,
-    /// What it says.
+    /// The key's description.
     pub says: &'static str,
-    /// What its value looks like.
+    /// The form of its value.
     pub form: Form,
 }
 
@@ -41,7 +41,7 @@ const fn key(name: &'static str, form: Form, says: &'static str) -> Key {
     Key { name, says, form }
 }
 
-/// Keys of a row, in the order in which they stand. Anything else is E004.
+/// Keys of a row, in canonical order. Any other key is E004.
 pub const KEYS: &[Key] = &[
     key("op", Form::Text, "the operator's name; `op: name.kind` is an overload"),
     key("doc", Form::Sentence, "one sentence on one line, without a full stop"),
@@ -83,7 +83,7 @@ pub const KEYS: &[Key] = &[
     key("tests", Form::Keys(HINTS), "domain, points: for which numbers the row is meant, and examples"),
 ];
 
-/// Keys of a tensor subclass, in their order.
+/// Keys of a tensor subclass, in canonical order.
 pub const CLASS: &[Key] = &[
     key("class", Form::Text, "the name of the class: a word that starts with a capital"),
     key("doc", Form::Sentence, "one sentence on one line, without a full stop"),
@@ -124,11 +124,11 @@ pub const HINTS: &[Key] = &[
     key("points", Form::List(&Form::Any), "values and gradients at special points: `{x: 0, out: 1}`"),
 ];
 
-/// Whose gradient a maximum may be.
+/// The tie rules of maxima.
 pub const TIES: [&str; 3] = ["first", "last", "even"];
 
-/// Keys of the file, in their order.
+/// Keys of the file, in canonical order.
 pub const FILE_KEYS: [&str; 3] = ["points", "subclasses", "ops"];
 
-/// The keys of which a row has exactly one: its meaning.
+/// The keys that give the meaning, of which a row has exactly one.
 pub const BODIES: [&str; 4] = ["expr", "view", "decomp", "host"];

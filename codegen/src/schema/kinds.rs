@@ -1,5 +1,5 @@
-//! The vocabularies of `promote`, `dtypes` and `acc`: expressions whose values are words, chosen by `if` and `match`
-//! over static options.
+//! The vocabularies of `promote`, `dtypes` and `acc`: expressions whose values are words, which `if` and `match` over
+//! static options may select.
 
 use fulgurite_core::DTypeSet;
 use fulgurite_core::lang::{BinOp, Block, Expr, Node, Span};
@@ -19,13 +19,13 @@ pub(super) const CLASSES: &[&str] = &[
 /// Accumulation types.
 pub(super) const ACC: &[&str] = &["wide", "T", "f32", "f64", "i32", "i64"];
 
-/// A value that is not of the vocabulary.
+/// A value outside of the vocabulary.
 pub(super) struct Stray {
-    /// Where in the text.
+    /// Its place in the text.
     pub(super) span: Span,
     /// "`flaot` is no promotion kind"
     pub(super) claim: String,
-    /// What is meant, or what there is.
+    /// The likely word, or the list of words.
     pub(super) help: String,
 }
 

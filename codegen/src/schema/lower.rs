@@ -1,4 +1,4 @@
-//! From a row with places to the row that core evaluates and the runtime parses.
+//! Converts a row with places to the row that core evaluates and the runtime parses.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::Block;
@@ -8,7 +8,7 @@ use super::{Body, RowSource, Rule};
 use crate::yaml::Text;
 
 impl RowSource {
-    /// The same row without places.
+    /// The row without places.
     pub fn lower_to_row(&self) -> Row {
         let block = |rule: &Rule<Block>| rule.tree.clone();
         let rules = |rules: &[(Text, Rule<Block>)]| {
@@ -50,7 +50,7 @@ impl RowSource {
     }
 }
 
-/// A message as it is said: a block of YAML ends with a line break, and may have more.
+/// A message on one line: a block of YAML ends with a line break, and may contain others.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

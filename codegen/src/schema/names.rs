@@ -1,4 +1,4 @@
-//! E012: names that can't be names. They become Rust and CUDA C functions, files, and words of the rule languages.
+//! E012: checks names, which become names of Rust and CUDA C functions and of files, and words of the rule languages.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Ident, OptType, Sig};
@@ -13,7 +13,7 @@ use crate::yaml::Text;
 /// Words of the rule languages.
 const WORDS: &[&str] = &["let", "if", "else", "match", "as", "in", "_", "skip"];
 
-/// Keywords of CUDA C (C++17) in small letters: kernels and their arguments carry the row's names.
+/// Keywords of CUDA C (C++17) in small letters, since kernels and their arguments have the row's names.
 const CUDA: &[&str] = &[
     "alignas",
     "alignof",
@@ -84,21 +84,22 @@ const CUDA: &[&str] = &[
     "xor",
 ];
 
-/// No name is longer: files and kernels are named after rows. Names of other libraries have modules before them.
+/// At most this many letters of a name, because files and kernels are named after rows. Names of other libraries may be
+/// longer, since they include modules.
 const LONGEST: usize = 64;
 const LONGEST_PATH: usize = 128;
 
-/// What is said of a name that is none. Others would be one name in Rust, where `_` is put after keywords and taken out
-/// of types.
+/// The message for a malformed name. The form ensures that different names stay different in Rust, where `_` is
+/// appended to keywords and removed from types.
 pub const FORM: &str = "a name is words of small letters and digits with one `_` between them";
 
-/// `log`, `max_pool2`
+/// Whether a word has the form `log`, `max_pool2`.
 pub fn is_name(word: &str) -> bool {
     let part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     word.starts_with(|c: char| c.is_ascii_lowercase()) && word.split('_').all(part)
 }
 
-/// Why a word can't be a name at all.
+/// The reason why a word can't be a name.
 fn fault(word: &str) -> Option<&'static str> {
     if !is_name(word) {
         return Some(FORM);
@@ -115,19 +116,19 @@ fn fault(word: &str) -> Option<&'static str> {
     None
 }
 
-/// A text without what no name has: `a__B` is `a_b`.
+/// The text with the characters removed that a name cannot have: `a__B` is `a_b`.
 fn legal(text: &str) -> String {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let name = words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_");
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("n{name}") } else { name }
 }
 
-/// What rules call results and cotangents.
+/// Whether rules use the name for results or cotangents.
 fn is_reserved(name: &str) -> bool {
     name == "out" || name == "g" || name.starts_with("g_")
 }
 
-/// What to do about a name that can't be one; other things have the names in `taken`.
+/// Advice on an unusable name; the names in `taken` are in use.
 fn other_name(name: &str, taken: &[Name]) -> String {
     let free = |word: &String| fault(word).is_none() && !is_reserved(word) && taken.iter().all(|name| *name != **word);
     let legal = legal(name);
@@ -137,7 +138,7 @@ fn other_name(name: &str, taken: &[Name]) -> String {
     }
 }
 
-/// The same of a row; an overload has its own part behind a dot.
+/// Advice on the unusable name of a row; an overload has a part of its own after a dot.
 fn other_row(name: &str) -> String {
     let parts: Vec<String> = name.split('.').map(legal).collect();
     match parts.iter().all(|part| fault(part).is_none()) && parts.join(".") != name {
@@ -146,7 +147,7 @@ fn other_row(name: &str) -> String {
     }
 }
 
-/// A name as messages show it.
+/// A name in the form shown in messages.
 fn shown(name: &str) -> String {
     let start: String = name.chars().take(LONGEST).collect();
     let rest = if start.len() < name.len() { "…" } else { "" };
@@ -166,7 +167,7 @@ pub(super) fn check_op(op: &Text) -> Option<Diag> {
     if let Some((library, rest)) = name.split_once('.')
         && LIBRARIES.contains(&library)
     {
-        // a name of that library, whatever its habits
+        // A name of that library, which may not follow our conventions.
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let part = |part: &str| {
             part.chars().all(legal) && part.trim_start_matches('_').starts_with(|c: char| c.is_ascii_alphabetic())
@@ -236,7 +237,7 @@ pub(super) fn check_sig(rule: &Rule<Sig>, op: &str) -> Vec<Diag> {
     faults
 }
 
-/// What is wrong with the words of an `enum`: each becomes a variant in Rust, `a_b` is `AB`.
+/// The fault in the words of an `enum`: each becomes a variant in Rust, `a_b` is `AB`.
 fn word_fault(op: &str, opt: Ident, words: &[Name], place: Place) -> Option<Diag> {
     let opt = opt.name;
     if let Some(word) = words.iter().find(|word| !is_name(word.as_str()) || word.as_str().len() > LONGEST) {

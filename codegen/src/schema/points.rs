@@ -1,4 +1,4 @@
-//! Points that stand apart from their rows, in files of points: maps from operators to what `tests: {points: […]}` takes.
+//! Files of points: maps from operators to values of the key `tests: {points: […]}`.
 
 use rustc_hash::FxHashMap;
 
@@ -15,13 +15,13 @@ use crate::yaml::{self, Node, ScalarKind, Text, Value};
 pub struct Further {
     /// The name of the operator.
     pub op: Text,
-    /// The name and its points.
+    /// The place of the name and its points.
     pub place: Place,
-    /// One map each.
+    /// The points, one map each.
     pub points: Vec<Node>,
 }
 
-/// Reads a file of points. E001 to E005 are reported to `diags`.
+/// Reads a file of points; E001 to E005 are reported to `diags`.
 pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Vec<Further> {
     let Some(root) = yaml::read(file, sources, diags) else { return Vec::new() };
     let entries = match root.value {
@@ -45,7 +45,7 @@ pub fn read(file: FileId, sources: &Sources, diags: &mut Diagnostics) -> Vec<Fur
     entries.into_iter().map(further).collect()
 }
 
-/// E005: the value of the key `points` of a database is no folder on the line of its key.
+/// E005: the value of the key `points` of a database is not a folder on the line of the key.
 pub(super) fn folder(node: &Node, sources: &Sources, diags: &mut Diagnostics) {
     let written = files::folder_of(&sources.file(node.place.file).text);
     let right = match &node.value {
@@ -58,7 +58,7 @@ pub(super) fn folder(node: &Node, sources: &Sources, diags: &mut Diagnostics) {
     }
 }
 
-/// Gives the rows their further points. E007 and E008 are reported to `diags`, beside the faults of the files.
+/// Adds further points to the rows. Reports the faults of the files, and E007 and E008, to `diags`.
 pub(super) fn attach(database: &mut Database, sources: &Sources, diags: &mut Diagnostics) {
     let read = parallel::map(sources.points(), |file| {
         let mut diags = Diagnostics::new();
@@ -70,7 +70,7 @@ pub(super) fn attach(database: &mut Database, sources: &Sources, diags: &mut Dia
         diags.extend(faults);
         for Further { op, place, points } in further {
             let Some(row) = at.get(op.as_str()).and_then(|at| database.rows.get_mut(*at)) else {
-                // the row has a fault of its own, which is told
+                // The row has a fault of its own, which is reported.
                 if !database.broken.iter().any(|broken| *broken == op.as_str()) {
                     let diag =
                         Diag::error("E007", op.place, format!("there are points of `{}`, and no such row", op.text));

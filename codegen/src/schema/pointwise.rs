@@ -1,12 +1,12 @@
-//! The signature of a pointwise `expr` whose row leaves it out: its free names in the order they appear.
+//! The signature of a pointwise `expr` whose row leaves it out: its free names in the order of the text.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Block, Expr, Node, Pattern, Stmt};
 
-/// Names with a meaning of their own.
+/// Names with a fixed meaning.
 pub(super) const CONSTANTS: &[&str] = &["PI", "E", "FRAC_1_SQRT_2", "inf", "nan", "true", "false"];
 
-/// `(x: T, y: T) -> T`; `None` if the body is not plainly pointwise: it accesses, reduces, names sizes or options.
+/// `(x: T, y: T) -> T`; `None` if the body is not pointwise: it has accesses, reductions, sizes or options.
 pub(super) fn sig_text(body: &Block) -> Option<String> {
     let mut walk = Walk { bound: Vec::new(), free: Vec::new(), methods_of: Vec::new() };
     walk.block(body)?;
@@ -18,7 +18,7 @@ pub(super) fn sig_text(body: &Block) -> Option<String> {
 struct Walk {
     bound: Vec<Name>,
     free: Vec<Name>,
-    /// What stands before the dot of `x.exp()`: whoever writes so means an argument, and is told of the call.
+    /// Receivers of method calls such as `x.exp()`: the author means an argument, and the parser explains the call.
     methods_of: Vec<Name>,
 }
 
@@ -55,7 +55,7 @@ impl Walk {
                 self.methods_of.extend(of.filter(|of| !self.methods_of.contains(of)));
                 args.iter().try_for_each(|arg| self.expr(&arg.value))
             }
-            // `let` of a tuple is not pointwise as a value, options need a written type, the rest is index notation.
+            // A tuple in a `let` is not pointwise, options need a written type, and the rest is index notation.
             Node::Tuple(_) | Node::Match(..) | Node::Str(_) | Node::List(_) => None,
             Node::Access(_) | Node::Reduce(_) | Node::Zip(_) | Node::Spread(_) => None,
         }

@@ -1,4 +1,4 @@
-//! One row: each key by its type, the faults of all keys together.
+//! Reads one row: each key by its type; the faults of all keys are reported together.
 
 use fulgurite_core::autocast::Class;
 use fulgurite_core::lang::{
@@ -14,7 +14,7 @@ use crate::nearest::nearest;
 use crate::source::Place;
 use crate::yaml::{Node, ScalarKind, Text, Value};
 
-/// What people write for a key of ours.
+/// Words that authors write for one of our keys.
 const SYNONYMS: &[(&str, &str)] = &[
     ("name", "op"),
     ("description", "doc"),
@@ -35,7 +35,7 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("nondifferentiable", "no_grad"),
 ];
 
-/// Reads a row: its name, if that is legal, and all of it, if nothing is wrong.
+/// Reads a row. Returns its name if that is legal, and the row if it has no fault.
 pub(super) fn read(node: Node, diags: &mut Diagnostics) -> (Option<Text>, Option<RowSource>) {
     let place = node.place;
     let Value::Map(entries) = node.value else {
@@ -155,7 +155,7 @@ impl RowReader<'_> {
         }
     }
 
-    /// The place where a missing key is reported.
+    /// The place at which a missing key is reported.
     fn head(&self) -> Place {
         self.op.as_ref().map_or(self.place, |op| op.place)
     }
@@ -209,7 +209,7 @@ impl RowReader<'_> {
             let made = match body {
                 Some(Body::Expr(rule)) => pointwise::sig_text(&rule.tree).map(|sig| (sig, rule.text.place)),
                 Some(_) => None,
-                // The body has a fault of its own, or is missing: one message is enough.
+                // The body has a fault of its own, or is missing; one message is enough.
                 None => return None,
             };
             let Some((text, place)) = made else {
@@ -247,7 +247,7 @@ impl RowReader<'_> {
         self.fields.text(node, key)
     }
 
-    /// An expression whose values come from a vocabulary.
+    /// An expression whose values belong to a vocabulary.
     fn chosen(&mut self, key: &str, vocabulary: fn(&Expr) -> Result<(), kinds::Stray>) -> Option<Rule<Expr>> {
         let node = self.take(key)?;
         let rule = self.expr(node, key)?;

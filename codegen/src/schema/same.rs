@@ -1,4 +1,4 @@
-//! Whether two rows say the same, wherever and however they are written.
+//! Equality of rows, regardless of their places and of the form of their texts.
 
 use fulgurite_core::subclass::{self, Class};
 
@@ -6,12 +6,12 @@ use super::{RowSource, Rule, SkipVjp};
 use crate::yaml::{Node, Text};
 
 impl RowSource {
-    /// Whether this row and the other differ in nothing but the places and the form of their texts.
+    /// Whether this row and the other one differ only in the places and the form of their texts.
     pub fn is_same(&self, other: &RowSource) -> bool {
         let texts = |pairs: &[(Text, Text)]| -> Vec<(String, String)> {
             pairs.iter().map(|(a, b)| (a.text.clone(), b.text.clone())).collect()
         };
-        // written differently, they are one tree
+        // Differently written rules can have one tree.
         let rules = |pairs: &[(Text, Text)]| -> Vec<(String, Option<subclass::Rule>)> {
             pairs.iter().map(|(class, rule)| (class.text.clone(), Class::rule(rule.as_str()).ok())).collect()
         };
@@ -38,7 +38,7 @@ impl RowSource {
     }
 }
 
-/// Prose without the blanks at the ends of its lines, which no form keeps.
+/// Prose without the blanks at the ends of its lines, which the canonical form drops.
 fn worded(text: &str) -> Vec<&str> {
     text.trim_end().lines().map(str::trim_end).collect()
 }

@@ -12,10 +12,10 @@ use crate::nearest::nearest;
 use crate::source::Place;
 use crate::yaml::{Node, ScalarKind, Text, Value};
 
-/// Keys of a class, in their order.
+/// Keys of a class, in canonical order.
 pub const CLASS_KEYS: [&str; 13] = keys::names(keys::CLASS);
 
-/// What people write for a key of ours.
+/// Words that authors write for one of our keys.
 const SYNONYMS: &[(&str, &str)] = &[
     ("rules", "ops"),
     ("fields", "sig"),
@@ -28,39 +28,39 @@ const SYNONYMS: &[(&str, &str)] = &[
 /// Keys of `error`.
 pub const BOUNDS: [&str; 3] = keys::names(keys::BOUND);
 
-/// Per argument, a rule.
+/// Rules by argument.
 pub type Rules = Vec<(Text, Rule<Block>)>;
 
-/// A class, its texts parsed.
+/// A class with its texts parsed.
 #[derive(Clone, Debug)]
 pub struct ClassSource {
     /// The whole entry.
     pub place: Place,
     /// Its name.
     pub class: Text,
-    /// One sentence.
+    /// The documentation, one sentence.
     pub doc: Text,
-    /// Fields, metadata, what programs see.
+    /// Fields, metadata, and the type that programs see.
     pub sig: Rule<Sig>,
     /// The plain tensor.
     pub plain: Rule<Block>,
-    /// Operators or kinds, and their rule.
+    /// Rules by operators or kinds.
     pub ops: Vec<(Text, Text)>,
     /// The rule of every other operator.
     pub default: Option<Text>,
-    /// Operator; argument, its cotangent.
+    /// Gradients by operator: cotangents by argument.
     pub grad: Vec<(Text, Rules)>,
-    /// Whether rules are differentiated.
+    /// Whether the gradient goes through the rules.
     pub through: bool,
-    /// What cotangents are.
+    /// The form of cotangents.
     pub cotangent: Option<Text>,
-    /// What is read.
+    /// The value that reading yields.
     pub read: Option<Text>,
-    /// Which class of several sees to a call.
+    /// The precedence among several classes in a call.
     pub precedence: Option<Text>,
-    /// `rel`, `abs`: how far operators may be from the plain ones; `when`: of which tensors that is said.
+    /// The error bounds of operators: `rel` and `abs`; `when` limits the tensors for which they hold.
     pub error: Vec<(Text, Text)>,
-    /// Rows that make such tensors.
+    /// Rows that make tensors of the class.
     pub from: Vec<RowSource>,
 }
 
@@ -70,7 +70,7 @@ impl ClassSource {
         Name::new(self.class.as_str())
     }
 
-    /// The class as programs know it; the reader has parsed its texts.
+    /// The class in the form of core; the reader has parsed its texts.
     pub fn lower(&self) -> Option<Class> {
         let mut rules = Vec::new();
         for (targets, rule) in &self.ops {

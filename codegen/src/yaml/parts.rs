@@ -1,6 +1,6 @@
-//! Large databases are read in parts, by all threads: one part that starts the list of rows, and others that go on with it.
+//! Reads large databases in parts, on all threads: the first part starts the list of rows, and the others continue it.
 //!
-//! A part that is not what it should be alone is no error: then the file is parsed whole, which says what is wrong.
+//! A part that cannot be read alone is not an error: the file is then parsed as a whole, which reports the fault.
 
 use super::scan::Scan;
 use super::{Node, Value};
@@ -8,16 +8,16 @@ use crate::diag::Diagnostics;
 use crate::parallel;
 use crate::source::{FileId, SourceFile};
 
-/// Bytes of files that are worth a thread.
+/// The least size in bytes for which threads pay off.
 const LARGE: usize = 64 << 10;
 
-/// Bytes of a part, about: so small that no thread waits long for the last one.
+/// The approximate bytes of a part: small enough that no thread waits long for the last one.
 const PART: usize = 32 << 10;
 
-/// How a row starts.
+/// The beginning of a row.
 const ROW: &str = "\n- op:";
 
-/// The tree of the whole file; `None` of a small file, or one that has another form.
+/// The tree of the whole file; `None` for a small file, or one of another form.
 pub(super) fn read(file: FileId, source: &SourceFile, diags: &mut Diagnostics) -> Option<Node> {
     let text = source.text.as_str();
     if text.len() < LARGE {
@@ -41,7 +41,7 @@ pub(super) fn read(file: FileId, source: &SourceFile, diags: &mut Diagnostics) -
     Some(root)
 }
 
-/// The rows of a part behind those of the parts before.
+/// Appends the rows of a part to those of the parts before.
 fn joined(mut root: Node, rest: Node) -> Option<Node> {
     let (Value::Map(entries), Value::List(more)) = (&mut root.value, rest.value) else { return None };
     let (_, rows) = entries.last_mut().filter(|(key, _)| *key == "ops")?;
@@ -52,7 +52,7 @@ fn joined(mut root: Node, rest: Node) -> Option<Node> {
     Some(root)
 }
 
-/// Where parts start: the file, and rows.
+/// The starts of parts: the start of the file, and starts of rows.
 fn starts(text: &str) -> Vec<usize> {
     let mut starts = vec![0];
     let mut next = PART;

@@ -1,7 +1,7 @@
-//! Looks every scalar up in the file.
+//! Finds every scalar in the file.
 //!
-//! The parser gives texts and where they start. How they were written, and what the parser passed over in silence
-//! (anchors, tags, comments), stands in the *gap*: the bytes between one node and the next, which hold no content.
+//! The parser gives texts and their starts. The style of a scalar, and the parts that the parser skips (anchors, tags,
+//! comments), are in the *gap*: the bytes between one node and the next, which hold no content.
 
 use std::collections::HashMap;
 
@@ -16,9 +16,9 @@ pub(super) struct Scan<'a> {
     file: FileId,
     source: &'a SourceFile,
     diags: &'a mut Diagnostics,
-    /// Where the text that was parsed starts in the file.
+    /// The start of the parsed text in the file.
     from: usize,
-    /// Behind the last node.
+    /// The end of the last node.
     cursor: usize,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Scan<'a> {
         Scan::behind(0, file, source, diags)
     }
 
-    /// Of a text that starts at a line in the file.
+    /// A scan of a text that starts on a line of the file.
     pub(super) fn behind(from: usize, file: FileId, source: &'a SourceFile, diags: &'a mut Diagnostics) -> Scan<'a> {
         Scan { file, source, diags, from, cursor: from }
     }
@@ -38,7 +38,7 @@ impl<'a> Scan<'a> {
         self.part(tree, end)
     }
 
-    /// The tree of what ends at `end`.
+    /// The tree of the text up to `end`.
     pub(super) fn part(mut self, tree: Spanned<Raw>, end: usize) -> Node {
         let node = self.node(tree);
         self.gap(end);
@@ -139,7 +139,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A comment on the line behind `end`.
+    /// A comment after `end` on its line.
     fn comment(&self, end: usize) -> Option<Place> {
         let line = self.source.text[end..].lines().next()?;
         let comment = line.trim_start();
@@ -147,7 +147,7 @@ impl<'a> Scan<'a> {
         (start > end && comment.starts_with('#')).then(|| self.place(start, end + line.trim_end().len()))
     }
 
-    /// Reads the bytes up to `start`: reports anchors, tags and explicit keys, and gives the mark of a block scalar.
+    /// Reads the bytes up to `start`: reports anchors, tags and explicit keys, and returns the mark of a block scalar.
     fn gap(&mut self, start: usize) -> Option<char> {
         let mut block = None;
         let source = self.source;
@@ -178,7 +178,7 @@ impl<'a> Scan<'a> {
                 let end = at + source.text[at..start].find(char::is_whitespace).unwrap_or(start - at);
                 let diag = Diag::error("E002", self.place(at, end), format!("a row may not use YAML {what}"));
                 self.diags.push(diag.help(help));
-                // The rest of the mark's word (`!!str`) is not looked at again.
+                // The rest of the mark's word (`!!str`) is skipped.
                 while marks.clone().next().is_some_and(|(_, c)| !c.is_whitespace()) {
                     marks.next();
                 }
@@ -211,7 +211,7 @@ impl<'a> Scan<'a> {
         self.place(start, end.max(start))
     }
 
-    /// Where the parser says that a node stands, on character boundaries.
+    /// The position of a node according to the parser, on character boundaries.
     fn range(&self, raw: &Spanned<Raw>) -> (usize, usize) {
         let at = raw.referenced;
         let text = &self.source.text;

@@ -1,10 +1,10 @@
-//! A scalar's text, and where each of its bytes stands in the file.
+//! The text of a scalar, with the position of each of its bytes in the file.
 
 use fulgurite_core::lang::Span;
 
 use crate::source::{Place, SourceFile};
 
-/// What YAML takes a scalar for. Quoted and block scalars are texts.
+/// The YAML type of a scalar. Quoted and block scalars are texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalarKind {
     /// A text.
@@ -15,7 +15,7 @@ pub enum ScalarKind {
     Bool(bool),
 }
 
-/// How a scalar is written.
+/// The style of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// On one line, without quotes.
@@ -24,31 +24,31 @@ pub enum Style {
     Quoted,
     /// A `|` block.
     Literal,
-    /// In a way in which text and file are not parallel; which way.
+    /// A style in which text and file are not parallel, with its description.
     Loose(&'static str),
-    /// Not in the file: made from what is at its place.
+    /// Not in the file: derived from the text at its place.
     Made,
 }
 
 /// A scalar.
 #[derive(Clone, Debug)]
 pub struct Text {
-    /// What YAML makes of it; numbers and truth values as they are written.
+    /// The text that YAML reads; numbers and truth values are kept as written.
     pub text: String,
-    /// What it is taken for.
+    /// Its YAML type.
     pub kind: ScalarKind,
-    /// Its bytes in the file, with quotes, without the header of a block.
+    /// Its bytes in the file, including quotes, without the header of a block.
     pub place: Place,
-    /// How it is written.
+    /// Its style.
     pub style: Style,
-    /// A ` # …` right behind a plain scalar: YAML takes it for a comment, its author may not.
+    /// A ` # …` directly after a plain scalar: a comment to YAML, but perhaps not to its author.
     pub comment: Option<Place>,
-    /// Where lines start: in `text`, and in the file. Empty where they are not parallel.
+    /// The starts of lines in `text` and in the file. Empty where these are not parallel.
     lines: Vec<(u32, u32)>,
 }
 
 impl Text {
-    /// A text that was made from what stands at `place`.
+    /// A text that was derived from the one at `place`.
     pub fn made(text: impl Into<String>, place: Place) -> Text {
         let text = text.into();
         Text { text, kind: ScalarKind::Text, place, style: Style::Made, comment: None, lines: Vec::new() }
@@ -59,7 +59,7 @@ impl Text {
         Text { text, kind, place, style: Style::Plain, comment, lines: vec![(0, place.start)] }
     }
 
-    /// A scalar in single quotes; `place` has the quotes.
+    /// A scalar in single quotes; `place` includes the quotes.
     pub(super) fn quoted(text: String, place: Place) -> Text {
         let lines = vec![(0, place.start + 1)];
         Text { text, kind: ScalarKind::Text, place, style: Style::Quoted, comment: None, lines }
@@ -70,11 +70,11 @@ impl Text {
         Text { style: Style::Loose(how), ..Text::made(text, place) }
     }
 
-    /// A `|` block whose first character that is not blank stands at the start of `place`.
+    /// A `|` block whose first nonblank character stands at the start of `place`.
     pub(super) fn literal(text: String, place: Place, file: &SourceFile) -> Text {
         let first = place.start as usize;
         let indent = first - file.line_start(first);
-        // Blank lines before the first are in the text as well as in the file, one for one.
+        // Blank lines before the first line are in the text as well as in the file.
         let blank = text.bytes().take_while(|byte| *byte == b'\n').count();
         let top = file.line_index(first).saturating_sub(blank);
         let mut starts = Vec::new();
@@ -92,14 +92,14 @@ impl Text {
         &self.text
     }
 
-    /// Where a part of the text stands in the file: all of the scalar, where the two are not parallel.
+    /// The place of a part of the text in the file; the whole scalar where these are not parallel.
     pub fn at(&self, span: Span) -> Place {
         // The end of the text is behind its last word, not behind the line break that ends a block.
         let words = self.text.trim_end().len() as u32;
         let (start, end) = (span.start.min(words), span.end.min(words));
         let Some(first) = self.offset(start) else { return self.place };
         let last = match end.checked_sub(1).filter(|last| *last >= start) {
-            // Through the last byte: the end of a line is not the start of the next.
+            // The end is found through the last byte, because the end of a line is not the start of the next.
             Some(last) => self.offset(last).map_or(first, |last| last + 1),
             None => first,
         };

@@ -1,7 +1,7 @@
 //! Modified Bessel functions of the first kind, of order 0 and 1, in f64, and scaled by e^-|x|.
 //!
-//! Below 8 the power series (DLMF 10.25.2), above a polynomial in 16/x - 1 for √x e^-x I(x): Chebyshev interpolations of
-//! 60 digits (mpmath 1.3.0), written in powers. Measured against values of 60 digits (`tests/data/special.txt`): all
+//! Below 8 the power series (DLMF 10.25.2), above a polynomial in 16/x - 1 for √x e^-x I(x): Chebyshev interpolations
+//! of 60 digits (mpmath 1.3.0), written in powers. Measured against values of 60 digits (`tests/data/special.txt`): all
 //! are within 4 ulp.
 
 use super::erf::horner;
@@ -60,7 +60,7 @@ const I1_FAR: [f64; 24] = [
     -9.491890392992048e-11,
     2.2421768596847442e-11,
 ];
-/// From here on the polynomials hold.
+/// The smallest argument of the polynomials.
 const FAR: f64 = 8.0;
 /// Terms of the power series below [`FAR`]: the next is 1e-17 of the sum.
 const TERMS: u32 = 26;
@@ -76,7 +76,7 @@ fn far(coefficients: &[f64], a: f64) -> f64 {
     horner(coefficients, 16.0 / a - 1.0) / a.sqrt()
 }
 
-/// e^a times `scaled`, which is finite a little beyond where e^a is not. NaN at infinity, as in PyTorch.
+/// e^a times `scaled`. The product can be finite where e^a alone overflows. NaN at infinity, as in PyTorch.
 fn unscaled(scaled: f64, a: f64) -> f64 {
     if a > 700.0 { (0.5 * a).exp() * scaled * (0.5 * a).exp() } else { a.exp() * scaled }
 }

@@ -1,12 +1,12 @@
-//! What the CUDA texts of the table stand on, and how dtypes, numbers and calls are spelt in them.
+//! The prelude of the table's CUDA texts, and the CUDA spelling of dtypes, numbers and calls.
 
 use super::Builtin;
 use crate::{DType, Scalar};
 
 /// CUDA C++ definitions of the `fg_*` functions in [`Record::cuda`](super::Record::cuda).
 ///
-/// It uses nothing but C++17 and the overloaded mathematical functions, so the same text compiles for the CPU with
-/// `FG` empty and `<cmath>` included, which is how it is tested without a device. Needs the fixed-width names.
+/// The text needs only C++17, the overloaded mathematical functions and the fixed-width integer names, so it also
+/// compiles for the CPU with `FG` empty and `<cmath>` included. It is tested that way, without a device.
 pub const CUDA_PRELUDE: &str = concat!(include_str!("prelude.cuh"), "\n", include_str!("special.cuh"));
 
 /// The C type of a dtype's values in registers: half types compute in float.
@@ -39,7 +39,7 @@ pub fn literal(s: Scalar, d: DType) -> String {
         DType::Bool => s.as_bool().to_string(),
         d if d.is_float() => float(s.as_f64(), d == DType::F64),
         _ => match s.as_i64() {
-            // the literal would be one too large, before its sign
+            // Without its sign, the literal of the minimum would exceed the maximum by one.
             i64::MIN => format!("(-{}LL - 1)", i64::MAX),
             i if d == DType::I64 && i >= 0 => format!("{i}LL"),
             i if d == DType::I64 => format!("({i}LL)"),
@@ -64,7 +64,7 @@ fn float(x: f64, double: bool) -> String {
     }
 }
 
-/// A call of a builtin; `ty` is the type of its value, which casts name.
+/// A call of a builtin; `ty` is the type of its value, which the text of a cast names.
 pub fn call(b: Builtin, args: &[String], ty: &str) -> String {
     let text = b.record().cuda.replace("{t}", ty);
     args.iter().enumerate().fold(text, |text, (i, a)| text.replace(&format!("{{{i}}}"), a))

@@ -1,6 +1,6 @@
 //! Values of the builtins: in f64, in integers of any width, in bool, and across dtypes.
 //!
-//! These are the definitions. Kernels are measured against them; where one differs, the kernel is wrong.
+//! These values are the definitions. Where a kernel differs from them, the kernel is wrong.
 
 use super::Builtin::{self, *};
 use super::bessel::{i0, i0e, i1, i1e};
@@ -142,7 +142,7 @@ fn sigmoid(x: f64) -> f64 {
     if x >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) }
 }
 
-/// The f64 next to x in the direction of y; a kernel of another type steps in its own.
+/// The f64 next to x in the direction of y. A kernel of another type steps by ulps of its own type.
 fn nextafter(x: f64, y: f64) -> f64 {
     if x < y {
         x.next_up()
@@ -228,7 +228,7 @@ pub fn eval_int(builtin: Builtin, args: &[i64], dtype: DType) -> Result<i64, Int
         Bitor => x | y,
         Bitxor => x ^ y,
         Bitnot => !x,
-        // Beyond the width nothing is left but the sign.
+        // A shift by the width or more leaves only the sign.
         Shl => {
             if in_width(y, dtype) {
                 x.wrapping_shl(y as u32)
@@ -244,7 +244,7 @@ pub fn eval_int(builtin: Builtin, args: &[i64], dtype: DType) -> Result<i64, Int
     Ok(wrap(wide, dtype))
 }
 
-/// The greatest common divisor, never negative but where it is 2^63; gcd(0, 0) is 0.
+/// The greatest common divisor. It is never negative, except where it is 2^63 and wraps; gcd(0, 0) is 0.
 pub fn gcd(x: i64, y: i64) -> i64 {
     let (mut a, mut b) = (x.unsigned_abs(), y.unsigned_abs());
     while b != 0 {
@@ -334,8 +334,9 @@ pub fn eval_bool(builtin: Builtin, args: &[bool]) -> Option<bool> {
     })
 }
 
-/// A float as an element of `dtype`. To integers it truncates; what the width doesn't hold becomes the smallest number
-/// (of i32 for the narrow dtypes, which then wraps), as on x86: NaN to i32 is `i32::MIN`, 300 to u8 is 44.
+/// A float as an element of `dtype`. A cast to an integer truncates; a value that i32 (i64 for i64) cannot hold becomes
+/// the smallest number of that width, and narrower dtypes wrap the i32, as on x86: NaN to i32 is `i32::MIN`, 300 to u8
+/// is 44.
 pub fn cast_f64(x: f64, dtype: DType) -> Scalar {
     use half::{bf16, f16};
     match dtype {

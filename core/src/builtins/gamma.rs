@@ -4,8 +4,8 @@
 //! are Chebyshev interpolations of 60 digits (mpmath 1.3.0), written in powers.
 //!
 //! Measured against values of 60 digits (`tests/data/special.txt`): for positive arguments `lgamma` is within 4 ulp,
-//! `digamma` within 2, `polygamma` of orders 1 to 4 within 5. On the negative axis all but the odd orders have a zero in
-//! almost every unit interval; next to one the error is absolute, that of the terms which cancel.
+//! `digamma` within 2, `polygamma` of orders 1 to 4 within 5. On the negative axis all but the odd orders have a zero
+//! in almost every unit interval; next to one the error is absolute, that of the terms which cancel.
 
 use super::erf::horner;
 use std::f64::consts::PI;
@@ -44,7 +44,7 @@ const STIRLING: [f64; 10] = [
     0.17964437236883057,
     -1.3924322169059011,
 ];
-/// The positive zero of digamma, and what its rounding leaves.
+/// The positive zero of digamma, and its rounding error.
 const ROOT: [f64; 2] = [1.4616321449683622, 9.549995429965697e-17];
 /// digamma(x) / (x - ROOT) in powers of 2x - 3, for x in 1..2: 2e-17.
 const DIGAMMA: [f64; 22] = [
@@ -99,7 +99,7 @@ const EULER_MACLAURIN: [f64; 12] = [
     5.5090028283602295e-18,
     -1.3954464685812522e-19,
 ];
-/// From here on the series of [`STIRLING`] and [`DIGAMMA_FAR`] are exact to 1e-17.
+/// The least argument at which the series of [`STIRLING`] and [`DIGAMMA_FAR`] are exact to 1e-17.
 const FAR: f64 = 10.0;
 /// ln √(2π).
 const HALF_LN_2_PI: f64 = 0.918_938_533_204_672_8;
@@ -112,7 +112,7 @@ fn around_two(s: f64) -> f64 {
 /// |sin πx|; x - round(x) is exact.
 fn sin_pi(x: f64) -> f64 {
     let r = (x - x.round()).abs();
-    // Beyond 1/4 the cosine of what is left has the smaller argument.
+    // Beyond 1/4, the cosine of the complement has the smaller argument.
     if r > 0.25 { (PI * (0.5 - r)).cos() } else { (PI * r).sin() }
 }
 
@@ -170,13 +170,13 @@ pub fn digamma(x: f64) -> f64 {
 
 /// ζ(s, q) = Σ (q + k)^-s for s >= 2 and q > 0, by Euler and Maclaurin.
 fn zeta(s: f64, q: f64) -> f64 {
-    // The corrections fall like ((s + 2k) / 2πa)², so they start where a leaves them no more than 1e-17.
+    // The corrections fall like ((s + 2k) / 2πa)², so they start at an `a` that leaves them at most 1e-17.
     let start = 10.0 + 0.5 * s;
     let (mut a, mut head) = (q, 0.0);
     while a < start {
         let term = a.powf(-s);
         head += term;
-        // Also where both underflow, so that no order and no argument keeps the loop going.
+        // The bound also holds where both sides underflow, so the loop ends for every order and argument.
         if term <= 1e-18 * head {
             return head;
         }
@@ -216,7 +216,8 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
         zeta(s, right) + if odd { left } else { -left }
     };
     let factorial = (1..=n.min(171.0) as u32).fold(1.0, |product, k| product * k as f64);
-    // DLMF 5.15.1. A sum that underflows stays 0, as in PyTorch, though the factorial might lift it.
+    // DLMF 5.15.1. A sum that underflows stays 0, as in PyTorch, though multiplying by the factorial could make it
+    // normal.
     if sum == 0.0 {
         0.0
     } else if odd {

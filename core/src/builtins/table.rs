@@ -49,7 +49,7 @@ const fn entry(
     }
 }
 
-/// Setters, in the order in which entries use them.
+/// Setters, in the order of their use in entries.
 impl Record {
     const fn d(mut self, partials: &'static [Partial]) -> Record {
         self.partials = partials;
@@ -136,7 +136,7 @@ pub static TABLE: &[Record] = &[
         .flops(4),
     entry!(Exp "exp" (x) Float).d(&[t("out")]).flops(12),
     entry!(Exp2 "exp2" (x) Float).d(&[t("out * 0.6931471805599453")]).flops(12),
-    // Not `out + 1`, which has no digits left for large negative x.
+    // The partial is not `out + 1`, which has no digits left for large negative x.
     entry!(Expm1 "expm1" (x) Float).d(&[t("exp(x)")]).flops(16),
     entry!(Ln "ln" (x) Float).d(&[t("1 / x")]).unbounded().sample(&[(0.1, 4.0)]).cuda("log({0})").flops(14),
     entry!(Log2 "log2" (x) Float).d(&[t("1 / (x * 0.6931471805599453)")]).unbounded().sample(&[(0.1, 4.0)]).flops(14),
@@ -145,7 +145,7 @@ pub static TABLE: &[Record] = &[
     entry!(Sin "sin" (x) Float).d(&[t("cos(x)")]).flops(16),
     entry!(Cos "cos" (x) Float).d(&[t("-sin(x)")]).flops(16),
     entry!(Tan "tan" (x) Float).d(&[t("1 + out * out")]).sample(&[(-1.3, 1.3)]).flops(24),
-    // (1 - x)(1 + x), not 1 - x², which has few digits near ±1.
+    // The partial uses (1 - x)(1 + x), because 1 - x² has few digits near ±1.
     entry!(Asin "asin" (x) Float).d(&[t("rsqrt((1 - x) * (1 + x))")]).unbounded().sample(&[(-0.9, 0.9)]).flops(24),
     entry!(Acos "acos" (x) Float).d(&[t("-rsqrt((1 - x) * (1 + x))")]).unbounded().sample(&[(-0.9, 0.9)]).flops(24),
     entry!(Atan "atan" (x) Float).d(&[t("1 / (1 + x * x)")]).flops(24),
@@ -191,7 +191,8 @@ pub static TABLE: &[Record] = &[
     entry!(Round "round" (x) Number).flat().kink("abs(x - out) == 0.5").cuda("fg_round({0})"),
     entry!(Trunc "trunc" (x) Number).flat().kink("x == out").cuda("fg_trunc({0})"),
     entry!(Pow "pow" (x, y) Number)
-        // 0 · inf only at x = 0 (and pow(nan, 0) is the constant 1): a branch on y alone would lose the mixed derivative
+        // 0 · inf arises only at x = 0 (and pow(nan, 0) is the constant 1). A branch on y alone would lose the mixed
+        // derivative.
         .d(&[
             t("if y == 0 && (x == 0 || isnan(x)) { 0 } else { y * pow(x, y - 1) }"),
             t("if x == 0 && y >= 0 { 0 } else { out * ln(x) }"),
@@ -295,7 +296,7 @@ pub static TABLE: &[Record] = &[
             Uniform,
             "uniform",
             &["key", "position", "draw"],
-            // The domain is that of the value: a key and two integers have no dtype to join.
+            // The domain is that of the value: a key and two integers have no dtype in common.
             Float,
             "m::uniform({0}, {1}, {2})",
             "fg_uniform({0}, {1}, {2})",

@@ -1,8 +1,9 @@
-//! Terms as text again, with a `let` for what is needed more than once.
+//! Prints terms as text, with a `let` for each value that is used more than once.
 //!
-//! A `let` stands where its value is computed anyway: nothing moves out of an `if`, where an absent argument or a
-//! division by zero might be met. Arms of a `match` hold no statements, so what they share stands before the `match`
-//! (lowering computes what the chosen arm uses), unless it mentions an argument that may be absent.
+//! A `let` stands where its value is computed in any case: nothing moves out of an `if`, because an absent argument or
+//! a division by zero could be evaluated outside it. Arms of a `match` hold no statements, so their shared values stand
+//! before the `match` (lowering computes only those of the chosen arm), unless they mention an argument that may be
+//! absent.
 
 use super::make;
 use super::term::{Op, T, Terms};
@@ -14,14 +15,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub struct Emit<'t, 'r> {
     /// The arena.
     pub terms: &'t Terms<'r>,
-    /// Names that `let`s may not take.
+    /// Names that `let`s must not use.
     pub taken: FxHashSet<Name>,
     /// Arguments and options that may be absent.
     pub optional: Vec<Name>,
 }
 
 impl Terms<'_> {
-    /// `t` as one expression, shared parts written out.
+    /// `t` as one expression; shared parts are repeated.
     pub fn written(&self, t: T) -> Expr {
         Emit { terms: self, taken: FxHashSet::default(), optional: Vec::new() }.expr(t, &FxHashMap::default(), None)
     }
@@ -39,7 +40,7 @@ impl Emit<'_, '_> {
         self.always(t, outer, &mut always);
         let mut shared: Vec<T> =
             always.into_iter().filter(|s| *s != t && uses.get(s).is_some_and(|n| *n > 1) && !self.small(*s)).collect();
-        // a term stands behind its parts
+        // A term has a greater number than its parts.
         shared.sort();
         let mut bound = outer.clone();
         let mut stmts = Vec::new();
@@ -65,14 +66,14 @@ impl Emit<'_, '_> {
         }
     }
 
-    /// The terms in `t` that are computed whatever branch is taken.
+    /// The subterms of `t` that are computed whichever branch is taken.
     fn always(&self, t: T, outer: &FxHashMap<T, Name>, out: &mut FxHashSet<T>) {
         if outer.contains_key(&t) || !out.insert(t) {
             return;
         }
         match self.terms.op(t) {
             Op::If(c, ..) => self.always(*c, outer, out),
-            // the left side may ask whether what the right side reads is there
+            // The left side may test whether the arguments of the right side are present.
             Op::Bin(BinOp::And | BinOp::Or, a, _) => self.always(*a, outer, out),
             Op::Match(_, arms) => {
                 for (_, a) in arms {
@@ -111,7 +112,7 @@ impl Emit<'_, '_> {
             let c = self.value(c, bound);
             let taken = self.taken.clone();
             let a = self.block_in(a, bound);
-            // names of one branch are free again in the other
+            // The names that one branch uses are free again in the other.
             self.taken = taken.clone();
             let b = self.block_in(b, bound);
             self.taken = taken;
@@ -121,7 +122,7 @@ impl Emit<'_, '_> {
         this.expr(t, bound, Some(t))
     }
 
-    /// The expression of `t`; `open` is written out even if it has a name.
+    /// The expression of `t`; the term `open` is written out even if a `let` names it.
     fn expr(&self, t: T, bound: &FxHashMap<T, Name>, open: Option<T>) -> Expr {
         if let Some(n) = bound.get(&t).filter(|_| open != Some(t)) {
             return make::name(*n);
@@ -143,7 +144,7 @@ impl Emit<'_, '_> {
             Op::Atom(text) => self.terms.atom_expr(*text),
             Op::Sum(items) => {
                 let mut items: Vec<(f64, T)> = items.iter().map(|(c, t)| (c.value(), *t)).collect();
-                // a sum starts with what is added
+                // A positive item comes first, so that the sum does not start with a minus sign.
                 if let Some(at) = items.iter().position(|(c, _)| *c > 0.0) {
                     items[..=at].rotate_right(1);
                 }
@@ -171,7 +172,7 @@ impl Emit<'_, '_> {
         let dens: Vec<Expr> = dens.iter().map(|t| self.expr(*t, bound, None)).collect();
         let mut factors = Vec::new();
         if size != 1.0 || nums.is_empty() {
-            // a count is an integer, and its reciprocal is none
+            // A count is an integer, so its reciprocal needs a float.
             let counted = nums.is_empty() && dens.iter().any(|den| matches!(&*den.node, Node::Access(_)));
             factors.push(number(size, counted));
         }

@@ -33,7 +33,7 @@ impl Along<'_, '_> {
         Ok(match self.terms.op(t).clone() {
             Op::Const(..) | Op::Name(_) | Op::Atom(_) | Op::Not(_) => zero,
             Op::Neg(a) => match self.of(a)? {
-                // minus zero would be no structural zero
+                // A negated zero would not be recognised as a structural zero.
                 d if self.terms.is_zero(d) => zero,
                 d => self.terms.negate(d),
             },
@@ -102,7 +102,7 @@ impl Along<'_, '_> {
     fn call(&mut self, f: Name, out: T, args: &[T]) -> Res {
         match Builtin::from_name(f.as_str()) {
             Some(b) => self.chain(b, out, args),
-            // `detach`, and questions about arguments
+            // `detach`, and tests of arguments, have derivative zero.
             None => Ok(self.terms.num(0.0)),
         }
     }
@@ -152,13 +152,13 @@ pub fn partial(terms: &mut Terms<'_>, b: Builtin, i: usize, args: &[T], out: T) 
 }
 
 enum Numbers {
-    /// Elements take part.
+    /// Some element always takes part.
     Never,
-    /// No element takes part where this holds.
+    /// No element takes part where the condition holds.
     If(T),
 }
 
-/// When `t` is a number or option: where every argument in it is.
+/// The condition under which `t` reads only numbers and options, no elements.
 fn all_numbers(terms: &mut Terms<'_>, t: T) -> Numbers {
     if terms.any(t, &|op| matches!(op, Op::Atom(_))) {
         return Numbers::Never;

@@ -1,9 +1,9 @@
-//! Trees built by hand: constructors that keep derived texts short.
+//! Constructors of trees that keep derived texts short.
 
 use crate::lang::ast::*;
 use crate::{Name, Scalar};
 
-/// An identifier that stands nowhere.
+/// An identifier without a place in the source.
 pub fn ident(name: Name) -> Ident {
     Ident { name, span: Span::default() }
 }
@@ -20,12 +20,12 @@ pub fn int(i: i64) -> Expr {
 
 /// A literal; whole numbers are written without a point where `whole` allows it.
 pub fn number(x: f64, whole: bool) -> Expr {
-    // -0.0 is no integer
+    // -0.0 has no integer literal.
     let as_int = whole && x.fract() == 0.0 && x.abs() < 1e15 && (x != 0.0 || x.is_sign_positive());
     Expr::bare(if as_int { Node::Int(x as i64) } else { Node::Float(x) })
 }
 
-/// The literal that `e` is.
+/// The value of `e`, if it is an integer literal.
 pub fn as_int(e: &Expr) -> Option<i64> {
     match &*e.node {
         Node::Int(i) => Some(*i),
@@ -33,7 +33,7 @@ pub fn as_int(e: &Expr) -> Option<i64> {
     }
 }
 
-/// The number that `e` is, minus signs included.
+/// The value of `e`, if it is a number, possibly negated.
 pub fn as_number(e: &Expr) -> Option<Scalar> {
     match &*e.node {
         Node::Int(i) => Some(Scalar::Int(*i)),
@@ -46,7 +46,7 @@ pub fn as_number(e: &Expr) -> Option<Scalar> {
     }
 }
 
-/// The name that `e` is.
+/// The name, if `e` is a bare name.
 pub fn as_name(e: &Expr) -> Option<Name> {
     match &*e.node {
         Node::Name(n) => Some(*n),
@@ -54,7 +54,7 @@ pub fn as_name(e: &Expr) -> Option<Name> {
     }
 }
 
-/// `a op b` as it is.
+/// `a op b`, without simplification.
 pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
     Expr::bare(Node::Binary(op, a, b))
 }
@@ -70,7 +70,7 @@ pub fn add(a: Expr, b: Expr) -> Expr {
     }
 }
 
-/// `a - b` on indices; what was added is taken away again.
+/// `a - b` on indices; subtracting an added term cancels it.
 pub fn sub(a: Expr, b: Expr) -> Expr {
     match (&*a.node, as_int(&a), as_int(&b)) {
         (_, _, Some(0)) => a,
@@ -161,7 +161,7 @@ pub fn zip(e: Expr) -> Expr {
     Expr::bare(Node::Zip(e))
 }
 
-/// A shape item without condition.
+/// A shape item without a condition.
 pub fn dim(kind: DimKind) -> DimPat {
     DimPat { kind, cond: None, span: Span::default() }
 }
@@ -181,7 +181,7 @@ pub fn complementary(a: &Axes, b: &Axes) -> bool {
     *a == complement(b)
 }
 
-/// Axes in which the name `from` is `to`.
+/// Axes with the name `from` replaced by `to`.
 pub fn rename_axes(a: &Axes, from: Name, to: Name) -> Axes {
     let ident = |id: &Ident| if id.name == from { Ident { name: to, span: id.span } } else { *id };
     let kind = match &a.kind {

@@ -3,27 +3,28 @@
 //! [`derive`] gives, for each argument of a row that a gradient can flow to, a VJP rule in the tensor language, and the
 //! rows that these rules call:
 //!
-//! - a **pointwise** row is differentiated as a term ([`term`], [`linear`], [`rules`]); what is one operation is spelled with
-//!   its row (`unbroadcast(g * y, x)`), anything else becomes a pointwise row `sin.vjp.x(x, d_out)`, which rounds once;
-//! - an **index** row is linear in what it reads: reading `x` at places `e(o)` transposes to
-//!   `sum[o if e(o) == i](d_out[o])`, a row `conv.vjp.x` of the same language ([`index`]). What a gradient needs of the
-//!   forward value besides arguments and results (a maximum, a count) is computed once, by rows of its own
-//!   (`amax.vjp.x.part1`), and handed over.
+//! - a **pointwise** row is differentiated as a term ([`term`], [`linear`], [`rules`]). A derivative that is one
+//!   operation is spelled with that operation's row (`unbroadcast(g * y, x)`); any other becomes a pointwise row
+//!   `sin.vjp.x(x, d_out)`, which rounds once.
+//! - an **index** row is linear in its reads: reading `x` at places `e(o)` transposes to
+//!   `sum[o if e(o) == i](d_out[o])`, a row `conv.vjp.x` in the language of rows ([`index`]). Further values of the
+//!   forward that a gradient needs (a maximum, a count) are computed once, by rows of their own
+//!   (`amax.vjp.x.part1`), and passed as arguments.
 //! - a **composite** row has no rules here: the caller differentiates through its body. A `host` row needs none.
 //!
-//! Derived rows are rows: they print, parse, lower, and can be derived again (`matmul.vjp.a.vjp.d_out` is a matmul), which
-//! gives higher orders. Conventions:
+//! Derived rows are ordinary rows: they print, parse, lower, and can be derived again (`matmul.vjp.a.vjp.d_out` is a
+//! matmul), which gives higher orders. Conventions:
 //!
 //! | name | is |
 //! |---|---|
 //! | `OP.vjp.ARG` | the row; with several differentiable results one per result, `OP.vjp.ARG.RESULT` |
-//! | `d_out`, `d_RESULT` | the cotangent, the last argument. Not `g`: rules of the derived row call *its* cotangent `g` |
+//! | `d_out`, `d_RESULT` | the cotangent, the last argument; `g` is the cotangent in rules of the derived row |
 //! | `like x: T[..S]` | an argument of which only the type is needed: the rule passes the argument, `bind` its type |
 //! | `y`, `RESULT` | the row's result, where the derivative is cheaper with it |
 //! | `OP.vjp.ARG.partN` | a value computed once |
 //!
-//! A rule's value has the argument's shape; where promotion mixed dtypes it may have another float dtype, and whoever
-//! applies the rule casts it. Rules are given for tensors: a number has no gradient.
+//! A rule's value has the argument's shape. Where promotion mixed dtypes it may have another float dtype; the code that
+//! applies the rule casts it. Rules are given for tensors only: a number has no gradient.
 
 mod emit;
 mod index;
@@ -40,16 +41,16 @@ use crate::lower::Rows;
 use crate::row::{Meaning, Row};
 use std::fmt;
 
-/// What was derived for a row.
+/// The result of deriving a row.
 #[derive(Clone, Debug, Default)]
 pub struct Derived {
     /// Argument, VJP rule in the tensor language.
     pub rules: Vec<(Name, Block)>,
     /// Rows that the rules call.
     pub rows: Vec<Row>,
-    /// What a reader may want to know.
+    /// Facts about the derivation, for readers.
     pub notes: Vec<Note>,
-    /// Arguments without rule, and why: the row must declare `grad` for them.
+    /// Arguments for which no rule was found, with the reason: the row must declare `grad` for them.
     pub failed: Vec<(Name, NotDerivable)>,
 }
 
@@ -68,7 +69,7 @@ impl Derived {
 /// A fact about a derivation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Note {
-    /// No derivative flows to this argument: it is constant, and why.
+    /// No derivative flows to this argument, for this reason.
     Zero(Name, &'static str),
     /// A rule of [`rules`] shortened the derivative in this argument.
     Rule(Name, &'static str),
@@ -76,12 +77,12 @@ pub enum Note {
     ThroughBody,
 }
 
-/// Why there is no derived rule.
+/// The reason why there is no derived rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotDerivable {
-    /// The claim: lower case, names the form that stands in the way.
+    /// The claim: lower case, names the unsupported form.
     pub reason: String,
-    /// Where it stands in the row's meaning (empty: nowhere in particular).
+    /// The place in the row's meaning (empty: no particular place).
     pub span: Span,
 }
 
@@ -90,7 +91,7 @@ impl NotDerivable {
     pub fn new(reason: impl Into<String>) -> NotDerivable {
         NotDerivable { reason: reason.into(), span: Span::default() }
     }
-    /// The same at a place.
+    /// This reason at a place.
     pub fn at(self, span: Span) -> NotDerivable {
         NotDerivable { span, ..self }
     }
@@ -103,8 +104,7 @@ impl fmt::Display for NotDerivable {
 }
 impl std::error::Error for NotDerivable {}
 
-/// Derives the VJP rules of `row`; `rows` finds the pointwise rows that its body calls, and those that rules are
-/// spelled with.
+/// Derives the VJP rules of `row`. `rows` finds the pointwise rows that its body calls, and the rows that spell rules.
 pub fn derive(row: &Row, rows: &dyn Rows) -> Derived {
     match &row.meaning {
         Meaning::Decomp(_) => Derived { notes: vec![Note::ThroughBody], ..Derived::default() },
@@ -128,7 +128,7 @@ pub fn differentiable(ty: &Type) -> bool {
     })
 }
 
-/// The row from which a derived one, or one batched by `vmap`, was made, however often: `gather` of `gather.vjp.x.vjp.d_out`.
+/// The native row at the start of a derived or batched row's name: `gather` for `gather.vjp.x.vjp.d_out`.
 pub fn origin(op: Name) -> Option<Name> {
     let text = op.as_str();
     let end = [".vjp.", ".vmap."].iter().filter_map(|mark| text.find(mark)).min()?;

@@ -36,7 +36,7 @@ struct Pointwise<'a> {
 }
 
 impl Pointwise<'_> {
-    /// The rule, or nothing if every derivative is zero.
+    /// The rule, or `None` if every derivative is zero.
     fn rule(&self, derived: &mut Derived) -> Result<Option<Expr>, NotDerivable> {
         let mut sum: Option<Expr> = None;
         let floats = self.row.sig.outs.iter().filter(|o| differentiable(&o.ty)).count();
@@ -46,7 +46,7 @@ impl Pointwise<'_> {
             }
             let Some(term) = self.term(n, floats, derived)? else { continue };
             let g = cotangent(self.row, o.name.name);
-            // several results: those that nobody uses have no cotangent
+            // Of several results, an unused one has no cotangent.
             let term =
                 if floats > 1 { make::branch(make::call("some", [make::name(g)]), term, make::name(g)) } else { term };
             sum = Some(match sum {
@@ -57,7 +57,7 @@ impl Pointwise<'_> {
         Ok(sum)
     }
 
-    /// What flows to the argument from result `n`.
+    /// The contribution of result `n` to the argument's gradient.
     fn term(&self, n: usize, floats: usize, derived: &mut Derived) -> Result<Option<Expr>, NotDerivable> {
         let row = self.row;
         let tensors: Vec<Name> = row.sig.params.iter().map(|p| p.name.name).collect();
@@ -72,7 +72,7 @@ impl Pointwise<'_> {
         let (seed, wrt) = (terms.name(seed_name), terms.name(self.arg));
         let zero = terms.num(0.0);
         let mut along = Along { terms: &mut terms, known: FxHashMap::from_iter([(wrt, seed)]) };
-        // one builtin on the arguments themselves: its partial may use the result
+        // For one builtin on the arguments themselves, the partial may use the result.
         if is_call_of_names(along.terms, value) {
             along.known.insert(value, zero);
             let result = along.terms.name(result_name);
@@ -84,7 +84,7 @@ impl Pointwise<'_> {
             let Some((_, partial)) = partials.iter().find(|(a, _)| *a == self.arg) else { continue };
             let scope = Scope::default().with(out_name, value);
             let (mut c, p) = (terms.one(cond, &scope)?, terms.one(partial, &scope)?);
-            // what it compares with must be there
+            // The tensors that the condition compares must be present.
             let names = terms.names(c);
             for o in self.row.sig.params.iter().filter(|p| p.optional && names.contains(p.name.name.as_str())) {
                 let o = terms.name(o.name.name);
@@ -115,7 +115,7 @@ impl Pointwise<'_> {
         Ok(Some(make::call("unbroadcast", [e, like])))
     }
 
-    /// In the dtype of the argument, where that has a variable of its own.
+    /// `e` cast to the dtype of the argument, where that has a variable of its own.
     fn cast(&self, e: Expr, out: &Out) -> Expr {
         let param = self.row.sig.params.iter().find(|p| p.name.name == self.arg);
         match param.map(|p| p.ty.elem.as_slice()) {
@@ -177,7 +177,7 @@ impl Pointwise<'_> {
             promote: Some(Expr::name("default")),
             dtypes: Some(Expr::name("float")),
             meaning: Meaning::Expr(body),
-            // what no call has needs no kernel either
+            // A requirement on absent arguments is dropped.
             require: self
                 .row
                 .require
@@ -198,7 +198,7 @@ impl Pointwise<'_> {
     }
 }
 
-/// A builtin (or operator) on names and literals.
+/// Whether a term is a builtin (or operator) on names and literals.
 fn is_call_of_names(terms: &Terms<'_>, t: T) -> bool {
     let args = match terms.op(t) {
         Op::Bin(..) => terms.children(t),
@@ -208,7 +208,7 @@ fn is_call_of_names(terms: &Terms<'_>, t: T) -> bool {
     args.into_iter().all(|a| matches!(terms.op(a), Op::Name(_) | Op::Const(..)))
 }
 
-/// The derivative of one builtin call, with `result` for its value.
+/// The derivative of one builtin call, with `result` in place of its value.
 fn one_step(along: &mut Along<'_, '_>, t: T, result: T) -> Result<T, NotDerivable> {
     let (b, args) = match along.terms.op(t).clone() {
         Op::Call(f, args) => (Builtin::from_name(f.as_str()), args),
@@ -232,13 +232,13 @@ fn operator(op: BinOp) -> Option<Builtin> {
     })
 }
 
-/// Derivatives that are themselves rows.
+/// Spells a derivative as calls of existing rows.
 struct Spelling<'a, 'r> {
     terms: &'a Terms<'r>,
     rows: &'a dyn Rows,
     seed: T,
     g: Name,
-    /// Its name in a derived row, and in a rule.
+    /// The result's name in a derived row, and in a rule.
     result: (Name, Name),
 }
 
@@ -275,8 +275,8 @@ impl Spelling<'_, '_> {
         }
     }
 
-    /// An argument, an option, or the result. A row of arguments is none: two lines round twice in half precision, where a
-    /// derived row rounds once.
+    /// A factor: an argument, an option, or the result. A call of a row on arguments is not a factor, because two lines
+    /// round twice in half precision, where a derived row rounds once.
     fn factor(&self, t: T) -> Option<Expr> {
         match self.terms.op(t) {
             Op::Name(n) if *n == self.result.0 => Some(make::name(self.result.1)),
@@ -291,13 +291,13 @@ fn signed_number(c: f64) -> Expr {
     if c < 0.0 { Expr::bare(Node::Unary(UnOp::Neg, size)) } else { size }
 }
 
-/// Names that a row does not use yet.
+/// Names that a row does not use.
 pub struct Fresh {
     taken: FxHashSet<Name>,
 }
 
 impl Fresh {
-    /// Everything that the row mentions is taken.
+    /// Starts from all names that the row mentions.
     pub fn of(row: &Row) -> Fresh {
         let mut taken = FxHashSet::default();
         for p in &row.sig.params {

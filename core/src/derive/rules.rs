@@ -3,12 +3,12 @@
 //! | rule | does |
 //! |---|---|
 //! | `fold` | arithmetic on literals |
-//! | `zero` | a structural zero ends a product: what was not selected does not flow |
+//! | `zero` | a structural zero ends a product: nothing flows through an unselected branch |
 //! | `branch` | a factor goes into an `if` that has a zero side: branches select, they never multiply |
 //! | `double negation` | `-(-x)` is `x` |
 //! | `like terms` | `a x + b x` is `(a + b) x` |
 //! | `common factor` | `g a + g b` is `g (a + b)` |
-//! | `cancel` | `u / u` is 1 where `u` is never 0: exponentials and what stands above them |
+//! | `cancel` | `u / u` is 1 where `u` is never 0: exponentials and terms built on them |
 //! | `exponents` | `exp(u) exp(v)` is `exp(u + v)` |
 //! | `logistic` | `exp(u) / (1 + exp(u))` is `sigmoid(u)`, which does not overflow |
 //! | `half` | the square of `FRAC_1_SQRT_2` is one half |
@@ -112,7 +112,7 @@ impl Terms<'_> {
         }
     }
 
-    /// `t` where `c` is known.
+    /// `t` under the assumption that `c` is `holds`.
     fn assume(&mut self, t: T, c: T, holds: bool) -> T {
         let mut memo = FxHashMap::default();
         self.assume_in(t, c, holds, &mut memo)
@@ -138,7 +138,7 @@ impl Terms<'_> {
         new
     }
 
-    /// `t` with other parts.
+    /// `t` with its parts replaced.
     pub(super) fn rebuild(&mut self, t: T, parts: &[T]) -> T {
         match (self.op(t).clone(), parts) {
             (Op::Neg(_), [a]) => self.negate(*a),
@@ -227,7 +227,7 @@ impl Terms<'_> {
                 self.flatten(a, inverse, p);
                 self.flatten(b, inverse, p);
             }
-            // `/` of sizes rounds down and is no quotient
+            // `/` of sizes rounds down, so it is not a quotient.
             Op::Bin(BinOp::Div, a, b) if self.is_float(t) => {
                 self.flatten(a, inverse, p);
                 self.flatten(b, !inverse, p);
@@ -330,7 +330,7 @@ impl Terms<'_> {
         }
     }
 
-    /// `FRAC_1_SQRT_2` twice is one half; once, it joins the coefficient that is there anyway.
+    /// The square of `FRAC_1_SQRT_2` becomes one half; a single one joins a coefficient other than ±1.
     fn half(&mut self, p: &mut Factors) {
         let half = self.name(Name::new("FRAC_1_SQRT_2"));
         let count = p.nums.iter().filter(|t| **t == half).count();
@@ -513,7 +513,7 @@ impl Terms<'_> {
                 }
             }
             let r = self.product(&n, d);
-            // integers of sizes and options would divide as integers once they stand alone
+            // Integers of sizes and options would divide as integers once they stand alone.
             if self.value(r).is_none() && !self.is_float(r) {
                 return None;
             }
@@ -528,7 +528,7 @@ impl Terms<'_> {
 
 struct Factors {
     coef: f64,
-    /// A structural zero is among the factors.
+    /// Whether a structural zero is among the factors.
     zero: bool,
     nums: Vec<T>,
     dens: Vec<T>,

@@ -1,8 +1,8 @@
-//! Scalar terms, hash-consed: equal terms are one node, so a derivative shares what its function shares.
+//! Scalar terms, hash-consed: equal terms are one node, so a derivative shares subterms with its function.
 //!
-//! What a row's text says is kept as it stands ([`Op::Bin`]): a condition must decide as the row's own does, to the last
-//! bit. What a derivation builds are sums and products with coefficients ([`Op::Sum`], [`Op::Prod`]), on which the named
-//! rules of [`super::rules`] work as they are built.
+//! Terms read from a row's text keep its operations ([`Op::Bin`]), because a condition must decide as the row's own
+//! does, to the last bit. Terms that a derivation builds are sums and products with coefficients ([`Op::Sum`],
+//! [`Op::Prod`]), to which the named rules of [`super::rules`] apply during construction.
 
 use super::NotDerivable;
 use super::make;
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct T(u32);
 
-/// A number by its bits, so that terms can be hashed.
+/// A number, stored as bits so that terms can be hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Num(u64);
 
@@ -34,10 +34,10 @@ impl From<f64> for Num {
     }
 }
 
-/// What a term is.
+/// The operation of a term.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
-    /// A literal; whether it was written as a float.
+    /// A literal, and whether it was written as a float.
     Const(Num, bool),
     /// An argument, option, size or constant.
     Name(Name),
@@ -45,7 +45,7 @@ pub enum Op {
     Neg(T),
     /// `!a`
     Not(T),
-    /// `a op b` as the row says it.
+    /// `a op b`, as in the row's text.
     Bin(BinOp, T, T),
     /// `a as cls`
     Cast(T, Name),
@@ -53,9 +53,9 @@ pub enum Op {
     If(T, T, T),
     /// `match on { … }`
     Match(Name, Vec<(Name, T)>),
-    /// A builtin, `detach`, or a question such as `some(x)`.
+    /// A builtin, `detach`, or a test such as `some(x)`.
     Call(Name, Vec<T>),
-    /// An access, a reduction, index arithmetic: not looked into.
+    /// An access, a reduction, or index arithmetic, treated as opaque.
     Atom(Name),
     /// Coefficients times terms, added.
     Sum(Vec<(Num, T)>),
@@ -72,9 +72,9 @@ pub struct Terms<'r> {
     pub(super) hints: FxHashMap<T, Name>,
     pub(super) fired: BTreeSet<&'static str>,
     rows: &'r dyn Rows,
-    /// Tensor arguments: they may also be numbers.
+    /// Tensor arguments; a call may pass numbers for them.
     pub(super) params: Vec<Name>,
-    /// The argument with respect to which is differentiated: it is there, and a tensor.
+    /// The argument of differentiation: it is present, and a tensor.
     pub(super) wrt: Option<Name>,
 }
 
@@ -83,29 +83,29 @@ pub struct Terms<'r> {
 pub struct Scope {
     lets: Vec<(Name, T)>,
     words: Vec<(Name, Name)>,
-    /// Arguments and options of an inlined row: given ones, and those that are not.
+    /// Parameters of an inlined row that the call gives; `absent` holds the others.
     given: Vec<Name>,
     absent: Vec<Name>,
     depth: usize,
-    /// Build sums and products: the text is that of a derivative.
+    /// Whether the text is that of a derivative, so that sums and products are built.
     derivative: bool,
 }
 
 impl Scope {
-    /// The same with a further name.
+    /// This scope with a further name.
     pub fn with(mut self, name: Name, t: T) -> Scope {
         self.lets.push((name, t));
         self
     }
 
-    /// The same where the option `name` is this word.
+    /// This scope with the option `name` equal to this word.
     pub fn with_word(mut self, name: Name, word: Name) -> Scope {
         self.words.push((name, word));
         self
     }
 }
 
-/// Rows inlined into rows, at most this deep.
+/// The nesting limit of inlined rows.
 const MAX_INLINE: usize = 32;
 
 /// Functions of indices, sizes and presence: atoms for derivations.
@@ -114,7 +114,7 @@ const OPAQUE: &[&str] = &[
     "unit", "windows", "pair", "rank", "part", "ins", "outs", "lone",
 ];
 
-/// Questions about arguments.
+/// Functions that test arguments.
 pub(super) const QUESTIONS: &[&str] = &["some", "is_tensor", "is_number", "is_int", "is_float", "is_bool"];
 
 type Res<X> = Result<X, NotDerivable>;
@@ -135,7 +135,7 @@ impl<'r> Terms<'r> {
         }
     }
 
-    /// The one node of this operation.
+    /// The node of this operation, made once.
     pub fn add_op(&mut self, op: Op) -> T {
         if let Some(&t) = self.index.get(&op) {
             return t;
@@ -146,7 +146,7 @@ impl<'r> Terms<'r> {
         t
     }
 
-    /// What `t` is.
+    /// The operation of `t`.
     pub fn op(&self, t: T) -> &Op {
         &self.ops[t.0 as usize]
     }
@@ -162,7 +162,7 @@ impl<'r> Terms<'r> {
         self.add_op(Op::Name(n))
     }
 
-    /// An expression that is not looked into.
+    /// An opaque expression.
     pub fn atom(&mut self, e: &Expr) -> T {
         let text = Name::new(&e.to_string());
         self.atoms.entry(text).or_insert_with(|| e.clone());
@@ -179,7 +179,7 @@ impl<'r> Terms<'r> {
         self.elems.get(&text).cloned().unwrap_or(Elem::Class(text))
     }
 
-    /// The number that `t` is.
+    /// The number, if `t` is a literal, possibly negated.
     pub fn value(&self, t: T) -> Option<f64> {
         match self.op(t) {
             Op::Const(x, _) => Some(x.value()),
@@ -193,7 +193,7 @@ impl<'r> Terms<'r> {
         self.value(t).is_some_and(|x| x.to_bits() == 0)
     }
 
-    /// The truth value that `t` is.
+    /// The truth value, if `t` is a literal one.
     pub fn truth(&self, t: T) -> Option<bool> {
         match self.op(t) {
             Op::Name(n) if *n == "true" => Some(true),
@@ -206,7 +206,7 @@ impl<'r> Terms<'r> {
         self.name(Name::new(if b { "true" } else { "false" }))
     }
 
-    /// The terms in `t`, `t` apart.
+    /// The direct subterms of `t`.
     pub fn children(&self, t: T) -> Vec<T> {
         match self.op(t) {
             Op::Const(..) | Op::Name(_) | Op::Atom(_) => Vec::new(),
@@ -236,7 +236,7 @@ impl<'r> Terms<'r> {
         false
     }
 
-    /// Every name in `t` (those inside atoms too).
+    /// Every name in `t`, atoms included.
     pub fn names(&self, t: T) -> BTreeSet<&'static str> {
         let mut seen = vec![false; self.ops.len()];
         let (mut open, mut out) = (vec![t], BTreeSet::new());
@@ -256,7 +256,7 @@ impl<'r> Terms<'r> {
         out
     }
 
-    /// Whether `t` is certainly no integer of sizes and options, which `/` would round down.
+    /// Whether `t` is certainly a float. Integers of sizes and options are not, and `/` would round them down.
     pub fn is_float(&self, t: T) -> bool {
         self.any(t, &|op| match op {
             Op::Const(_, float) => *float,
@@ -351,7 +351,7 @@ impl<'r> Terms<'r> {
             }
             Node::Binary(op, a, b) => {
                 let a = self.one(a, scope)?;
-                // what decides alone is asked alone: the rest may read what is not there
+                // If the left side decides, the right side is not read: it may use an absent argument.
                 if let (BinOp::And | BinOp::Or, Some(holds)) = (op, self.truth(a))
                     && holds == (*op == BinOp::Or)
                 {
@@ -408,7 +408,7 @@ impl<'r> Terms<'r> {
         }
     }
 
-    /// A text over these names, as a derivative.
+    /// Parses a text over these names, as that of a derivative.
     pub fn text(&mut self, text: &str, names: &[(&str, T)]) -> Res<T> {
         let e = crate::lang::parse_expr(text, crate::lang::Dialect::Index)
             .map_err(|e| NotDerivable::new(format!("a partial of the table does not parse: {e:?}")))?;
@@ -430,7 +430,7 @@ impl<'r> Terms<'r> {
         }
     }
 
-    /// What an inlined row asks about its own arguments: they are values, whatever was a number before.
+    /// A test that an inlined row makes of its own arguments: they are values, even where the call passed a number.
     fn asked(&mut self, f: Name, args: &[Arg], scope: &Scope) -> Option<T> {
         let [Arg { value, .. }] = args else { return None };
         let Node::Name(n) = &*value.node else { return None };
@@ -469,7 +469,7 @@ impl<'r> Terms<'r> {
         self.inline(f, ts, scope)
     }
 
-    /// A pointwise row: its own body on these arguments.
+    /// A call of a pointwise row: its body on these arguments.
     fn inline(&mut self, f: Name, args: Vec<T>, scope: &Scope) -> Res<T> {
         let row = self.rows.row(f).ok_or_else(|| NotDerivable::new(format!("`{f}` is neither a builtin nor a row")))?;
         let body = row.index_body().filter(|_| row.is_pointwise() && scope.depth < MAX_INLINE);

@@ -1,4 +1,4 @@
-//! Walks over trees: every sub-expression, in blocks, places and bounds too.
+//! Walks over trees: every subexpression, in blocks, places and bounds too.
 
 use crate::Name;
 use crate::lang::ast::*;
@@ -6,7 +6,7 @@ use crate::lang::walk::children;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
-/// Rebuilds `e`; where `f` gives something, that stands instead and is not looked into.
+/// Rebuilds `e`; a result of `f` replaces the expression and is not visited further.
 pub fn map(e: &Expr, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Expr {
     match f(e) {
         Some(new) => new,
@@ -14,7 +14,7 @@ pub fn map(e: &Expr, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Expr {
     }
 }
 
-/// `e` with every expression that stands right in it replaced; `e` itself, shared, where none is another one.
+/// `e` with its direct subexpressions replaced by `f`; returns `e` itself, shared, if none changed.
 pub fn rebuilt(e: &Expr, f: &mut dyn FnMut(&Expr) -> Expr) -> Expr {
     let mut same = true;
     let mut f = |part: &Expr| {
@@ -98,14 +98,14 @@ fn rebuilt_place(p: &Place, f: &mut dyn FnMut(&Expr) -> Expr) -> Place {
     }
 }
 
-/// Calls `f` on `e` and everything in it, outermost first; `f` says whether to look inside.
+/// Calls `f` on `e` and all its subexpressions, outermost first; `f` says whether to descend.
 pub fn visit(e: &Expr, f: &mut dyn FnMut(&Expr) -> bool) {
     if f(e) {
         children(e, &mut |child| visit(child, f));
     }
 }
 
-/// Whether `test` holds for `e` or something in it; what stands there several times, shared, is asked once.
+/// Whether `test` holds for `e` or a subexpression; a shared subexpression is tested once.
 pub fn any(e: &Expr, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
     any_inside(e, test, &mut FxHashSet::default())
 }
@@ -142,7 +142,7 @@ pub fn mentions(e: &Expr, name: Name) -> bool {
     })
 }
 
-/// The names that `e` mentions itself, not what stands in it.
+/// The names that `e` mentions itself, without its subexpressions.
 fn own_names(e: &Expr, out: &mut dyn FnMut(Name)) {
     match &*e.node {
         Node::Name(n) => out(*n),
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use crate::lang::{Dialect, parse_expr};
 
-    /// What is rebuilt is all that is walked through: the items that a list spreads, too.
+    /// Everything that the walk visits is rebuilt, including the items that a list spreads.
     #[test]
     fn whatever_stands_in_an_expression_is_rebuilt() {
         let texts = [

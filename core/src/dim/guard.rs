@@ -1,4 +1,4 @@
-//! What a trace relied on of symbolic sizes: comparisons, recorded as they are made.
+//! Guards: the comparisons of symbolic sizes that a trace relied on, recorded as they are made.
 
 use super::poly::{Poly, floor_div, gcd};
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ pub(super) enum Is {
     NotBelow,
 }
 
-/// A comparison that must hold again where a program is to be used again.
+/// A comparison that must hold again before a program serves another call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct DimGuard {
     left: Poly,
@@ -25,13 +25,13 @@ pub struct DimGuard {
 }
 
 impl DimGuard {
-    /// `difference` compared with 0, its terms put on the side where they are positive.
+    /// Compares `difference` with 0; its negative terms move to the right side.
     fn new(difference: &Poly, is: Is) -> DimGuard {
         let (left, right) = difference.sides();
         DimGuard { left, is, right }
     }
 
-    /// Whether it holds where `at` gives the values of atoms.
+    /// Whether the guard holds for the values of atoms that `at` gives.
     pub fn holds(&self, at: &dyn Fn(&str) -> Option<i64>) -> bool {
         let Some((left, right)) = self.values(at) else { return false };
         match self.is {
@@ -44,7 +44,7 @@ impl DimGuard {
         }
     }
 
-    /// Its two sides.
+    /// The values of both sides.
     pub fn values(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<(i64, i64)> {
         Some((self.left.value(at)?, self.right.value(at)?))
     }
@@ -66,7 +66,7 @@ impl fmt::Display for DimGuard {
 
 #[derive(Default)]
 struct List {
-    /// In the order in which they were first made; interned, so the address says which it is.
+    /// Guards in the order of their first recording; polynomials are interned, so the address identifies them.
     made: Vec<(&'static Poly, Is)>,
     known: HashSet<(*const Poly, Is)>,
     muted: usize,
@@ -76,7 +76,7 @@ thread_local! {
     static LIST: RefCell<List> = RefCell::default();
 }
 
-/// Notes that `difference` compares with 0 like this.
+/// Records how `difference` compares with 0.
 pub(super) fn record(difference: Poly, is: Is) {
     if LIST.with_borrow(|l| l.muted > 0) {
         return;
@@ -89,23 +89,23 @@ pub(super) fn record(difference: Poly, is: Is) {
     });
 }
 
-/// Collects the guards that this thread records, apart from those of a recording around it.
+/// Collects the guards that this thread records, separately from any enclosing recording.
 pub struct Recording {
     outer: Option<List>,
 }
 
 impl Recording {
-    /// Starts one.
+    /// Starts a recording.
     pub fn start() -> Recording {
         Recording { outer: Some(LIST.take()) }
     }
 
-    /// Forgets what was recorded so far.
+    /// Discards the guards recorded up to now.
     pub fn restart(&mut self) {
         LIST.set(List::default());
     }
 
-    /// What was recorded, without what follows from the rest.
+    /// The recorded guards, without redundant ones.
     pub fn finish(self) -> Vec<DimGuard> {
         simplified(&LIST.with_borrow_mut(|l| std::mem::take(&mut l.made)))
     }
@@ -117,13 +117,13 @@ impl Drop for Recording {
     }
 }
 
-/// What this thread recorded so far.
+/// The guards that this thread has recorded up to now.
 pub fn recorded() -> Vec<DimGuard> {
     LIST.with_borrow(|l| simplified(&l.made))
 }
 
-/// Runs `f`, whose result decides nothing that a program means: a cost, a message, a check. What it asks of sizes is not
-/// recorded.
+/// Runs `f` without recording guards. The result of `f` must not affect the meaning of a program: a cost, a message, a
+/// check.
 pub fn estimating<T>(f: impl FnOnce() -> T) -> T {
     struct Muted;
     impl Drop for Muted {
@@ -136,7 +136,7 @@ pub fn estimating<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// The difference with its first coefficient positive.
+/// The difference, negated if its first coefficient is negative.
 fn upright(difference: &Poly) -> Poly {
     match difference.coefficients().next() {
         Some(c) if c < 0 => Poly::ZERO.plus(-1, difference).unwrap_or_else(|| difference.clone()),
@@ -144,7 +144,7 @@ fn upright(difference: &Poly) -> Poly {
     }
 }
 
-/// What is known of one direction (a polynomial without constant).
+/// The known bounds of one direction (a polynomial without constant).
 #[derive(Default)]
 struct Range {
     low: Option<i64>,
@@ -152,12 +152,12 @@ struct Range {
     not: BTreeSet<i64>,
 }
 
-/// What is known to be equal: atoms, by name, to a smaller atom or to a number.
+/// Known equalities: an atom's name, with the smaller atom or the number that it equals.
 #[derive(Default)]
 struct Equal(BTreeMap<&'static str, Poly>);
 
 impl Equal {
-    /// What stands for an atom.
+    /// The representative of an atom.
     fn of(&self, atom: &str) -> Option<Poly> {
         let mut found = self.0.get(atom)?;
         while let Some(next) = found.as_atom().and_then(|name| self.0.get(name)) {
@@ -166,7 +166,8 @@ impl Equal {
         Some(found.clone())
     }
 
-    /// Takes an equation in, if it says that an atom is another one or a number. Whether it follows from the others.
+    /// Learns an equation between atoms and numbers. Returns whether it followed from known ones; `None` if it has
+    /// another form.
     fn learn(&mut self, difference: &Poly) -> Option<bool> {
         let (left, right) = difference.sides();
         let stands =
@@ -188,8 +189,8 @@ impl Equal {
     }
 }
 
-/// The same guards: equations of atoms first, the rest said of one atom for all that are equal, one interval for each
-/// direction.
+/// Equivalent guards in a short form: equations of atoms first, the rest in terms of one atom per class of equal ones,
+/// with one interval per direction.
 fn simplified(made: &[(&'static Poly, Is)]) -> Vec<DimGuard> {
     let mut equal = Equal::default();
     let (mut out, mut rest) = (Vec::new(), Vec::new());
@@ -210,14 +211,14 @@ fn intervals(made: &[(&'static Poly, Is)], equal: &Equal) -> Vec<DimGuard> {
         let difference = difference.with(&|name| equal.of(name)).unwrap_or_else(|| (*difference).clone());
         let gcd = difference.coefficients().fold(0u64, |a, c| gcd(a, c.unsigned_abs()));
         let Some(gcd) = i64::try_from(gcd).ok().filter(|g| *g > 0) else { continue };
-        // the first coefficient is positive
+        // The first coefficient is made positive.
         let by = if difference.coefficients().next().is_some_and(|c| c < 0) { -gcd } else { gcd };
         let constant = difference.constant_term();
         let range = ranges.entry(difference.direction(by)).or_default();
         let Some(floor) = constant.checked_neg().and_then(|c| floor_div(c, by)) else { continue };
         let exact = constant % by == 0;
         let ceil = if exact { floor } else { floor.saturating_add(1) };
-        // what it says of the direction, which may point the other way
+        // The relation for the direction, which may point the other way.
         let is = match (is, by > 0) {
             (Is::Above, false) => Is::Below,
             (Is::Below, false) => Is::Above,
@@ -240,7 +241,7 @@ fn intervals(made: &[(&'static Poly, Is)], equal: &Equal) -> Vec<DimGuard> {
         let known = if direction.never_negative() { Some(0) } else { None };
         range.low = range.low.max(known);
         range.tighten();
-        // a bound outside of i64 excludes no size
+        // A bound outside of i64 excludes no size.
         let mut push = |at: Option<i64>, is: Is| {
             let difference = at.and_then(i64::checked_neg).and_then(|by| direction.plus(by, &Poly::constant(1)));
             out.extend(difference.map(|d| DimGuard::new(&d, is)));
@@ -250,7 +251,7 @@ fn intervals(made: &[(&'static Poly, Is)], equal: &Equal) -> Vec<DimGuard> {
             continue;
         }
         if let Some(low) = range.low.filter(|_| range.low != known) {
-            // `n >= m`, but `n > 3`
+            // Bounds at 0 print as `n >= m`, others as `n > 3`.
             if low == 0 { push(Some(0), Is::NotBelow) } else { push(low.checked_sub(1), Is::Above) }
         }
         if let Some(high) = range.high {
@@ -271,7 +272,7 @@ impl Range {
         self.high = Some(self.high.map_or(high, |h| h.min(high)));
     }
 
-    /// Exceptions at the ends move them; others outside say nothing.
+    /// An excluded value at an end of the interval moves the end; one outside of the interval is dropped.
     fn tighten(&mut self) {
         while self.low.is_some_and(|low| self.not.remove(&low)) {
             self.low = self.low.map(|low| low.saturating_add(1));

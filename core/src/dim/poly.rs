@@ -1,4 +1,4 @@
-//! What a symbolic size stands for: a polynomial over atoms in one normal form, so that `2*n` and `n+n` are one.
+//! The expression of a symbolic size: a polynomial over atoms in normal form, so that `2*n` and `n+n` are equal.
 //!
 //! Polynomials are interned: equal ones are one allocation that lives as long as the process. Programs have few.
 
@@ -8,31 +8,31 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::{LazyLock, Mutex};
 
-/// Sums with more terms, and products with more factors, are not kept as expressions: the size becomes a constant.
+/// At most this many terms of a sum, or factors of a product: a larger expression becomes a constant.
 const MOST_TERMS: usize = 64;
 
 /// A sum of products with integer coefficients.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Poly {
-    /// By product, without zeros; the empty product is the constant.
+    /// Coefficients by product, without zeros; the empty product holds the constant.
     terms: BTreeMap<Product, i64>,
 }
 
 /// Factors in order, repeated for powers.
 type Product = Vec<&'static Factor>;
 
-/// What polynomials are made of.
+/// An indivisible factor of a product.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Factor {
     /// A size of an input, by name; never negative.
     Atom(String),
-    /// A quotient that is no polynomial; it floors.
+    /// A floored quotient that is not a polynomial.
     Div(&'static Poly, &'static Poly),
-    /// The remainder of that division.
+    /// The remainder of a floored division.
     Rem(&'static Poly, &'static Poly),
 }
 
-/// Values that are kept once.
+/// Interned values.
 static POLYS: LazyLock<Mutex<HashSet<&'static Poly>>> = LazyLock::new(Mutex::default);
 static FACTORS: LazyLock<Mutex<HashSet<&'static Factor>>> = LazyLock::new(Mutex::default);
 
@@ -66,12 +66,12 @@ impl Poly {
         Poly { terms: BTreeMap::from([(vec![intern(&FACTORS, factor)], 1)]) }
     }
 
-    /// The one copy of it.
+    /// The shared copy of this polynomial.
     pub fn interned(self) -> &'static Poly {
         intern(&POLYS, self)
     }
 
-    /// The constant that it is, if it is one.
+    /// The value, if the polynomial is a constant.
     pub fn as_constant(&self) -> Option<i64> {
         match self.terms.len() {
             0 => Some(0),
@@ -85,18 +85,18 @@ impl Poly {
         self.terms.get(&Vec::new()).copied().unwrap_or(0)
     }
 
-    /// Its coefficients, but for the constant.
+    /// The coefficients except the constant term.
     pub fn coefficients(&self) -> impl Iterator<Item = i64> + '_ {
         self.terms.iter().filter(|(p, _)| !p.is_empty()).map(|(_, c)| *c)
     }
 
-    /// The same without its constant, divided by `by`, which divides every coefficient.
+    /// The polynomial without its constant, divided by `by`, which divides every coefficient.
     pub fn direction(&self, by: i64) -> Poly {
         let terms = self.terms.iter().filter(|(p, _)| !p.is_empty());
         Poly { terms: terms.map(|(p, c)| (p.clone(), c / by)).collect() }
     }
 
-    /// Its positive terms, and its negative ones with the sign turned.
+    /// The positive terms, and the negated negative terms.
     pub fn sides(&self) -> (Poly, Poly) {
         let part = |sign: i64| {
             let terms = self.terms.iter().filter(|(_, c)| **c * sign > 0);
@@ -105,7 +105,7 @@ impl Poly {
         (part(1), part(-1))
     }
 
-    /// Whether it can't be negative, whatever the atoms are.
+    /// Whether the polynomial is never negative, whatever the values of atoms.
     pub fn never_negative(&self) -> bool {
         self.terms.iter().all(|(p, c)| *c >= 0 && p.iter().all(|f| f.never_negative()))
     }
@@ -120,7 +120,7 @@ impl Poly {
         true
     }
 
-    /// Whether it is kept: it has few terms, and every coefficient can change its sign.
+    /// Whether the polynomial can be kept: it has few terms, and every coefficient can be negated.
     fn fits(&self) -> bool {
         self.terms.len() <= MOST_TERMS && self.terms.values().all(|c| *c != i64::MIN)
     }
@@ -136,7 +136,7 @@ impl Poly {
         sum.fits().then_some(sum)
     }
 
-    /// `self * other`, likewise.
+    /// `self * other`, with the limits of [`Poly::plus`].
     pub fn times(&self, other: &Poly) -> Option<Poly> {
         let mut out = Poly::ZERO;
         for (p, c) in &self.terms {
@@ -151,8 +151,8 @@ impl Poly {
         out.fits().then_some(out)
     }
 
-    /// Quotient and rest by terms: `self = quotient * by + rest`, where no term of the rest has that of `by`'s leading
-    /// one. Floored division of the whole is the quotient and the floored division of the rest.
+    /// Quotient and remainder by terms: `self = quotient * by + rest`, where no term of the rest is divisible by the
+    /// leading term of `by`. The floored quotient of `self` is the quotient plus the floored quotient of the rest.
     fn divided(&self, by: &Poly) -> Option<(Poly, Poly)> {
         let (lead, factor) = by.terms.iter().max_by_key(|(p, _)| (p.len(), *p))?;
         let (mut quotient, mut rest) = (Poly::ZERO, self.clone());
@@ -168,7 +168,7 @@ impl Poly {
         None
     }
 
-    /// What all terms of both have in common, and both without it.
+    /// Divides both by the factors that all their terms share; returns the two and the shared product.
     fn reduced(&self, by: &Poly) -> (Poly, Poly, Poly) {
         let mut terms = self.terms.iter().chain(&by.terms);
         let (mut product, mut content) = match terms.next() {
@@ -189,7 +189,7 @@ impl Poly {
         (a, b, Poly { terms: BTreeMap::from([(product, content)]) })
     }
 
-    /// `self / by`, floored. `by` is not zero where this is used.
+    /// `self / by`, floored; `by` is not zero.
     pub fn floor_div(&self, by: &Poly) -> Option<Poly> {
         let (numerator, by, _) = self.reduced(by);
         let by = &by;
@@ -203,7 +203,7 @@ impl Poly {
         }
     }
 
-    /// What [`Poly::floor_div`] leaves.
+    /// The remainder of [`Poly::floor_div`].
     pub fn floor_rem(&self, by: &Poly) -> Option<Poly> {
         let (numerator, by, common) = self.reduced(by);
         let (_, rest) = numerator.split(&by)?;
@@ -216,7 +216,7 @@ impl Poly {
         }
     }
 
-    /// Quotient and rest; a division by several terms counts only where nothing is left.
+    /// Quotient and remainder; a division by several terms counts only where the remainder is 0.
     fn split(&self, by: &Poly) -> Option<(Poly, Poly)> {
         let whole = || (Poly::ZERO, self.clone());
         match self.divided(by) {
@@ -225,7 +225,7 @@ impl Poly {
         }
     }
 
-    /// The atom that it is, if it is nothing else.
+    /// The atom's name, if the polynomial is one atom.
     pub fn as_atom(&self) -> Option<&'static str> {
         match self.alone() {
             Some(Factor::Atom(name)) => Some(name),
@@ -233,7 +233,7 @@ impl Poly {
         }
     }
 
-    /// The same with other polynomials for atoms; `None` where that can't be written.
+    /// Substitutes polynomials for atoms; `None` where the result cannot be represented.
     pub fn with(&self, atoms: &dyn Fn(&str) -> Option<Poly>) -> Option<Poly> {
         let mut out = Poly::ZERO;
         for (product, c) in &self.terms {
@@ -251,7 +251,7 @@ impl Poly {
         Some(out)
     }
 
-    /// Its value where `at` gives those of atoms; `None` if one is missing, or for a number that is no size.
+    /// The value where `at` gives those of atoms; `None` if an atom has none or the result is not a size.
     pub fn value(&self, at: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         let mut sum = 0i64;
         for (product, c) in &self.terms {
@@ -303,7 +303,7 @@ pub fn floor_div(a: i64, b: i64) -> Option<i64> {
     Some(q - i64::from(a % b != 0 && (a < 0) != (b < 0)))
 }
 
-/// What it leaves, which has the sign of `b`.
+/// The remainder of [`floor_div`], which has the sign of `b`.
 pub fn floor_rem(a: i64, b: i64) -> Option<i64> {
     a.checked_sub(b.checked_mul(floor_div(a, b)?)?)
 }
@@ -313,7 +313,7 @@ impl fmt::Display for Poly {
         if let Some(alone) = self.alone() {
             return alone.fmt_open(f);
         }
-        // as people write them: the constant last
+        // The constant is printed last.
         let mut terms: Vec<_> = self.terms.iter().collect();
         terms.sort_by(|(p, _), (q, _)| match (p.is_empty(), q.is_empty()) {
             (true, false) => Ordering::Greater,
@@ -343,7 +343,7 @@ impl fmt::Display for Poly {
 }
 
 impl Poly {
-    /// The factor that it is, if it is nothing else.
+    /// The factor, if the polynomial is one factor.
     fn alone(&self) -> Option<&'static Factor> {
         match self.terms.first_key_value() {
             Some((product, 1)) if self.terms.len() == 1 && product.len() == 1 => Some(product[0]),
@@ -352,7 +352,7 @@ impl Poly {
     }
 }
 
-/// In brackets, unless it is a name or a number.
+/// Prints in parentheses, unless it is a name or a number.
 struct Closed<'p>(&'p Poly);
 
 impl fmt::Display for Closed<'_> {

@@ -1,8 +1,9 @@
-//! Nests evaluated element by element: the oracle.
+//! Evaluates loop nests element by element: the oracle.
 //!
-//! Nothing here is fast and nothing is clever: loops over the index variables of a [`Nest`], one recursive evaluation of
-//! its scalar expression each. Floats are a [`Field`] (f64; whatever else a check needs), never rounded in between;
-//! integers are i64 that wrap to the width of their dtype. Executors and derivations are measured against this.
+//! The evaluation favours plainness over speed: loops over the index variables of a [`Nest`], with one recursive
+//! evaluation of its scalar expression each. Floats are a [`Field`] (f64, or a type that a check needs), never rounded
+//! in between; integers are i64 that wrap to the width of their dtype. Executors and derivations are measured against
+//! this.
 
 mod fold;
 mod whole;
@@ -18,17 +19,17 @@ use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// What stands for floating-point numbers.
+/// A type that takes the place of floating-point numbers.
 pub trait Field: Clone {
     /// A constant.
     fn constant(x: f64) -> Self;
-    /// Its value, by which comparisons, branches and casts to integers decide.
+    /// The value that decides comparisons, branches and casts to integers.
     fn value(&self) -> f64;
     /// A builtin with a float result.
     fn call(builtin: Builtin, args: &[Self]) -> Self;
-    /// The same value, with derivative zero.
+    /// This value with derivative zero.
     fn detach(self) -> Self;
-    /// The value as a tensor of `dtype` holds it. What carries more than a value is left as wide as it is.
+    /// The value as a tensor of `dtype` holds it. A field that carries more than a value keeps its width.
     fn kept_as(self, _dtype: DType) -> Self {
         self
     }
@@ -64,9 +65,9 @@ impl Field for f64 {
 /// The elements of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data<F> {
-    /// Of a float dtype.
+    /// Elements of a float dtype.
     Float(Vec<F>),
-    /// Of an integer dtype, or bool as 0 and 1.
+    /// Elements of an integer dtype, or bool as 0 and 1.
     Int(Vec<i64>),
 }
 
@@ -123,7 +124,7 @@ impl<F: Field> Array<F> {
     }
 }
 
-/// Why a nest has no value on these tensors.
+/// The reason why a nest has no value on these tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NestError {
     /// An index lies outside its axis.
@@ -137,13 +138,13 @@ pub enum NestError {
         /// The size of the axis.
         size: usize,
     },
-    /// Integer arithmetic without a value.
+    /// Integer arithmetic has no value.
     Int(Builtin, IntError),
-    /// A result has more elements, as many as these, than there is room for.
+    /// A result has this many elements, more than memory or the step budget allows.
     Room(usize),
-    /// More steps are needed than were allowed.
+    /// The step budget was exceeded.
     Steps,
-    /// The nest does not fit the tensors, or a node has no meaning for its dtype: a fault of whoever built it.
+    /// The nest does not fit the tensors, or a node has no meaning for its dtype: a fault of the caller.
     Malformed(String),
 }
 
@@ -167,7 +168,7 @@ impl fmt::Display for NestError {
 }
 impl std::error::Error for NestError {}
 
-/// [`run`] on plain numbers, compiled once here, where evaluators are optimised.
+/// [`run`] on f64, compiled once in this crate, where evaluators are optimised.
 ///
 /// # Errors
 /// As [`run`].
@@ -178,16 +179,16 @@ pub fn run_f64(nest: &Nest, tensors: &[Array<f64>], nums: &[Scalar]) -> Result<V
 /// Runs a nest: one array per result. Float results are not rounded to their dtype; integer results wrap to theirs.
 ///
 /// # Errors
-/// An index out of range where the access refuses that; division of an integer by zero; a result that memory can't hold.
+/// An index out of range where the access refuses one; an integer divided by zero; a result too large for memory.
 pub fn run<F: Field>(nest: &Nest, tensors: &[Array<F>], nums: &[Scalar]) -> Result<Vec<Array<F>>, NestError> {
     run_within(nest, tensors, nums, &mut u64::MAX.clone())
 }
 
-/// The same in at most `steps` nodes of expressions, which are counted down: sizes and bounds are data, so a call may
-/// be small to write and take for ever.
+/// [`run`] with a budget: every evaluated node counts `steps` down. Sizes and bounds are data, so a short call may take
+/// very long.
 ///
 /// # Errors
-/// As [`run`], and [`NestError::Room`] and [`NestError::Steps`] where the steps do not suffice.
+/// As [`run`], and [`NestError::Room`] or [`NestError::Steps`] where the steps do not suffice.
 pub fn run_within<F: Field, A: Borrow<Array<F>>>(
     nest: &Nest,
     tensors: &[A],
@@ -204,7 +205,7 @@ pub fn run_within<F: Field, A: Borrow<Array<F>>>(
             return Err(NestError::Malformed(format!("tensor {i} has {held} elements, its shape {:?}", a.shape)));
         }
     }
-    // nearly all have one result: no room for more is asked for
+    // Nearly all nests have one result, so capacity for one suffices.
     let mut results = Vec::with_capacity(nest.outs.len());
     for out in &nest.outs {
         results.push(one(nest, out, &tensors, nums, steps)?);
@@ -245,7 +246,7 @@ fn one<F: Field>(
     Ok(Array { dtype: out.dtype, shape, data })
 }
 
-/// Room for the elements of a result, at most as many as there are steps.
+/// Allocates a result with at most as many elements as there are steps.
 fn room<F: Field>(dtype: DType, shape: &[usize], steps: u64) -> Result<Data<F>, NestError> {
     let total = match shape.contains(&0) {
         true => 0,
@@ -305,7 +306,7 @@ impl<F: Field> Val<F> {
             Val::Bool(b) => F::constant(b as i64 as f64),
         }
     }
-    /// As an element of `dtype`; floats stay as wide as they are.
+    /// The value as an element of `dtype`; floats keep their width.
     fn cast(self, dtype: DType) -> Val<F> {
         match (&self, dtype) {
             (Val::Int(_), DType::I64) | (Val::Bool(_), DType::Bool) => return self,
@@ -341,7 +342,7 @@ impl<F: Field> Val<F> {
     }
 }
 
-/// A builtin of floats, whose result is of dtype `ty`. What is next to a number depends on the dtype: of f32 it is the
+/// A builtin on floats, with a result of dtype `ty`. The neighbour of a number depends on the dtype: for f32 it is the
 /// next f32, however wide the evaluation is.
 fn called<F: Field>(b: Builtin, floats: &[F], ty: DType) -> F {
     if let (Builtin::Nextafter, DType::F32, [x, y]) = (b, ty, floats) {
@@ -361,7 +362,7 @@ fn called<F: Field>(b: Builtin, floats: &[F], ty: DType) -> F {
     F::call(b, floats)
 }
 
-/// A builtin of floats as a value.
+/// The result of a builtin on floats, as a value of dtype `ty`.
 fn of_floats<F: Field>(b: Builtin, floats: &[F], ty: DType) -> Val<F> {
     if ty != DType::Bool {
         return Val::Float(called(b, floats, ty)).cast(ty);
@@ -370,11 +371,11 @@ fn of_floats<F: Field>(b: Builtin, floats: &[F], ty: DType) -> Val<F> {
     Val::Bool(eval_f64(b, &plain) != 0.0)
 }
 
-/// Why an expression gave no value.
+/// The reason why an expression gave no value.
 enum Stop {
-    /// The element is left out of the innermost reduction.
+    /// The element is skipped in the innermost reduction.
     Skip,
-    /// Boxed, so that what is handed from node to node is small.
+    /// Boxed, so that the results of nodes are small.
     Error(Box<NestError>),
 }
 
@@ -392,14 +393,14 @@ struct Eval<'a, F> {
     tensors: &'a [&'a Array<F>],
     nums: &'a [Scalar],
     vars: SmallVec<[i64; 8]>,
-    /// The one implicit position of pointwise nests, in `shape`.
+    /// The implicit position of pointwise nests, in `shape`.
     position: SmallVec<[usize; 6]>,
-    /// The same in row-major order.
+    /// That position in row-major order.
     flat: usize,
-    /// Which tensors have that shape: they are read at `flat`.
+    /// Whether each tensor has that shape, so that it is read at `flat`.
     whole: SmallVec<[bool; 8]>,
     shape: &'a [usize],
-    /// How many nodes may be evaluated yet.
+    /// The number of nodes that may still be evaluated.
     steps: &'a mut u64,
 }
 
@@ -425,7 +426,7 @@ impl<F: Field> Eval<'_, F> {
             SOp::Elem(t) => self.elem(*t)?.cast(ty),
             SOp::Load { tensor, idx, outside } => self.load(*tensor, idx, outside)?.cast(ty),
             SOp::Call(b, args) => self.call(*b, args, ty)?,
-            // Rounded on purpose; otherwise numbers are as exact as `F`.
+            // The cast rounds on purpose; other numbers are as exact as `F`.
             SOp::Cast(a) if ty.opmath() != ty => Val::Float(self.expr(a)?.into_float().rounded_to(ty)),
             SOp::Cast(a) => self.expr(a)?.cast(ty),
             SOp::Select(c, a, b) => {
@@ -464,8 +465,8 @@ impl<F: Field> Eval<'_, F> {
         Ok(())
     }
 
-    /// It as a float. Most of what is evaluated are floats of floats: these are handed on as they are, not as one of the
-    /// kinds that a value may be of.
+    /// The value as a float. Most evaluated nodes are floats of floats, which this path returns without wrapping them
+    /// in [`Val`].
     fn float(&mut self, e: &SExpr) -> Result<F, Stop> {
         match e.op() {
             SOp::Elem(tensor) if e.ty().is_float() => {
@@ -487,7 +488,7 @@ impl<F: Field> Eval<'_, F> {
     }
 
     fn int(&mut self, e: &SExpr) -> Result<i64, Stop> {
-        // most indices are variables, or sums of them
+        // Most indices are variables, or sums of them.
         let whole = |e: &SExpr| e.ty() == DType::I64;
         match e.op() {
             SOp::Var(v) => return Ok(self.vars[*v]),
@@ -514,7 +515,7 @@ impl<F: Field> Eval<'_, F> {
         }
     }
 
-    /// The element at the implicit position; axes that the tensor lacks or has as 1 broadcast.
+    /// The element at the implicit position; axes that the tensor lacks, or has with size 1, broadcast.
     fn elem(&self, tensor: usize) -> Result<Val<F>, Stop> {
         let Some(a) = self.tensors.get(tensor) else { return malformed(format!("tensor {tensor} is missing")) };
         if self.whole.get(tensor) == Some(&true) {
@@ -542,7 +543,7 @@ impl<F: Field> Eval<'_, F> {
         }
         let mut flat = 0;
         for (axis, (e, &size)) in idx.iter().zip(&a.shape).enumerate() {
-            // mostly a variable
+            // Most places are variables.
             let index = if let SOp::Var(v) = e.op() { self.vars[*v] } else { self.int(e)? };
             if index < 0 || index as u64 >= size as u64 {
                 return match outside {
@@ -557,12 +558,12 @@ impl<F: Field> Eval<'_, F> {
     }
 
     fn call(&mut self, b: Builtin, args: &[SExpr], ty: DType) -> Result<Val<F>, Stop> {
-        // `and` and `or` decide on the left side alone where they can: the right side may be out of range then.
+        // `and` and `or` decide by the left side where they can: the right side may be out of range then.
         if let (Builtin::And | Builtin::Or, [x, y]) = (b, args) {
             let left = self.expr(x)?.as_bool();
             return Ok(Val::Bool(if left == (b == Builtin::And) { self.expr(y)?.as_bool() } else { left }));
         }
-        // no builtin has more operands than three: nothing is allocated
+        // No builtin has more than three operands, so nothing is allocated.
         let dtype = args.first().map_or(ty, SExpr::ty);
         if dtype.is_float() {
             return Ok(match args {
@@ -619,7 +620,7 @@ impl<F: Field> Eval<'_, F> {
         acc.finish()
     }
 
-    /// Runs the loops over `vars`, outermost first, combining the body into `acc`. `Ok(false)`: enough was seen.
+    /// Runs the loops over `vars`, outermost first, combining the body into `acc`. `Ok(false)`: the result is decided.
     fn loops(&mut self, vars: &[SRange], filter: Option<&SExpr>, body: &SExpr, acc: &mut Acc<F>) -> Result<bool, Stop> {
         let Some((range, inner)) = vars.split_first() else {
             self.spend(body)?;
@@ -640,7 +641,7 @@ impl<F: Field> Eval<'_, F> {
         let outer = self.vars[range.var];
         let mut more = true;
         for i in lo..hi {
-            // an empty loop inside takes time as well
+            // An empty inner loop takes time as well.
             if !inner.is_empty() {
                 self.spend(&range.lo)?;
             }

@@ -1,7 +1,7 @@
-//! The tensor language over a machine: the one interpreter of decompositions, gradient and dispatch rules.
+//! The interpreter of the tensor language over a machine: it runs decompositions, gradient rules and dispatch rules.
 //!
-//! A machine says what a tensor is and what calling a row does: a trace binds bound symbols, build-time checks compute
-//! arrays, tapes record. Numbers, sizes, `let`, static `if` and `match`, and the listed helpers are evaluated here.
+//! A machine defines tensors and calls of rows: a trace binds bound symbols, build-time checks compute arrays, tapes
+//! record. Numbers, sizes, `let`, static `if` and `match`, and the listed helpers are evaluated here.
 
 pub mod helpers;
 
@@ -11,14 +11,14 @@ use crate::sig::statics::{self, At, Stop, Val};
 use crate::sig::{ArgTy, Item, Refusal, Size, Solved};
 use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 
-/// What runs rows.
+/// A machine that runs rows.
 pub trait Machine {
     /// A tensor (or key, or run-time number).
     type V: Clone;
-    /// What goes wrong.
+    /// The machine's error.
     type Error: From<Refusal>;
 
-    /// Calls a row: results, then auxiliary results (a `List` result is one [`Value::List`]).
+    /// Calls a row; returns results, then auxiliary results (a `List` result is one [`Value::List`]).
     fn call(
         &mut self,
         op: Name,
@@ -32,14 +32,14 @@ pub trait Machine {
     /// `name <- value` of the row being run.
     fn write(&mut self, name: Name, value: Value<Self::V>) -> Result<(), Self::Error>;
 
-    /// `error` arose at this part of the rule's text (called from the inside out: the first call names the smallest
-    /// part). Checks show the place; a trace has no use for it.
+    /// `error` arose at this part of the rule's text. Errors are located from the inside out, so the first call names
+    /// the smallest part. Checks show the place; a trace ignores it.
     fn located(&self, error: Self::Error, _part: Span) -> Self::Error {
         error
     }
 
-    /// The value of a branch that an `if` or `match` takes; of one over elements, both. Checks ask whether every branch of a
-    /// text was tried.
+    /// Reports the branch that an `if` or `match` takes (both, if the condition has elements). Checks use it to find
+    /// untested branches.
     fn took(&mut self, _branch: &Expr) {}
 
     /// `unbroadcast(value, like)`: `value` summed to the shape of the tensor `like`. JVP rules are VJP rules with
@@ -52,11 +52,11 @@ pub trait Machine {
     }
 }
 
-/// Runs `block`, a rule of `row` called with `args` (signature order) that solved as `solved`.
-/// `extra` binds further names: outputs, auxiliary outputs, cotangents. The value of the block, a tuple as several.
+/// Runs `block`, a rule of `row` called with `args` (in signature order), whose call was solved as `solved`. `extra`
+/// binds further names: outputs, auxiliary outputs, cotangents. Returns the value of the block; a tuple gives several.
 ///
 /// # Errors
-/// What the machine's calls return; E706 where the rule itself has no meaning (a fault of the row).
+/// The errors of the machine's calls; E706 where the rule itself has no meaning (a fault of the row).
 pub fn run<M: Machine>(
     machine: &mut M,
     row: &Row,
@@ -66,10 +66,10 @@ pub fn run<M: Machine>(
     extra: &[(Name, Value<M::V>)],
 ) -> Result<Vec<Value<M::V>>, M::Error> {
     let names = row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
-    // with room for what the text names
+    // The capacity covers the names of the text.
     let mut vars: Vec<(Name, Bound<M::V>)> = Vec::with_capacity(args.len() + extra.len() + block.stmts.len());
     vars.extend(names.zip(args).map(|(n, v)| (n, Bound::Value(v.clone()))));
-    // options by their normalised value; what was given as a tensor or run-time number stays that
+    // Options get their normalised values; a tensor or run-time number stays as it was given.
     for (name, bound) in &mut vars {
         if let (Bound::Value(v), Some(item)) = (&*bound, solved.env.item(*name))
             && !matches!(v, Value::Tensor(_) | Value::Type(_))
@@ -87,7 +87,7 @@ pub fn run<M: Machine>(
     })
 }
 
-/// An option as its signature normalised it; `None` for what was given as a tensor.
+/// An option's value, normalised by its signature; `None` for one that was given as a tensor.
 pub fn from_item<V>(item: &Item) -> Option<Value<V>> {
     Some(match item {
         Item::Absent => Value::Absent,
@@ -113,7 +113,7 @@ struct Run<'a, M: Machine> {
     row: &'a Row,
     solved: &'a Solved,
     vars: Vec<(Name, Bound<M::V>)>,
-    /// It is a gradient rule, whose cotangents may be absent.
+    /// Whether the block is a gradient rule, whose cotangents may be absent.
     cotangents: bool,
 }
 
@@ -268,10 +268,10 @@ impl<M: Machine> Run<'_, M> {
         }
     }
 
-    /// `M[i]`, `S[dim]` and the like: what signatures say about sizes.
+    /// `M[i]`, `S[dim]` and the like, evaluated as size expressions of signatures.
     fn size_expr(&mut self, e: &Expr) -> Out<M> {
         let mut env = std::borrow::Cow::Borrowed(&self.solved.env);
-        // what `let` named: sizes and lists of them
+        // Sizes, and lists of them, that `let`s name.
         for (name, bound) in self.vars.iter().filter(|(name, _)| self.solved.env.item(*name).is_none()) {
             let Bound::Value(value) = bound else { continue };
             let item = match value {
@@ -305,11 +305,11 @@ impl<M: Machine> Run<'_, M> {
         if let Some(d) = self.solved.env.dtype(n).or_else(|| DType::from_name(n.as_str())) {
             return Ok(Value::DType(d));
         }
-        // a word of the called row's option: `reduction = mean`
+        // A word for the called row's option: `reduction = mean`.
         Ok(Value::Word(n))
     }
 
-    /// A condition; `&&` and `||` decide on a static side first.
+    /// A condition; `&&` and `||` first decide by a static side.
     fn cond(&mut self, e: &Expr) -> Out<M> {
         if let Node::Binary(op @ (BinOp::And | BinOp::Or), a, b) = &*e.node {
             let decides = *op == BinOp::Or;
@@ -328,7 +328,7 @@ impl<M: Machine> Run<'_, M> {
 
     fn binary(&mut self, op: BinOp, a: Value<M::V>, b: Value<M::V>) -> Out<M> {
         use BinOp::*;
-        // an absent cotangent is zero; of an absent argument nobody knows what it should be
+        // An absent cotangent is zero; an absent argument has no such default.
         match (op, &a, &b) {
             (_, Value::Absent, _) | (_, _, Value::Absent) if !self.cotangents => {
                 return Err(self.fault("an absent argument is no number: ask `some(…)` first"));
@@ -391,12 +391,12 @@ impl<M: Machine> Run<'_, M> {
         Ok(if results.len() == 1 { Bound::Value(results.remove(0)) } else { Bound::Tuple(results) })
     }
 
-    /// `some`, `is_tensor`, …: questions about arguments, not their values.
+    /// `some`, `is_tensor`, …: tests of arguments that do not read their values.
     fn presence(&mut self, f: Name, args: &[Arg]) -> Result<Option<Value<M::V>>, M::Error> {
         let answer = |b: bool| Ok(Some(Value::Num(Scalar::Bool(b))));
         let [Arg { name: None, value }] = args else { return Ok(None) };
         let Node::Name(n) = &*value.node else { return Ok(None) };
-        // most calls ask nothing
+        // The lookup is lazy, because most calls are not tests.
         let v = || match self.lookup(*n) {
             Some(Bound::Value(v)) => Some(v),
             _ => None,
@@ -444,7 +444,7 @@ fn from_val<V>(v: Val) -> Value<V> {
     }
 }
 
-/// The axis or size that a value is.
+/// The value as an axis or size.
 fn dim_of<V>(v: &Value<V>) -> Option<Dim> {
     v.as_dim()
 }

@@ -1,4 +1,4 @@
-//! Values of a dynamic language as arguments of a row: what the row's signature makes of them.
+//! Converts values of a dynamic language to arguments of a row, by the row's signature.
 
 use super::{Given, Operand};
 use crate::lang::ast::{Elem, OptType, Param};
@@ -9,8 +9,8 @@ use crate::{DType, Name, Scalar, Value};
 /// One value per parameter and option, in the order of the signature; `key` for random numbers.
 ///
 /// # Errors
-/// E702 for a value of the wrong kind, or an argument that the row does not have; E710 for an option that
-/// depends on elements which are not known.
+/// E702 for a value of the wrong kind, or an argument that the row does not have; E710 for an option that depends on
+/// unknown elements.
 pub fn arguments<V: Operand>(row: &Row, given: &[(Name, Given<V>)], key: &Given<V>) -> Result<Vec<Value<V>>, Refusal> {
     let value = |name: Name| given.iter().find(|(n, _)| *n == name).map_or(&Given::None, |(_, value)| value);
     let names = || row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
@@ -42,8 +42,8 @@ fn depends(row: &Row, name: Name) -> Refusal {
     Refusal::new("E710", format!("no row stands behind `{}` with a `{name}` that depends on elements", row.op))
 }
 
-/// Whether a tensor could stand for this option if its elements were known: one of rank 0 for a number, any for a list
-/// or for a size, which may be another one in each place.
+/// Whether a tensor could be the value of this option if its elements were known: one of rank 0 for a number, any for a
+/// list, or for a size, which may differ in each place.
 fn open<V: Operand>(ty: &OptType, t: &V) -> bool {
     match t.ty() {
         ArgTy::Tensor(of) if of.rank() > 0 => matches!(ty, OptType::Size(_)) || is_list(ty) && t.known_list().is_none(),
@@ -56,7 +56,7 @@ fn is_list(ty: &OptType) -> bool {
 }
 
 impl<V> Given<V> {
-    /// As it is where memory plays no part.
+    /// The value without the mark of strides, for rows in which memory layout is irrelevant.
     pub(super) fn plain(self) -> Given<V> {
         match self {
             Given::Strided(t) => Given::Tensor(t),
@@ -89,7 +89,7 @@ impl<V> From<Scalar> for Given<V> {
     }
 }
 
-/// A tensor; a number where the signature takes one; several.
+/// A tensor, a number where the signature takes one, or a list of these.
 fn param<V: Clone>(param: &Param, given: &Given<V>) -> Option<Value<V>> {
     if param.ty.list.is_some() {
         let Given::List(items) = given else { return None };
@@ -118,7 +118,7 @@ fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
         Given::List(items) => items.iter().map(int).collect::<Option<_>>().map(Value::List),
         one => int(one),
     };
-    // a tensor of rank 0 whose element is known stands for it, a vector for a list
+    // The known element of a tensor of rank 0, or the list of a known vector, becomes the option.
     if let Given::Tensor(t) = given {
         return match t.known_list() {
             Some(items) if is_list(ty) => option(ty, &Given::List(items.into_iter().map(Given::from).collect())),

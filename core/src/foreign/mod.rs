@@ -1,9 +1,8 @@
-//! Calls of rows by the names that other libraries have for them: the rows' `aten:` and `torch:` lists, and alias rows.
+//! Calls of rows by the names of other libraries: the rows' `aten:` and `torch:` lists, and alias rows.
 //!
-//! A call comes as that library's callers write it: positional and named values of a dynamic language. The call form
-//! says which argument of the row each one is ([`Form::arrange`]), the row's signature what is made of it
-//! ([`arguments`]): an integer names an axis, a word or its number chooses from an `enum`, a single number repeats over
-//! axes.
+//! A call comes in the form of that library: positional and named values of a dynamic language. The call form maps each
+//! value to an argument of the row ([`Form::arrange`]), and the row's signature converts it ([`arguments`]): an integer
+//! names an axis, a word or its number chooses from an `enum`, a single number repeats over axes.
 
 mod convert;
 
@@ -15,7 +14,7 @@ use crate::row::Row;
 use crate::sig::{ArgTy, Refusal};
 use crate::{DType, Dim, Name, Scalar, TensorTy};
 
-/// What stands for a tensor in a call.
+/// A value that takes the place of a tensor in a call.
 pub trait Operand: Clone {
     /// Its type.
     fn ty(&self) -> ArgTy;
@@ -23,11 +22,11 @@ pub trait Operand: Clone {
     fn known(&self) -> Option<Scalar>;
     /// Its elements, if it is a vector of i64 and they are known.
     fn known_list(&self) -> Option<Vec<Scalar>>;
-    /// The same elements in other sizes.
+    /// A tensor with these elements and other sizes.
     fn reshaped(&self, shape: &[Dim]) -> Self;
 }
 
-/// A value as a dynamic language has it.
+/// A value of a dynamic language.
 #[derive(Clone, Debug)]
 pub enum Given<V> {
     /// Not given.
@@ -44,13 +43,13 @@ pub enum Given<V> {
     DType(DType),
     /// A tensor.
     Tensor(V),
-    /// A tensor whose elements lie in another order than that of its axes where it comes from.
+    /// A tensor whose elements lie in memory in another order than that of its axes.
     Strided(V),
-    /// Several.
+    /// A list.
     List(Vec<Given<V>>),
 }
 
-/// A call's arguments as the row has them.
+/// The arguments of a call, as the row names them.
 pub struct Arranged<V> {
     /// Arguments and options by name.
     pub args: Vec<(Name, Given<V>)>,
@@ -58,13 +57,13 @@ pub struct Arranged<V> {
     pub mask: Option<Vec<bool>>,
 }
 
-/// How calls of another library's name become calls of a row.
+/// The translation of calls under another library's name to calls of a row.
 #[derive(Debug)]
 pub struct Form<V> {
     params: Vec<Param<V>>,
     /// Arguments of the row that the name implies.
     fixed: Vec<(Name, Given<V>)>,
-    /// What a call gives there.
+    /// The form of the call's result in that library.
     pub gives: Gives,
 }
 
@@ -73,18 +72,18 @@ pub struct Form<V> {
 struct Param<V> {
     name: Name,
     becomes: Becomes,
-    /// Its default there; of one that takes part in nothing, the only value that is admitted.
+    /// The default in that library; for a parameter that is dropped, the only admitted value.
     value: Option<Given<V>>,
-    /// Takes all positional arguments from there on.
+    /// Whether the parameter takes all further positional arguments.
     rest: bool,
-    /// No row stands behind one that is strided.
+    /// Whether a strided tensor is refused here, because no row corresponds to it.
     packed: bool,
-    /// A call must give it.
+    /// Whether a call must give it.
     required: bool,
 }
 
 impl<V: Operand> Form<V> {
-    /// What the call form `alias` of `row` says.
+    /// The call form `alias` of `row`.
     pub fn new(row: &Row, alias: &Alias) -> Form<V> {
         let Some(given) = &alias.given else { return Form::own(row) };
         let params = given.iter().map(|g| Param {
@@ -99,7 +98,7 @@ impl<V: Operand> Form<V> {
         Form { params: params.collect(), fixed, gives: alias.gives }
     }
 
-    /// The row's own arguments in their order.
+    /// The form with the row's own arguments in their order.
     pub fn own(row: &Row) -> Form<V> {
         let sig = &row.sig;
         let names = sig.params.iter().map(|p| p.name).chain(sig.opts.iter().map(|o| o.name));
@@ -114,7 +113,8 @@ impl<V: Operand> Form<V> {
         Form { params: params.collect(), fixed: Vec::new(), gives: Gives::Tensors }
     }
 
-    /// As many integers as the form says: a single one repeats, absent ones are sizes of an earlier argument.
+    /// The number of integers that the form declares: a single one repeats, absent ones are sizes of an earlier
+    /// argument.
     fn repeated(
         row: &Row,
         name: Name,
@@ -125,7 +125,7 @@ impl<V: Operand> Form<V> {
     ) -> Result<Given<V>, Refusal> {
         let n = match (count, &value) {
             (Count::Some(n), _) => n,
-            // the row repeats a number
+            // The row itself repeats a number.
             (Count::Axes, Given::List(items)) if items.len() == 1 => return Ok(items[0].clone()),
             (Count::Axes, _) => return Ok(value),
         };
@@ -153,8 +153,8 @@ impl<V: Operand> Form<V> {
     /// The arguments of `row` by name.
     ///
     /// # Errors
-    /// E702 for arguments that the form does not have; E704 for a list of another length; E710 for a value that no row
-    /// stands behind.
+    /// E702 for arguments that the form does not have; E704 for a list of the wrong length; E710 for a value for which
+    /// there is no row.
     pub fn arrange(
         &self,
         row: &Row,
@@ -261,7 +261,7 @@ impl<V: Operand> Form<V> {
     }
 }
 
-/// Gives vectors of no elements in the list `entries` the axes of the other tensors there, and none along option `dim`.
+/// Gives empty vectors in the list `entries` the axes of the other tensors there, with size 0 along option `dim`.
 fn fill<V: Operand>(row: &Row, args: &mut [(Name, Given<V>)], entries: Name, dim: Name) {
     let default = || row.sig.opts.iter().find(|o| o.name.name == dim)?.default.as_ref().map(constant);
     let given = args.iter().find(|(name, _)| *name == dim).map(|(_, value)| value.clone());
@@ -291,7 +291,7 @@ fn fill<V: Operand>(row: &Row, args: &mut [(Name, Given<V>)], entries: Name, dim
     }
 }
 
-/// A constant of a call form. The build admits numbers, words and lists of these.
+/// A constant of a call form. The build admits only numbers, words and lists of these.
 fn constant<V>(e: &Expr) -> Given<V> {
     match &*e.node {
         Node::Int(i) => Given::Int(*i),

@@ -15,20 +15,20 @@
 //! | form | meaning |
 //! |---|---|
 //! | `x` · `input: x` | the row's argument `x`, under its own name · under another |
-//! | `p: x = 2` | with another default than the row's |
-//! | `size: kernel[2]` | what PyTorch's schemas write `int[2]`: a number, or a list of one, repeats; an empty list counts as not given |
-//! | `size: kernel[..]` | the same for as many as the row has axes |
-//! | `size: shape[2, x]` | and an absent entry is the size of `x` there, counted from the last axis |
-//! | `indices: idx @ dims` | a list in which entries may be missing: those that are there are `idx`, their positions `dims` |
-//! | `tensors: xs along dim` | a list in which a vector of no elements has the axes of the others, and none along `dim` |
+//! | `p: x = 2` | with a default other than the row's |
+//! | `size: kernel[2]` | PyTorch's `int[2]`: a number, or a list of one, repeats; an empty list counts as not given |
+//! | `size: kernel[..]` | likewise, with one entry per axis of the row |
+//! | `size: shape[2, x]` | an absent entry is the size of `x` there, counted from the last axis |
+//! | `indices: idx @ dims` | a list in which entries may be missing: the given ones are `idx`, their positions `dims` |
+//! | `tensors: xs along dim` | a list in which an empty vector gets the axes of the others, with size 0 along `dim` |
 //! | `scales: (h, w)` | a list whose entries are several arguments |
-//! | `output_mask: ?` | says for each result whether it is wanted |
-//! | `out: _` · `inplace: _ = false` | takes part in nothing · and only this value is admitted |
-//! | `weight packed` | no row stands behind one whose elements lie in another order than that of its axes |
-//! | `dim required` | a call there must give it, though the row lets it be left out |
-//! | `..xs` | takes all positional arguments from there on |
+//! | `output_mask: ?` | a flag per result: whether the caller wants it |
+//! | `out: _` · `inplace: _ = false` | the parameter is dropped · and must have this value |
+//! | `weight packed` | no row corresponds to one whose elements lie in another order than that of its axes |
+//! | `dim required` | a call must give it, though it is optional in the row |
+//! | `..xs` | takes all further positional arguments |
 //! | `; lo = 0` | an argument of the row that the name implies |
-//! | `equal(input, other) -> number` | what is a tensor of rank 0 here is a plain number there |
+//! | `equal(input, other) -> number` | the row's tensor of rank 0 is a plain number in that library |
 //! | `norm(input: x, p: _ = nuc) -> none` | calls that fit have no row |
 
 use super::ast::{Expr, Ident};
@@ -46,25 +46,25 @@ pub struct Alias {
     pub given: Option<Vec<Given>>,
     /// Arguments of the row that the name implies.
     pub fixed: Vec<(Ident, Expr)>,
-    /// What a call gives there.
+    /// The form of the call's result in that library.
     pub gives: Gives,
 }
 
-/// What a call of another library gives.
+/// The form of a result in the other library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
     /// The row's results.
     Tensors,
     /// Plain numbers, where the row's results are of rank 0.
     Numbers,
-    /// Something that no row gives.
+    /// A result that no row gives.
     Nothing,
 }
 
-/// How many integers a parameter is.
+/// The number of integers in a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// As many.
+    /// This many.
     Some(usize),
     /// One for each axis.
     Axes,
@@ -75,45 +75,45 @@ pub enum Count {
 pub struct Given {
     /// Its name in the other library.
     pub name: Ident,
-    /// What becomes of it.
+    /// The role of the parameter in the row.
     pub becomes: Becomes,
-    /// Where it differs from the row's default; of one that becomes nothing: the only admitted value.
+    /// The default, where it differs from the row's; for a dropped parameter, the only admitted value.
     pub value: Option<Expr>,
-    /// Takes all positional arguments from there on.
+    /// Whether the parameter takes all further positional arguments.
     pub rest: bool,
-    /// The other library reads its memory as it lies, whatever its strides say.
+    /// Whether the other library reads the memory in order, whatever the strides are.
     pub packed: bool,
-    /// A call there must give it, though the row lets it be left out.
+    /// Whether a call must give it, though it is optional in the row.
     pub required: bool,
 }
 
-/// What a parameter of another library is to the row.
+/// The role of another library's parameter in the row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Becomes {
-    /// It takes part in nothing.
+    /// The parameter is dropped.
     Nothing,
     /// An argument.
     Argument {
-        /// Which.
+        /// The row's name of it.
         name: Ident,
-        /// How many integers it is; `None`: it isn't said.
+        /// The number of integers; `None`: unspecified.
         count: Option<Count>,
-        /// The argument whose sizes stand for absent entries.
+        /// The argument whose sizes replace absent entries.
         like: Option<Ident>,
     },
     /// A list with gaps: an argument for its entries, one for their positions.
     Placed(Ident, Ident),
-    /// A list of tensors, and the option that names their common axis: a vector of no elements stands for a tensor with
-    /// the axes of the others that is empty along it.
+    /// A list of tensors, and the option that names their common axis: an empty vector means a tensor with the axes of
+    /// the others and size 0 along that one.
     Along(Ident, Ident),
     /// An argument for each entry of a list.
     Parts(Vec<Option<Ident>>),
-    /// Which results are wanted.
+    /// The flags of the results that the caller wants.
     Wanted,
 }
 
 impl Becomes {
-    /// The arguments of the row that it gives.
+    /// The arguments of the row that it provides.
     pub fn arguments(&self) -> Vec<Ident> {
         match self {
             Becomes::Argument { name, .. } => vec![*name],

@@ -44,7 +44,7 @@ impl std::hash::Hash for Span {
 pub struct Ident {
     /// The name.
     pub name: Name,
-    /// Where it stands.
+    /// Its place in the text.
     pub span: Span,
 }
 
@@ -75,7 +75,7 @@ pub struct Out {
 }
 
 impl Out {
-    /// Whether only the row's decomposition says which type it has: `T[_]`.
+    /// Whether only the row's decomposition determines the type: `T[_]`.
     pub fn is_from_body(&self) -> bool {
         matches!(self.ty.dims.as_deref(), Some([DimPat { kind: DimKind::Body, .. }]))
     }
@@ -84,18 +84,18 @@ impl Out {
 /// How an argument is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read.
+    /// Reads elements.
     Read,
-    /// Read and written (`mut`).
+    /// Reads and writes elements (`mut`).
     Mut,
-    /// Only its type is read (`like`): derived rows take the shapes of forward values they do not need.
+    /// Reads only the type (`like`): derived rows take the shapes of forward values whose elements they do not need.
     Like,
 }
 
 /// One tensor argument.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
-    /// Whether it is written, or only its type read.
+    /// How the argument is used.
     pub access: Access,
     /// Its name.
     pub name: Ident,
@@ -110,11 +110,11 @@ pub struct Param {
 pub struct Type {
     /// Element classes joined by `|`.
     pub elem: Vec<Elem>,
-    /// `None`: without brackets: tensor or number that broadcasts with the others of its kind.
+    /// `None`: without brackets, a tensor or number that broadcasts with the other arguments of this form.
     pub dims: Option<Vec<DimPat>>,
-    /// `Some`: `List<…>` of such tensors; its length.
+    /// `Some`: a `List<…>` of such tensors, with its length.
     pub list: Option<ListLen>,
-    /// Where it stands.
+    /// Its place in the text.
     pub span: Span,
 }
 
@@ -151,9 +151,9 @@ pub enum Elem {
 pub struct DimPat {
     /// The pattern.
     pub kind: DimKind,
-    /// Present only where this static condition holds.
+    /// The static condition under which the axis is present.
     pub cond: Option<Expr>,
-    /// Where it stands.
+    /// Its place in the text.
     pub span: Span,
 }
 
@@ -179,7 +179,7 @@ pub enum DimKind {
         name: Ident,
         /// Chosen axes.
         axes: Option<Axes>,
-        /// `; keepdim`: axes that were not chosen stay as 1 where this option is true.
+        /// `; keepdim`: axes that were not chosen stay with size 1 where this option is true.
         keep: Option<Ident>,
         /// `@size`.
         at: Option<Ident>,
@@ -191,11 +191,11 @@ pub enum DimKind {
         /// The size of each axis.
         size: Expr,
     },
-    /// `..[N, ..S]`: several in place.
+    /// `..[N, ..S]`: several items in one place.
     Group(Vec<DimPat>),
-    /// `..ones(N)`: as many axes of size 1 as `N` has.
+    /// `..ones(N)`: one axis of size 1 for each axis of `N`.
     Ones(Ident),
-    /// `_`, alone: rank, sizes and dtype of a composite's result come from its body.
+    /// `_`, alone: the body determines rank, sizes and dtype of a composite's result.
     Body,
 }
 
@@ -204,26 +204,26 @@ pub enum DimKind {
 pub struct Axes {
     /// `!`: the complement.
     pub not: bool,
-    /// What is chosen.
+    /// The chosen axes.
     pub kind: AxesKind,
-    /// Where it stands.
+    /// Its place in the text.
     pub span: Span,
 }
 
-/// What [`Axes`] chooses.
+/// The axes that [`Axes`] chooses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AxesKind {
     /// The axes (or axis) that an option holds.
     Name(Ident),
     /// Several options, one axis each.
     Names(Vec<Ident>),
-    /// `..dim`: the axes before.
+    /// `..dim`: the axes before `dim`.
     Before(Ident),
-    /// `dim..`: the axes from there on.
+    /// `dim..`: the axes from `dim` on.
     From(Ident),
     /// `unit(dims)`, `swap(a, b)`, `ins(eq, i)`, `outs(eq)`.
     Fn(Ident, Vec<Ident>),
-    /// `![dim1, dim2]` written with a nested complement: `![![a, b]]` and the like.
+    /// A nested complement: `![![a, b]]` and the like.
     Not(Box<Axes>),
 }
 
@@ -243,9 +243,9 @@ pub struct Opt {
 /// The type of an option.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OptType {
-    /// A number of any category; a run-time value unless a static condition reads it.
+    /// A number of any category, known only at run time unless a static condition reads it.
     Num,
-    /// A float; a run-time value unless a static condition or a size reads it.
+    /// A float, known only at run time unless a static condition or a size reads it.
     F64,
     /// An integer.
     I64,
@@ -269,13 +269,13 @@ pub enum OptType {
     Pos(Name),
     /// A bound within the size: wraps once, clamps.
     Bound(Name),
-    /// A set of axes of the list; what `[]` means; at most so many.
+    /// A set of axes of the list.
     Dims {
         /// The list.
         list: Name,
-        /// `empty = all`: `[]` means every axis; `empty = none`: none.
+        /// The meaning of `[]`: every axis with `empty = all`, no axis with `empty = none`.
         empty_all: bool,
-        /// `most = n`.
+        /// `most = n`: the set has at most n axes.
         most: Option<i64>,
     },
     /// One integer per axis; a single number repeats; missing ones are `fill`.
@@ -286,7 +286,7 @@ pub enum OptType {
         axes: Option<Axes>,
         /// Right-aligned (`~S`).
         broadcast: bool,
-        /// Value of missing ones.
+        /// Value of missing entries.
         fill: Option<i64>,
     },
     /// Binds the size, ≥ 0.
@@ -316,7 +316,7 @@ impl OptType {
 
 // ---------------------------------------------------------------- expressions
 
-/// Statements, then a value.
+/// Statements and a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     /// `let`s and writes.
@@ -345,12 +345,12 @@ pub enum Pattern {
     Tuple(Vec<Ident>),
 }
 
-/// An expression with its place.
+/// An expression and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is. Trees share it: texts are copied far more often than they are changed.
+    /// The node. Trees share nodes, because texts are copied far more often than they are changed.
     pub node: Arc<Node>,
-    /// Where it stands.
+    /// Its place in the text.
     pub span: Span,
 }
 
@@ -374,7 +374,7 @@ pub enum BinOp {
 }
 
 impl BinOp {
-    /// The row that it calls in a program.
+    /// The row that the operator calls in the tensor language.
     pub fn row(self) -> &'static str {
         match self {
             BinOp::Or => "logical_or",
@@ -451,7 +451,7 @@ pub enum Node {
     Reduce(Reduce),
     /// `..(e)` or `let t = ..(e)`: a list, one element per axis.
     Zip(Expr),
-    /// `..unravel(i, S)`-like spread of a list-valued expression in an argument or place.
+    /// A list-valued expression such as `..unravel(i, S)`, spread in an argument or place.
     Spread(Expr),
     /// `[a, ..S]` (tensor language)
     List(Vec<ListItem>),
@@ -475,25 +475,25 @@ pub enum ListItem {
     Spread(Expr),
 }
 
-/// `x[places else …][item]`: an element of a tensor; or of a size list (`M[i]`), or a chosen size (`S[dim]`).
+/// `x[places else …][item]`: an element of a tensor, an entry of a size list (`M[i]`), or a chosen size (`S[dim]`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorAccess {
     /// The tensor, list or size.
     pub base: Ident,
     /// The first brackets.
     pub places: Vec<Place>,
-    /// What stands for elements outside.
+    /// The value outside of the tensor.
     pub outside: Outside,
     /// For a `List` argument the *first* bracket is its item and the second the places: `xs[i][..p]`.
     pub item: Option<Expr>,
 }
 
-/// What an access outside the tensor gives.
+/// The value of an access outside of the tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outside {
-    /// It must not happen: proved, or checked when run.
+    /// The access must not lie outside: proved, or checked at run time.
     Refuse,
-    /// `else skip`: the element is left out of the innermost reduction.
+    /// `else skip`: the element is skipped in the innermost reduction.
     Skip,
     /// `else v`
     Value(Expr),
@@ -510,7 +510,7 @@ pub enum Place {
     List(Ident, Option<Axes>),
     /// `..unravel(…)`
     Unravel(Expr),
-    /// `~b`: a list that broadcasts (axes that the tensor lacks or has as 1 are read at 0).
+    /// `~b`: a list that broadcasts (an axis that the tensor lacks, or has with size 1, is read at 0).
     Broadcast(Ident),
     /// `~(e)`
     BroadcastZip(Expr),
@@ -525,13 +525,13 @@ pub struct Reduce {
     pub red: Red,
     /// Its bound indices; `None`: `[..]`, over axes.
     pub binds: Option<Vec<Bind>>,
-    /// `if c`: only where this holds.
+    /// `if c`: the filter.
     pub filter: Option<Expr>,
-    /// What is reduced.
+    /// The reduced expression.
     pub body: Expr,
-    /// `else v`: the value where nothing is reduced (`first`, `last`).
+    /// `else v`: the value if there is no element (`first`, `last`).
     pub otherwise: Option<Expr>,
-    /// Where the kind stands.
+    /// The place of the reduction's word.
     pub span: Span,
 }
 
@@ -553,15 +553,15 @@ impl Expr {
     pub fn new(node: Node, span: Span) -> Expr {
         Expr { node: Arc::new(node), span }
     }
-    /// What it is, to be changed.
+    /// The node, for a change.
     pub fn into_node(self) -> Node {
         Arc::unwrap_or_clone(self.node)
     }
-    /// An expression that stands nowhere (made by a derivation).
+    /// An expression without a place (made by a derivation).
     pub fn bare(node: Node) -> Expr {
         Expr::new(node, Span::default())
     }
-    /// A name that stands nowhere.
+    /// A name without a place.
     pub fn name(name: impl Into<Name>) -> Expr {
         Expr::bare(Node::Name(name.into()))
     }
@@ -576,7 +576,7 @@ impl BinOp {
         [Or, And, Eq, Ne, Lt, Le, Gt, Ge, Add, Sub, Mul, Div, Rem]
     };
 
-    /// Its mark.
+    /// Its text.
     pub fn mark(self) -> &'static str {
         match self {
             BinOp::Or => "||",
@@ -595,7 +595,7 @@ impl BinOp {
         }
     }
 
-    /// How tightly it binds, from 1 for `||` to 5 for `*`. All group to the left, except comparisons (3), which do
+    /// The precedence, from 1 for `||` to 5 for `*`. All operators group to the left, except comparisons (3), which do
     /// not chain.
     pub fn level(self) -> u8 {
         match self {
@@ -609,7 +609,7 @@ impl BinOp {
 }
 
 impl UnOp {
-    /// Its mark.
+    /// Its text.
     pub fn mark(self) -> &'static str {
         match self {
             UnOp::Neg => "-",
@@ -643,7 +643,7 @@ impl Red {
         }
     }
 
-    /// The reduction of this word.
+    /// The reduction with this word.
     pub fn from_word(word: &str) -> Option<Red> {
         Red::ALL.into_iter().find(|red| red.word() == word)
     }

@@ -1,4 +1,5 @@
-//! Text to tokens with byte spans. No comments, no escapes, no keywords: words get their meaning in the parser.
+//! Splits a text into tokens with byte spans. There are no comments, escapes or keywords: the parser gives words their
+//! meaning.
 
 use std::fmt;
 
@@ -42,19 +43,19 @@ impl fmt::Display for Tok {
 pub(super) struct Token {
     pub(super) tok: Tok,
     pub(super) span: Span,
-    /// Whether a line break stands before it.
+    /// Whether a line break precedes it.
     pub(super) begins_line: bool,
 }
 
-/// Every mark, longer ones before their prefixes. Those that no rule of the grammar uses (`**`, `//`, `..=`, `^`, …)
-/// are habits from other languages, which the parser answers with advice.
+/// Every mark, longer ones before their prefixes. Marks that no rule of the grammar uses (`**`, `//`, `..=`, `^`, …)
+/// are habits from other languages; the parser answers them with advice.
 const MARKS: &[&str] = &[
     "..=", "..", "->", "<-", "=>", "==", "!=", "<=", ">=", "&&", "||", "**", "//", "/*", "+=", "-=", "*=", "/=", "::",
     "(", ")", "[", "]", "{", "}", "<", ">", "=", "+", "-", "*", "/", "%", "!", "&", "|", "^", "~", "?", ":", ";", ",",
     ".", "@", "#", "$", "\\", "`",
 ];
 
-/// Characters that editors and papers put where the grammar has ASCII.
+/// Characters of editors and papers for which the grammar has ASCII.
 const LOOKALIKES: &[(char, &str)] = &[
     ('−', "-"),
     ('–', "-"),
@@ -190,7 +191,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Letters that touch a number: a suffix, another base, or digit separators.
+    /// The error for letters that touch a number: a suffix, another base, or digit separators.
     fn number_suffix(&self, start: usize, number: usize) -> SyntaxError {
         let suffix = &self.text[number..self.at];
         let error = self.error(start, self.at, "a decimal number");

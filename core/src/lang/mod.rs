@@ -1,11 +1,11 @@
 //! The rule languages: syntax trees, one lexer, one LL(2) parser, one printer (docs/row-language.md).
 //!
 //! [`parse_sig`], [`parse_block`] and [`parse_expr`] read text; `Display` of each tree writes its canonical text, which
-//! parses back to the same tree. What names mean is not known here: that a name is bound, an axis exists or a dtype
-//! fits is the checker's business.
+//! parses back to an equal tree. The parser does not resolve names: the checker decides whether a name is bound, an
+//! axis exists or a dtype fits.
 //!
-//! **Invariant:** any text at all is answered, in time linear in its length and with bounded recursion, and a tree that
-//! was parsed is at most [`MAX_DEPTH`] nodes high, so that whoever walks it may recurse.
+//! **Invariant:** every text gets an answer, in time linear in its length and with bounded recursion. A parsed tree is
+//! at most [`MAX_DEPTH`] nodes high, so that walks over it can recurse.
 
 pub mod alias;
 pub mod ast;
@@ -30,7 +30,7 @@ pub const MAX_DEPTH: u32 = 200;
 /// Longest rule text in bytes: far above any rule, and small enough for [`Span`]'s 32 bits.
 pub const MAX_LEN: usize = 1 << 20;
 
-/// Which forms of the one grammar are admitted.
+/// The forms of the grammar that a parser admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// Scalar and index notation: `expr`, `view`, `require`, `at`, sizes. Has accesses and reductions.

@@ -1,4 +1,4 @@
-//! The cursor that all parts of the grammar share: look-ahead of two tokens, brackets, names, limits and errors.
+//! The cursor that all parts of the grammar share: lookahead of two tokens, brackets, names, limits and errors.
 //!
 //! The grammar itself is in `parser_expr` (blocks, expressions), `parser_index` (accesses, reductions, axes),
 //! `parser_type` (types, shape patterns) and `parser_sig` (signatures, options), one function per rule.
@@ -9,25 +9,25 @@ use super::syntax_error::SyntaxError;
 use super::{Dialect, MAX_DEPTH};
 use crate::name::Name;
 
-/// What every rule's function gives.
+/// The result of a rule's function.
 pub(super) type Parsed<T> = Result<T, SyntaxError>;
 
-/// Words that can't be names.
+/// Words that cannot be names.
 const KEYWORDS: &[&str] = &["let", "if", "else", "match", "as", "in", "_"];
 
 /// Reads tokens from left to right.
 pub(super) struct Parser {
     tokens: Vec<Token>,
     at: usize,
-    /// Which forms are admitted.
+    /// The dialect of the text.
     pub(super) dialect: Dialect,
     /// Whether `x.data` is a value: in rules of tensor subclasses.
     pub(super) fields: bool,
-    /// Rules entered and not yet left.
+    /// The number of rules that are open.
     depth: u32,
-    /// Height of the highest tree read in the rule that is being read.
+    /// Height of the highest tree in the current rule.
     height: u32,
-    /// Brackets opened and not yet closed.
+    /// Brackets that are open.
     open: Vec<Span>,
 }
 
@@ -49,12 +49,12 @@ impl Parser {
         &self.token(0).tok
     }
 
-    /// Where the next token stands.
+    /// The place of the next token.
     pub(super) fn span(&self) -> Span {
         self.token(0).span
     }
 
-    /// From `start` to the token read last.
+    /// The span from `start` to the last token read.
     pub(super) fn since(&self, start: Span) -> Span {
         if self.at == 0 { start } else { start.to(self.tokens[self.at - 1].span) }
     }
@@ -94,7 +94,7 @@ impl Parser {
 
     // ------------------------------------------------------------ reading
 
-    /// Passes the next token.
+    /// Consumes the next token.
     pub(super) fn bump(&mut self) -> Token {
         let token = self.token(0).clone();
         if token.tok != Tok::End {
@@ -103,7 +103,7 @@ impl Parser {
         token
     }
 
-    /// Passes this mark, if it is next.
+    /// Consumes this mark, if it is next.
     pub(super) fn eat(&mut self, mark: &str) -> bool {
         let met = self.at(mark);
         if met {
@@ -112,7 +112,7 @@ impl Parser {
         met
     }
 
-    /// Passes this word, if it is next.
+    /// Consumes this word, if it is next.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let met = self.at_word(word);
         if met {
@@ -121,12 +121,12 @@ impl Parser {
         met
     }
 
-    /// Passes this mark.
+    /// Consumes this mark.
     pub(super) fn expect(&mut self, mark: &str) -> Parsed<()> {
         if self.eat(mark) { Ok(()) } else { Err(self.unexpected(format!("`{mark}`"))) }
     }
 
-    /// Passes `word =`.
+    /// Consumes `word =`.
     pub(super) fn expect_key(&mut self, word: &str) -> Parsed<()> {
         if !self.eat_word(word) {
             return Err(self.unexpected(format!("`{word} =`")));
@@ -134,7 +134,7 @@ impl Parser {
         self.expect("=")
     }
 
-    /// Passes an opening bracket.
+    /// Consumes an opening bracket.
     pub(super) fn open(&mut self, mark: &str) -> Parsed<()> {
         let span = self.span();
         self.expect(mark)?;
@@ -142,7 +142,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Passes the bracket that closes the one opened last; `others` are the marks that could stand here as well.
+    /// Consumes the bracket that closes the innermost open one; `others` are the marks that could stand here as well.
     pub(super) fn close(&mut self, mark: &str, others: &str) -> Parsed<()> {
         if !self.at(mark) {
             let expected = if others.is_empty() { format!("`{mark}`") } else { format!("{others} or `{mark}`") };
@@ -163,7 +163,7 @@ impl Parser {
         Ok(items)
     }
 
-    /// The end of the text; `expected` says what could stand here.
+    /// Checks that the text ends here; `expected` lists what could follow instead.
     pub(super) fn end(&mut self, expected: &str) -> Parsed<()> {
         if *self.peek() == Tok::End {
             return Ok(());
@@ -173,7 +173,7 @@ impl Parser {
 
     // ------------------------------------------------------------ names
 
-    /// An option that names an axis, or the number of one.
+    /// An option that names an axis, or an axis number.
     pub(super) fn axis(&mut self, what: &str) -> Parsed<Ident> {
         let span = self.span();
         let Tok::Int(number) = *self.peek() else { return self.ident(what) };
@@ -181,7 +181,7 @@ impl Parser {
         Ok(Ident { name: Name::new(&number.to_string()), span })
     }
 
-    /// A name without dots that is no keyword.
+    /// A name without dots that is not a keyword.
     pub(super) fn ident(&mut self, what: &str) -> Parsed<Ident> {
         let span = self.span();
         let Tok::Word(name) = *self.peek() else { return Err(self.unexpected(what)) };
@@ -200,7 +200,7 @@ impl Parser {
         Ok(Ident { name, span })
     }
 
-    /// A name that may have dots: what is called.
+    /// The name of a callee, which may have dots.
     pub(super) fn callee(&mut self) -> Parsed<Ident> {
         let span = self.span();
         match *self.peek() {
@@ -239,7 +239,7 @@ impl Parser {
 
     // ------------------------------------------------------------ limits
 
-    /// Reads one level deeper. All recursion of the parser passes here.
+    /// Reads one level deeper. All recursion of the parser passes through here.
     pub(super) fn nested<T>(&mut self, rule: impl FnOnce(&mut Parser) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= MAX_DEPTH {
             return Err(self.too_deep());
@@ -254,7 +254,7 @@ impl Parser {
         result
     }
 
-    /// Reads a tree whose height is counted apart from its elder siblings'.
+    /// Reads a tree whose height is counted separately from its preceding siblings.
     pub(super) fn apart<T>(&mut self, rule: impl FnOnce(&mut Parser) -> Parsed<T>) -> Parsed<T> {
         let siblings = std::mem::take(&mut self.height);
         let result = rule(self);
@@ -262,7 +262,7 @@ impl Parser {
         result
     }
 
-    /// Says that what was read becomes a child: a chain `a + b + …` grows a tree without recursion.
+    /// Makes the tree read last a child of a new node: a chain `a + b + …` grows a tree without recursion.
     pub(super) fn taller(&mut self) -> Parsed<()> {
         self.height += 1;
         if self.height > MAX_DEPTH { Err(self.too_deep()) } else { Ok(()) }
@@ -275,7 +275,7 @@ impl Parser {
 
     // ------------------------------------------------------------ errors
 
-    /// The next token is none of `expected`.
+    /// The error that the next token is not one of `expected`.
     pub(super) fn unexpected(&self, expected: impl Into<String>) -> SyntaxError {
         let mut error = SyntaxError::new(self.span(), expected, self.peek().to_string());
         error.help = self.habit().map(str::to_owned);
@@ -348,7 +348,7 @@ impl Parser {
     }
 }
 
-/// What a word at the start of another language's statement is here.
+/// The spelling here of a statement of another language, by its first word.
 fn statement(word: &str) -> Option<&'static str> {
     Some(match word {
         "not" => "negation is `!`",

@@ -1,4 +1,4 @@
-//! Blocks and expressions: what the two dialects share, and the lists and named arguments of the tensor language.
+//! Blocks and expressions: the rules common to both dialects, and the lists and named arguments of the tensor language.
 
 use super::Dialect;
 use super::ast::*;
@@ -99,7 +99,7 @@ impl Parser {
         Err(SyntaxError::new(Span::new(end, end), "`;`", self.peek().to_string()).help(ends))
     }
 
-    /// Whether what stands here can only belong to the next statement.
+    /// Whether the next token can only belong to the next statement.
     fn at_next_statement(&self) -> bool {
         let begins = matches!(self.peek(), Tok::Word(_) | Tok::Int(_) | Tok::Float(_) | Tok::Mark("("));
         let operator = self.at_word("and") || self.at_word("or");
@@ -126,7 +126,7 @@ impl Parser {
         self.nested(|p| p.binary(BinOp::Add.level()))
     }
 
-    /// Operators that bind at least as tightly as `least`.
+    /// A chain of operators of at least the precedence `least`.
     fn binary(&mut self, least: u8) -> Parsed<Expr> {
         self.apart(|p| {
             let start = p.span();
@@ -200,7 +200,7 @@ impl Parser {
                 word if self.then("[") => match (self.dialect, Red::from_word(word)) {
                     (Dialect::Index, Some(red)) => self.reduce(red)?,
                     (Dialect::Index, None) => self.access()?,
-                    // of sizes: `S[dims]`, `all[..](S > 0)`
+                    // Size expressions: `S[dims]`, `all[..](S > 0)`.
                     (Dialect::Tensor, None) if name.is_size() || word.contains('.') && !self.fields => self.access()?,
                     (Dialect::Tensor, Some(red)) => {
                         let start = self.span();
@@ -243,7 +243,7 @@ impl Parser {
         self.close(")", "an operator, `,`")?;
         let span = self.since(start);
         Ok(match items.pop() {
-            // The brackets belong to the place of what they hold.
+            // The span includes the brackets.
             Some(only) if items.is_empty() => Expr { span, ..only },
             last => {
                 items.extend(last);

@@ -1,4 +1,4 @@
-//! What index notation adds: accesses, places, reductions and choices of axes.
+//! The forms of index notation: accesses, places, reductions and choices of axes.
 
 use super::ast::*;
 use super::parser::{Parsed, Parser};

@@ -6,11 +6,11 @@ use super::parser::{Parsed, Parser};
 use crate::dtype::DType;
 use crate::name::Name;
 
-/// Shown where an option's type is expected.
+/// The help where an option's type is expected.
 const OPTION_TYPES: &str = "Num f64 i64 bool Str Dtype(T) enum(a, b) Dim Dim(S) Gap(S) Perm(S) Labels(S) Pos(N) Bound(N) \
                             Dims(S, empty = all) Ints(S) Size(N) Shape(O)";
 
-/// What a list of numbers is as an option.
+/// The help where a list of numbers stands as an option's type.
 const LISTS: &str = "a list of sizes is `Shape(O)`, of axes `Dims(S, empty = all)`, of a number per axis `Ints(S)`";
 
 impl Parser {
@@ -71,7 +71,7 @@ impl Parser {
     }
 
     fn param(&mut self) -> Parsed<Param> {
-        // `like: T` is an argument called `like`, `like x: T` one whose type alone is read.
+        // `like: T` is an argument called `like`; `like x: T` is an argument `x` of which only the type is read.
         let modifier = self.word().filter(|_| self.then_word());
         let access = match modifier {
             Some("mut") => Access::Mut,

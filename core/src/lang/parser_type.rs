@@ -9,7 +9,7 @@ use crate::name::Name;
 /// The dtype variables.
 const VARIABLES: &[&str] = &["T", "U", "V"];
 
-/// How any number of axes is written.
+/// The help on writing any number of axes.
 const SHAPE: &str = "axes have names: `T[N]` has one, `T[..S]` any number";
 
 impl Parser {
@@ -110,7 +110,7 @@ impl Parser {
         self.dim_items()
     }
 
-    /// The items of `[…]`, after the bracket.
+    /// The items of `[…]` after the opening bracket.
     fn dim_items(&mut self) -> Parsed<Vec<DimPat>> {
         let mut items = vec![self.dim()?];
         while self.eat(",") {
@@ -149,7 +149,7 @@ impl Parser {
         })
     }
 
-    /// What follows `..` in a shape pattern.
+    /// The rest of an item after `..` in a shape pattern.
     fn dim_list(&mut self) -> Parsed<DimKind> {
         if self.at("(") {
             self.open("(")?;

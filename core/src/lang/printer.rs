@@ -1,21 +1,21 @@
-//! The canonical text of blocks and expressions: what `Display` writes parses back to the same tree.
+//! The canonical text of blocks and expressions: the output of `Display` parses back to an equal tree.
 //!
-//! As few brackets as the grammar needs, with two exceptions: an `if` or `match` inside an operator gets brackets, since
-//! `if c { a } else { b } + 1` reads as if only the last branch were meant, and so does `&&` inside `||`. A block that is printed by itself puts each
-//! statement on its own line, a block in braces stays on one.
+//! The text has only the brackets that the grammar needs, with two exceptions: an `if` or `match` inside an operator
+//! gets brackets, since `if c { a } else { b } + 1` reads as if only the last branch were meant, and so does `&&`
+//! inside `||`. A block printed by itself puts each statement on its own line; a block in braces stays on one.
 //!
-//! Trees that no parser makes (a negative [`Node::Int`], a tuple of one) print as the nearest text.
+//! Trees that the parser never makes (a negative [`Node::Int`], a tuple of one) print as the nearest text.
 
 use std::fmt::{Display, Formatter, Result};
 
 use super::ast::*;
 
-/// How tightly an expression binds: [`BinOp::level`], then these.
+/// Precedence levels above those of [`BinOp::level`].
 const UNARY: u8 = 6;
 const POST: u8 = 7;
 const ATOM: u8 = 8;
 
-/// Where any expression may stand.
+/// The level of a position that admits any expression.
 const ANY: u8 = 0;
 
 fn level(expr: &Expr) -> u8 {
@@ -30,7 +30,7 @@ fn level(expr: &Expr) -> u8 {
     }
 }
 
-/// An expression where only those of at least this level may stand without brackets.
+/// An expression at a position that requires this level; lower ones get brackets.
 pub(super) struct Within<'a>(pub(super) u8, pub(super) &'a Expr);
 
 impl Display for Within<'_> {
@@ -108,7 +108,7 @@ impl Display for Expr {
 impl Display for Node {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            // The one integer whose digits do not fit when its sign is written apart.
+            // The one integer whose digits do not fit i64 without the sign.
             Node::Int(i64::MIN) => write!(f, "(-{} - 1)", i64::MAX),
             Node::Int(value) => write!(f, "{value}"),
             Node::Float(value) => float(*value, f),
@@ -150,7 +150,7 @@ impl Display for Node {
     }
 }
 
-/// The shortest text that reads back as the same number, and as a float.
+/// The shortest text that reads back as an equal number, and as a float.
 fn float(value: f64, f: &mut Formatter<'_>) -> Result {
     if value.is_nan() {
         f.write_str("nan")
@@ -189,7 +189,7 @@ impl Display for TensorAccess {
         match &self.outside {
             Outside::Refuse => f.write_str("]"),
             Outside::Skip => f.write_str(" else skip]"),
-            // A value that happens to be called `skip`.
+            // A value that is called `skip`.
             Outside::Value(value) if matches!(&*value.node, Node::Name(name) if *name == "skip") => {
                 f.write_str(" else (skip)]")
             }

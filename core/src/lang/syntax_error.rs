@@ -1,4 +1,4 @@
-//! What is said about a text that leaves the grammar.
+//! Errors of texts that leave the grammar.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use super::ast::Span;
 /// A place where a text leaves the grammar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SyntaxError {
-    /// What stands there (empty at the end of the text).
+    /// The place of the unexpected text (empty at the end).
     pub span: Span,
-    /// What the grammar admits there: "`,` or `)`".
+    /// The forms that the grammar admits there: "`,` or `)`".
     pub expected: String,
-    /// What was met: "`;`", "the end of the text".
+    /// The unexpected token: "`;`", "the end of the text".
     pub found: String,
-    /// How to write what was probably meant.
+    /// How to write the probable intention.
     pub help: Option<String>,
-    /// The bracket that is still open there, where its partner was expected.
+    /// The open bracket, where its partner was expected.
     pub opened: Option<Span>,
 }
 
@@ -25,12 +25,12 @@ impl SyntaxError {
         SyntaxError { span, expected: expected.into(), found: found.into(), help: None, opened: None }
     }
 
-    /// The same with a proposal where it has none yet.
+    /// This error with a proposal, unless it has one.
     pub(super) fn help_otherwise(self, text: &str) -> SyntaxError {
         if self.help.is_some() { self } else { self.help(text) }
     }
 
-    /// The same with a proposal.
+    /// This error with a proposal.
     pub(super) fn help(mut self, text: impl Into<String>) -> SyntaxError {
         self.help = Some(text.into());
         self

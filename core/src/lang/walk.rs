@@ -12,7 +12,7 @@ pub fn block<'a>(block: &'a Block, f: &mut dyn FnMut(&'a Expr)) {
     expr(&block.value, f);
 }
 
-/// The same for one expression, itself included.
+/// Calls `f` on `e` and every expression inside, in the order of [`block`].
 pub fn expr<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
     f(e);
     children(e, &mut |child| expr(child, f));

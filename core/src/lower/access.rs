@@ -1,4 +1,4 @@
-//! Accesses: places expanded to one index per axis.
+//! Accesses: expands places to one index per axis.
 
 use super::overlap::bounds;
 use super::{L, Lowering, Res, Typed, advised, build, counted, fault};
@@ -15,8 +15,7 @@ impl Lowering<'_> {
     pub(super) fn access(&mut self, a: &TensorAccess, at: At) -> Res<L> {
         let name = a.base.name;
         let Some((first, count)) = self.slots(name) else {
-            // a size list or an index list
-            // rank 0: the axis that an option names has size 1
+            // A size list or an index list. At rank 0, the axis that an option names has size 1.
             let empty = matches!(self.env.size(name.size_of_index()), Some(Size::List(l)) if l.is_empty());
             if empty && !name.is_size() && matches!(a.places.as_slice(), [Place::One(_)]) {
                 return Ok(L::One(Typed { e: SExpr::int(0), elem: false }));
@@ -36,7 +35,7 @@ impl Lowering<'_> {
         let Some(item) = &a.item else {
             return self.load(name, first, None, a, at).map(L::One);
         };
-        // an item of a list: known, or chosen by an index
+        // An item of a list: a constant, or chosen by an index.
         let chosen = self.scalar(item, at)?;
         if let Some(i) = chosen.e.as_int() {
             if i < 0 || i as usize >= count {
@@ -44,7 +43,7 @@ impl Lowering<'_> {
             }
             return self.load(name, first + i as usize, Some(i as usize), a, at).map(L::One);
         }
-        // no access checks which item is chosen when it runs
+        // The access does not check at run time which item is chosen.
         let (least, most) = self.extremes(&chosen.e);
         if count > 0 && (least < 0 || most >= count as i64) {
             let may = match (least, most) {
@@ -70,7 +69,7 @@ impl Lowering<'_> {
         value.map(L::One).ok_or_else(|| fault(self.row, format!("`{name}` is empty")))
     }
 
-    /// Between which numbers an index lies; the ends of i64 where that can't be told.
+    /// The range of an index; the ends of i64 where it is unknown.
     fn extremes(&self, e: &SExpr) -> (i64, i64) {
         let all = (i64::MIN, i64::MAX);
         match e.op() {
@@ -81,7 +80,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The dtype that elements of this argument have in computations.
+    /// The compute dtype of this argument's elements.
     pub(super) fn element_dtype(&self, param: Name, slot: usize) -> DType {
         let stored = self.env.slots.get(slot).and_then(|t| t.as_ref()).map_or(DType::I64, |t| t.dtype);
         let declared = self.row.sig.params.iter().find(|p| p.name.name == param);
@@ -92,8 +91,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// An argument of a comparison as a value of the join: a zero-dim f64, or a number, is rounded to the f16 that it
-    /// meets before they are compared. Everything else is rounded once, in its result.
+    /// An argument of a comparison, as a value of the joined dtype: a zero-dim f64, or a number, is rounded to the f16
+    /// of its operand before they are compared. Other values are rounded once, in the result.
     pub(super) fn compared(&self, e: SExpr, stored: Option<DType>) -> SExpr {
         let kind = self.row.promote.as_ref().map(|kind| statics::kind(&self.env, kind));
         if !matches!(kind, Some(Ok(Kind::Bool))) {
@@ -128,7 +127,7 @@ impl Lowering<'_> {
         Ok(Typed { e: self.compared(e, Some(ty.dtype)), elem: true })
     }
 
-    /// Indices for axes that the type keeps as 1, or that a rank-0 argument only imagines.
+    /// Indices for axes that the type keeps with size 1, or that a rank-0 argument only imagines.
     fn fit(&self, param: Name, item: usize, idx: Vec<SExpr>, rank: usize) -> Res<Vec<SExpr>> {
         if rank == 0 && self.env.scalar_axis.contains(&(param, item)) {
             return Ok(Vec::new());
@@ -178,7 +177,7 @@ impl Lowering<'_> {
 
     fn places(&mut self, places: &[Place], param: Name, item: usize, rank: usize, at: At) -> Res<Vec<SExpr>> {
         let mut idx = Vec::new();
-        // how many axes a broadcast place covers: what the others leave
+        // A broadcast place covers the axes that the other places leave.
         let mut fixed = 0;
         for p in places {
             fixed += match p {
@@ -219,7 +218,7 @@ impl Lowering<'_> {
         Ok(idx)
     }
 
-    /// The indices that an argument has of a broadcast list (`None`: of its only one): right-aligned, 0 where its size
+    /// The indices of an argument along a broadcast list (`None`: along its only one): right-aligned, 0 where its size
     /// is 1.
     fn broadcast(&self, param: Name, item: usize, list: Option<Name>, full: Vec<SExpr>, open: usize) -> Vec<SExpr> {
         let own = || {
@@ -247,7 +246,7 @@ impl Lowering<'_> {
             .collect()
     }
 
-    /// The bound indices of (chosen axes of) a list. Axes of size 1 that nothing runs along (dropped by `squeeze`) are
+    /// The bound indices of (chosen axes of) a list. An axis of size 1 without a variable (dropped by `squeeze`) is
     /// read at 0.
     pub(super) fn index_list(&mut self, name: Name, axes: Option<&Axes>, at: At) -> Res<Vec<SExpr>> {
         let sizes = match self.env.size(name.size_of_index()) {
@@ -295,7 +294,7 @@ impl Lowering<'_> {
         Ok(build::cast(self.scalar(e, at)?.e, DType::I64))
     }
 
-    /// How many axes a zip has.
+    /// The number of axes of a zip.
     pub(super) fn zip_rank(&mut self, e: &Expr, _at: At) -> Res<usize> {
         let mut found: Option<usize> = None;
         let mut names = Vec::new();
@@ -318,17 +317,17 @@ impl Lowering<'_> {
         }
         match found {
             Some(n) => Ok(n),
-            // index lists of no axes are bound to nothing
+            // Index lists of no axes are not bound.
             None => Ok(0),
         }
     }
 
-    /// The type of a call's argument, for rows that are inlined.
+    /// The type of a call's argument, for inlined rows.
     pub(super) fn arg_ty(&self, v: &Typed) -> ArgTy {
         ArgTy::Tensor(crate::TensorTy { dtype: v.e.ty(), shape: Default::default() })
     }
 
-    /// Extents of the variables that a list of indices runs over.
+    /// Extents of the variables of an index list.
     pub(super) fn sizes_of(&self, list: Name) -> Res<Vec<Dim>> {
         match self.env.size(list) {
             Some(Size::List(l)) => Ok(l.to_vec()),
@@ -339,7 +338,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Names in accesses inside a zip: `index[~m]` runs over no axis of its own, but `idx` may.
+/// Visits the names in accesses inside a zip: `index[~m]` runs over no axis of its own, but `idx` may.
 fn zip_names(e: &Expr, f: &mut impl FnMut(Name)) {
     if let Node::Access(a) = &*e.node {
         for p in &a.places {

@@ -32,7 +32,7 @@ pub fn int_op(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
         (Mul | DivFloor, _, Some(1)) => a,
         (Mul, Some(0), _) | (Mul, _, Some(0)) => SExpr::int(0),
         (RemFloor, _, Some(1)) => SExpr::int(0),
-        // constants to the right
+        // Constants move to the right.
         (Add | Mul, Some(_), None) => int_op(op, b, a),
         (Add, None, Some(y)) => match a.op() {
             SOp::Call(Add, xs) if xs[1].as_int().is_some() => {
@@ -48,7 +48,7 @@ pub fn int_op(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
     }
 }
 
-/// `e` as `ty`.
+/// `e` cast to `ty`.
 pub fn cast(e: SExpr, ty: DType) -> SExpr {
     if e.ty() == ty {
         return e;
@@ -59,10 +59,11 @@ pub fn cast(e: SExpr, ty: DType) -> SExpr {
     }
 }
 
-/// Whether a number of this dtype can be `s`: an integer does not wrap, a float becomes neither 0 nor infinite. A constant that is lost stays a cast, so that checks see it.
+/// Whether this dtype can represent `s`: an integer does not wrap, a float becomes neither 0 nor infinite. A constant
+/// that is not representable stays a cast, so that checks see it.
 pub fn holds(ty: DType, s: Scalar) -> bool {
     match (s, cast_scalar(s, ty)) {
-        // -1 is the u8 of all bits
+        // -1 as a u8 has all bits set.
         (Scalar::Int(-128..=-1), _) if ty == DType::U8 => true,
         (Scalar::Int(i), Scalar::Int(kept)) => i == kept,
         (Scalar::Float(x), Scalar::Float(kept)) => x == 0.0 || !x.is_finite() || kept != 0.0 && kept.is_finite(),
@@ -171,8 +172,8 @@ pub fn split(e: SExpr, g: Dim, c: Dim) -> (SExpr, SExpr) {
     (int_op(Builtin::DivFloor, e.clone(), fast.clone()), int_op(Builtin::RemFloor, e, fast))
 }
 
-/// Of the meaning of a view of one tensor with these sizes: the nest whose results are the positions (i64, row-major) of
-/// the elements that the view shows. `None` where a result is no access.
+/// The positions (i64, row-major) of the elements that a view of one tensor with these sizes shows, as a nest. `None`
+/// where a result is not an access.
 pub fn positions(view: &Nest, sizes: &[usize]) -> Option<Nest> {
     let outs = view.outs.iter().map(|out| {
         let SOp::Load { idx, .. } = out.expr.op() else { return None };

@@ -13,20 +13,21 @@ use crate::sig::{self, Item, Refusal, Size};
 use crate::{DType, Dim, Name, Scalar, Value};
 use std::borrow::Cow;
 
-/// Rows inlined into rows, at most this deep.
+/// The nesting limit of inlined rows.
 const MAX_INLINE: usize = 32;
 
-/// A body written out has at most this many nodes: whoever reads it walks all of them. The largest of `ops.yaml` has
-/// 1,339.
+/// At most this many nodes of a body, with shared parts repeated, because every reader walks all of them. The largest
+/// body in `ops.yaml` has 1,339.
 const MOST_NODES: u32 = 1 << 16;
 
-/// A call with at least this many tensors in a list has a large body because of the list, not because of the row's text.
+/// From this many tensors in a list on, the list and not the row's text explains a large body.
 const LONG_LIST: usize = 64;
 
-/// An expression chooses among at most this many tensors of a list: a thread of 2 MB has the stack for twice as many.
+/// At most this many tensors of a list that an expression chooses among, because each is a level of the stack: a thread
+/// of 2 MB has the stack for twice the number.
 const MOST_CHOICES: usize = 1 << 10;
 
-/// Rows are inlined into one body at most this often, however small what comes of them.
+/// At most this many inlined rows in one body, because lowering takes time even for empty ones.
 const MOST_INLINED: usize = 1 << 12;
 
 impl Lowering<'_> {
@@ -71,8 +72,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Refuses a list of more tensors than an expression can choose from: each choice is one level of it, and whoever
-    /// reads it goes down all levels on the stack.
+    /// Refuses a list of more tensors than an expression can choose among: each choice is one level of the expression,
+    /// and walks recurse through all levels.
     pub(super) fn choices(&self, count: usize) -> Res<()> {
         if count <= MOST_CHOICES {
             return Ok(());
@@ -84,7 +85,7 @@ impl Lowering<'_> {
     }
 
     fn too_large(&self, weight: u32) -> Stop {
-        // a list that was given has a test for each of its tensors: no fault of the row
+        // A body with a test for each tensor of a list is large because of the list: not a fault of the row.
         let given =
             self.env.items.iter().filter_map(|(_, i)| if let Item::Tensors(_, n) = i { Some(*n) } else { None });
         if let Some(n) = given.max().filter(|n| *n >= LONG_LIST) {
@@ -145,7 +146,7 @@ impl Lowering<'_> {
             Node::Call(f, args) => self.call(f.name, args, at),
             Node::Access(a) => {
                 let mut a = a.clone();
-                // inside `..( )` a list argument without an item stands for its item at that axis
+                // Inside `..( )`, a list argument without an item means its item at that axis.
                 if let (None, Some(axis), Some(Item::Tensors(..))) = (&a.item, at.axis, self.env.item(a.base.name)) {
                     a.item = Some(Expr::bare(Node::Int(axis as i64)));
                 }
@@ -195,7 +196,7 @@ impl Lowering<'_> {
         }
         let param = self.row.sig.params.iter().find(|p| p.name.name == n);
         if let Some(param) = param {
-            // a number where a tensor may stand: it has the dtype of an element
+            // A number in place of a tensor has the dtype of an element.
             let dtype = match param.ty.elem.first() {
                 Some(Elem::Var(t)) if *t == "T" => self.compute,
                 Some(elem) => statics::elem_dtype(&self.env, elem)?.opmath(),
@@ -228,7 +229,7 @@ impl Lowering<'_> {
             && self.env.item(n).is_none()
             && !n.is_size()
         {
-            // a list of no axes binds no index
+            // A list of no axes binds no index.
             return Ok(L::List(Vec::new()));
         }
         let v = statics::eval(&self.env, &Expr::name(n), at).map_err(|s| match s {
@@ -296,7 +297,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The dtype that two operands meet in.
+    /// The common dtype of two operands.
     pub(super) fn join(&self, a: &Typed, b: &Typed) -> (DType, bool) {
         let (x, y) = (a.e.ty(), b.e.ty());
         let ty = match (a.elem, b.elem) {
@@ -343,7 +344,7 @@ impl Lowering<'_> {
         Ok(Typed { e, elem })
     }
 
-    /// A builtin; of float constants, its value.
+    /// A call of a builtin; on float constants, its value.
     fn fold(&self, b: Builtin, args: Vec<SExpr>, ty: DType) -> Res<SExpr> {
         let record = b.record();
         if let Some(d) = args.first().map(SExpr::ty).filter(|d| !record.domain.contains(*d)) {
@@ -460,7 +461,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A builtin on values that meet in one dtype.
+    /// A call of a builtin whose arguments are cast to their common dtype.
     pub(super) fn builtin(&mut self, b: Builtin, values: Vec<Typed>) -> Res<Typed> {
         let record = b.record();
         if values.len() != record.arity() {
@@ -472,7 +473,7 @@ impl Lowering<'_> {
             let so_far = Typed { e: SExpr::new(SOp::Const(Scalar::Int(0)), ty), elem };
             (ty, elem) = self.join(&so_far, v);
         }
-        // sizes and options become floats where a float is needed; elements do so by the row's `promote` alone
+        // Sizes and options become floats where a float is needed; elements do so only by the row's `promote`.
         if !elem && !record.domain.contains(ty) && record.domain.contains(DType::F64) {
             ty = DType::F64;
         }
@@ -484,7 +485,7 @@ impl Lowering<'_> {
         Ok(Typed { e: self.fold(b, args, result)?, elem })
     }
 
-    /// A pointwise row called in an `expr`: its own body on these values.
+    /// A call of a pointwise row in an `expr`: its own body on these values.
     fn inline(&mut self, f: Name, values: Vec<Typed>) -> Res<L> {
         let Some(callee) = self.rows.row(f) else {
             return Err(fault(self.row, format!("`{f}` is neither a builtin nor a pointwise row")));
@@ -531,7 +532,7 @@ impl Lowering<'_> {
                 *v = Typed { e: cast(v.e.clone(), sub.compute), elem: true };
             }
         }
-        // a place in the callee's text is none in this one
+        // A place in the callee's text is not a place in this one.
         let made = sub.block(body, At::default());
         self.inlined = sub.inlined;
         made.map_err(|stop| match stop {

@@ -1,8 +1,8 @@
 //! Lowering: a scalar or index body at solved sizes becomes a [`Nest`].
 //!
-//! Lists of axes become single index variables, static conditions and sizes are decided, every node gets a dtype.
-//! Typing follows one rule: what comes from an element has the element's compute dtype; what comes from options,
-//! sizes and indices adapts to the elements that it meets.
+//! Lists of axes become single index variables, static conditions and sizes are evaluated, and every node gets a dtype.
+//! Typing follows one rule: a value that comes from an element has the element's compute dtype; a value that comes from
+//! options, sizes or indices adapts to the elements that it is combined with.
 
 mod access;
 mod build;
@@ -24,18 +24,18 @@ use std::borrow::Cow;
 
 pub use build::{cast, holds, int_op, positions, select};
 
-/// Finds pointwise rows that an `expr` calls.
+/// Finds the pointwise rows that an `expr` calls.
 pub trait Rows {
     /// The row called `name`.
     fn row(&self, name: Name) -> Option<std::sync::Arc<Row>>;
 
-    /// Every name, for messages that propose one and for overloads.
+    /// Every name, for proposals in messages and for overloads.
     fn names(&self) -> Vec<Name> {
         Vec::new()
     }
 }
 
-/// No rows: bodies that call builtins only.
+/// No rows: for bodies that call only builtins.
 pub struct NoRows;
 
 impl Rows for NoRows {
@@ -52,7 +52,7 @@ pub fn lower(row: &Row, block: &Block, solved: &Solved) -> Result<Nest, Refusal>
     lower_with(row, block, solved, &NoRows)
 }
 
-/// The same, with rows that the body may call.
+/// Lowers `block` like [`lower`], with rows that the body can call.
 ///
 /// # Errors
 /// As [`lower`].
@@ -80,7 +80,7 @@ pub fn lower_with(row: &Row, block: &Block, solved: &Solved, rows: &dyn Rows) ->
 /// A value during lowering.
 #[derive(Clone, Debug)]
 enum L {
-    /// One scalar; `elem`: it comes from an element.
+    /// One scalar.
     One(Typed),
     /// A list of indices; `None`: not bound (yet).
     List(Vec<Option<Typed>>),
@@ -90,17 +90,17 @@ enum L {
     Tuple(Vec<L>),
 }
 
-/// A scalar with what decides its typing.
+/// A scalar and its role in typing.
 #[derive(Clone, Debug)]
 struct Typed {
     e: SExpr,
-    /// Comes from an element of a tensor: others adapt to it.
+    /// Whether it comes from an element of a tensor, so that others adapt to it.
     elem: bool,
 }
 
 struct Lowering<'a> {
     row: &'a Row,
-    /// Owned where indices are bound in it.
+    /// Owned once indices are bound in it.
     env: Cow<'a, Env>,
     compute: DType,
     rows: &'a dyn Rows,
@@ -109,16 +109,16 @@ struct Lowering<'a> {
     lets: Vec<(Name, L)>,
     pointwise: bool,
     depth: usize,
-    /// Rows inlined so far.
+    /// The number of inlined rows.
     inlined: usize,
 }
 
 type Res<T> = Result<T, Stop>;
 
-/// Variables along the axes of a result, and pairs of them that must agree.
+/// The variables of a result's axes, and pairs of them that must be equal.
 type Axes = (Vec<Option<VarId>>, Vec<(VarId, VarId)>);
 
-/// A fault of a body, and what to do about it.
+/// A fault of a body, with a remedy.
 fn advised(row: &Row, message: impl std::fmt::Display, help: impl Into<String>) -> Stop {
     match fault(row, message) {
         Stop::Refused(refusal) => Stop::Refused(refusal.help(help)),
@@ -130,13 +130,13 @@ fn fault(row: &Row, message: impl std::fmt::Display) -> Stop {
     Stop::Refused(Refusal::new("E706", format!("the body of `{}`: {message}", row.op)))
 }
 
-/// What a body reads of a call that does not give it.
+/// The fault that a body reads an argument that the call does not give.
 fn not_given(row: &Row, what: &str) -> Stop {
     let refusal = Refusal::new("E706", format!("the body of `{}`: {what} was not given", row.op));
     Stop::Refused(refusal.help("ask first: `if some(…) { … } else { … }`"))
 }
 
-/// Result `n` of a body, of which that is no single value.
+/// The fault that result `n` of a body is not a single value.
 fn no_scalar(row: &Row, results: &Expr, n: usize, value: &L) -> Stop {
     let result = match &*results.node {
         Node::Tuple(all) => all.get(n).unwrap_or(results),
@@ -207,8 +207,8 @@ impl Lowering<'_> {
         (id, Typed { e, elem: false })
     }
 
-    /// Variables along the axes of a result, and the indices that they bind. A type that names an axis of a list twice
-    /// is that of a diagonal: also the variables that must agree, for the result is 0 elsewhere.
+    /// The variables of a result's axes, whose indices they bind. If a type names an axis of a list twice, the result
+    /// is a diagonal; then the second part holds the variables that must be equal, since the result is 0 elsewhere.
     fn out_axes(&mut self, out: &Out, shape: &[Dim], at: At) -> Res<Axes> {
         let Some(dims) = &out.ty.dims else {
             if self.pointwise {
@@ -218,7 +218,7 @@ impl Lowering<'_> {
         };
         let mut axes = shapes::build(self.env.to_mut(), dims, at)?;
         if axes.len() == 1 && shape.is_empty() {
-            // the imagined axis of a rank-0 argument
+            // The imagined axis of a rank-0 argument.
             self.bind_axis(&axes[0].index, Dim::from(1), SExpr::int(0));
             axes.clear();
         }

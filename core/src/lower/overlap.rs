@@ -1,5 +1,5 @@
-//! Windows far larger than what they slide over: only the part that can meet it is walked. A pool of a kernel of a
-//! thousand million elements over eight is a valid call, and each of its windows sees eight.
+//! Restricts windows that are far larger than their tensors to the part that can overlap them. A pool with a kernel of
+//! a thousand million elements over eight elements is a valid call, and each of its windows sees eight.
 
 use super::Lowering;
 use super::build::int_op;
@@ -8,25 +8,25 @@ use crate::lang::ast::Red;
 use crate::nest::*;
 use crate::{Dim, Scalar};
 
-/// Longest range that stays as it is, in elements: the windows of models are shorter, and what recognises them expects
-/// that they start at 0.
+/// At most this many elements of a range stay unrestricted: windows of models are shorter, and the recognisers of
+/// windows expect ranges that start at 0.
 const LONG: i64 = 4096;
 
-/// `coefficient · var + rest`, and the least and greatest value of the rest.
+/// `coefficient · var + rest`, with the bounds of the rest.
 struct Line {
     coefficient: i64,
     rest: (i64, i64),
 }
 
-/// What is walked of a range.
+/// The part of a range that is walked.
 pub(super) struct Part {
-    /// Values before it.
+    /// The number of values before it.
     skipped: i64,
     walked: i64,
     whole: i64,
 }
 
-/// The flat position in whole ranges, from that in their parts.
+/// The flat position in the whole ranges, for one in their parts.
 pub(super) fn in_whole(mut flat: SExpr, parts: &[Part]) -> SExpr {
     let (mut sum, mut stride) = (SExpr::int(0), 1i64);
     for part in parts.iter().rev() {
@@ -40,9 +40,10 @@ pub(super) fn in_whole(mut flat: SExpr, parts: &[Part]) -> SExpr {
 }
 
 impl Lowering<'_> {
-    /// Narrows long ranges to where `body` has elements that are not left out; says what is left of each if any was.
+    /// Narrows long ranges to the values where `body` has elements that are not skipped; returns the parts if any range
+    /// changed.
     pub(super) fn overlap(&self, red: Red, ranges: &mut [SRange], body: &SExpr) -> Option<Vec<Part>> {
-        // what is named by a position keeps its ranges
+        // These select an element by its position, so they keep their ranges.
         if matches!(red, Red::First | Red::Last | Red::Only) {
             return None;
         }
@@ -55,7 +56,7 @@ impl Lowering<'_> {
             }
             let mut span = (i128::from(lo), i128::from(hi) - 1);
             self.meet(body, range.var, &mut span);
-            // where nothing meets, one element is left that is left out
+            // Where nothing overlaps, one element remains, which is skipped.
             let first = span.0.min(i128::from(hi) - 1) as i64;
             let end = (span.1.max(i128::from(first)) + 1) as i64;
             (range.lo, range.hi) = (SExpr::int(first), SExpr::int(end));
@@ -72,7 +73,7 @@ impl Lowering<'_> {
         parts.iter().any(|p| p.walked != p.whole).then_some(parts)
     }
 
-    /// Narrows the values of `var` to those with which every access that leaves elements out can lie in its tensor.
+    /// Narrows the values of `var` to those at which every skipping access can lie in its tensor.
     fn meet(&self, e: &SExpr, var: VarId, span: &mut (i128, i128)) {
         match e.op() {
             SOp::Load { tensor, idx, outside: SOutside::Skip } => {
@@ -90,7 +91,7 @@ impl Lowering<'_> {
                 }
             }
             SOp::Cast(x) | SOp::Detach(x) => self.meet(x, var, span),
-            // what is not evaluated leaves nothing out
+            // An operand that is not evaluated skips no element.
             SOp::Call(Builtin::And | Builtin::Or, xs) => xs.iter().take(1).for_each(|x| self.meet(x, var, span)),
             SOp::Call(_, xs) => xs.iter().for_each(|x| self.meet(x, var, span)),
             SOp::Select(c, _, _) => self.meet(c, var, span),
@@ -123,12 +124,12 @@ impl Lowering<'_> {
     }
 }
 
-/// The quotient rounded up, of a positive divisor.
+/// The quotient rounded up, for a positive divisor.
 fn ceil(x: i128, by: i128) -> i128 {
     -(-x).div_euclid(by)
 }
 
-/// The least and greatest value of an index expression, if it can be told.
+/// The bounds of an index expression, where they are known.
 pub(super) fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
     match e.op() {
         SOp::Const(Scalar::Int(i)) => Some((*i, *i)),

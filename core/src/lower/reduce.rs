@@ -112,7 +112,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// `i` over the items of a list argument: there is no size of that name.
+    /// Whether `i` runs over the items of a list argument: no size has its name.
     fn is_item_bind(&self, bind: &Bind) -> bool {
         !bind.list
             && bind.axes.is_none()
@@ -130,7 +130,7 @@ impl Lowering<'_> {
         let mut items = Vec::new();
         for i in 0..count.unwrap_or(0) {
             self.lets.push((name, L::One(Typed { e: SExpr::int(i as i64), elem: false })));
-            // axes that an item chooses ask for it by name; the position in a list of results is `i` too
+            // Axes that an item chooses refer to `i` by name; the position in a list of results is also `i`.
             self.env.to_mut().items.insert(0, (name, Item::Int(Dim::from(i))));
             let v = self.item(r, At { item: if name == "i" { Some(i) } else { at.item }, ..at });
             self.env.to_mut().items.remove(0);
@@ -140,7 +140,7 @@ impl Lowering<'_> {
         if r.red != Red::Only {
             return self.combine(r.red, items);
         }
-        // the one alternative whose access is in range; the last needs no test
+        // Selects the alternative whose access is in range; the last one needs no test.
         let mut value: Option<Typed> = None;
         for v in items.into_iter().rev() {
             let SOp::Load { tensor, idx, outside: SOutside::Skip } = v.e.op() else {
@@ -168,7 +168,7 @@ impl Lowering<'_> {
         value.ok_or_else(|| fault(self.row, "`only` over no items"))
     }
 
-    /// A variable that a condition `var == is` of the filter leaves no choice, for both run over the same range.
+    /// A variable that a condition `var == is` of the filter determines, where both run over one range.
     fn pinned(&self, filter: &SExpr, ranges: &[SRange]) -> Option<Pinned> {
         match filter.op() {
             SOp::Call(Builtin::And, sides) => {
@@ -204,7 +204,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The body at one item, unless the filter leaves it out.
+    /// The body at one item, unless the filter excludes it.
     fn item(&mut self, r: &Reduce, at: At) -> Res<Option<Typed>> {
         if let Some(filter) = &r.filter {
             let c = self.condition(filter, at)?.e;
@@ -251,7 +251,7 @@ impl Lowering<'_> {
         let size = name.size_of_index();
         if let Some(axes) = &bind.axes {
             let sizes = self.sizes_of(size)?;
-            // shadows what is bound outside: a reduction's own axes, together with those that stay
+            // The binding shadows the outer one: a reduction's own axes, together with the remaining ones.
             let outer = self.lookup(name);
             let mut entries = match outer {
                 Some(L::List(entries)) => entries,
@@ -316,13 +316,13 @@ impl Lowering<'_> {
     }
 }
 
-/// A variable of a sum that can have one value only.
+/// A variable of a sum that can have only one value.
 struct Pinned {
-    /// Its place among the ranges.
+    /// Its position among the ranges.
     at: usize,
     var: VarId,
-    /// The variable that it is equal to.
+    /// The variable that it equals.
     is: VarId,
-    /// The other conditions.
+    /// The remaining conditions.
     rest: Option<SExpr>,
 }

@@ -1,6 +1,7 @@
-//! Which kernel of a pointwise row a call needs: its static options and presence as text, and its run-time numbers.
+//! The kernel variant that a call of a pointwise row needs: its static options and presence as text, and its run-time
+//! numbers.
 //!
-//! Emission enumerates variants, the executor names the one that it wants: both through this file.
+//! Emission enumerates variants, and the executor names the one that it needs; both use this file.
 
 use crate::lang::ast::*;
 use crate::row::Row;
@@ -8,7 +9,7 @@ use crate::sig::{Env, Item};
 use crate::{Name, Scalar};
 use std::fmt::Write;
 
-/// Number options that no static condition reads: they are passed to kernels at run time, in this order.
+/// Number options that no static condition reads: kernels receive them at run time, in this order.
 pub fn runtime_numbers(row: &Row) -> Vec<Name> {
     let statics = static_names(row);
     row.sig
@@ -19,7 +20,7 @@ pub fn runtime_numbers(row: &Row) -> Vec<Name> {
         .collect()
 }
 
-/// The variant that `env` selects: `lo=absent,approximate=tanh`; numbers of [`runtime_numbers`] take no part.
+/// The variant that `env` selects: `lo=absent,approximate=tanh`, without the numbers of [`runtime_numbers`].
 pub fn variant(row: &Row, env: &Env) -> String {
     let runtime = runtime_numbers(row);
     let mut out = String::new();
@@ -32,7 +33,7 @@ pub fn variant(row: &Row, env: &Env) -> String {
             put(p.name.name, &"absent");
         }
     }
-    // kernels are made for tensors: a number where the row asks what it is takes another branch
+    // Kernels expect tensors: a number takes another branch, where the row tests for one.
     for p in row.sig.params.iter().filter(|p| asks_kind(row, p.name.name)) {
         if !matches!(env.item(p.name.name), Some(Item::Absent | Item::Tensor(_) | Item::Tensors(..))) {
             put(p.name.name, &"number");
@@ -55,7 +56,7 @@ pub fn variant(row: &Row, env: &Env) -> String {
     out
 }
 
-/// Whether the body asks if this argument is a number.
+/// Whether the body tests if this argument is a number.
 fn asks_kind(row: &Row, name: Name) -> bool {
     let mut asks = false;
     if let Some(block) = row.index_body() {
@@ -75,7 +76,7 @@ fn questions(e: &Expr, name: Name) -> bool {
     }
 }
 
-/// The values of [`runtime_numbers`] that are known now; `None` where one is known only when the program runs.
+/// The values of [`runtime_numbers`]; `None` for one that is known only when the program runs.
 pub fn numbers(row: &Row, env: &Env) -> Vec<Option<Scalar>> {
     runtime_numbers(row)
         .into_iter()

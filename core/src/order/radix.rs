@@ -1,16 +1,16 @@
-//! A stable sort of integers by digits: its time grows with their number, and with the logarithm of the span between the
-//! least and the largest, which for indices is a size.
+//! A stable sort of integers by digits. Its time grows with the number of elements, and with the logarithm of the span
+//! between the least and the largest one, which is a size for indices.
 
 use crate::scalar::Scalar;
 
 /// Bits of a digit: its 2,048 counts fit the first-level cache.
 const BITS: u32 = 11;
 
-/// Below this many elements a sort that compares is as fast.
+/// Below this many elements, a comparison sort is as fast.
 const LEAST: usize = 64;
 
-/// The positions that sort the elements `element(0)`, …, `element(n - 1)`; equal ones stay in their order. `None` where
-/// one is no integer, and for few.
+/// The positions that sort the elements `element(0)`, …, `element(n - 1)`; equal elements keep their order. `None` for
+/// few elements, or if one is not an integer.
 pub fn positions(n: usize, element: &dyn Fn(usize) -> Scalar, descending: bool) -> Option<Vec<usize>> {
     if n < LEAST {
         return None;
@@ -21,7 +21,7 @@ pub fn positions(n: usize, element: &dyn Fn(usize) -> Scalar, descending: bool) 
     };
     let numbers = (0..n).map(number).collect::<Option<Vec<i64>>>()?;
     let (least, largest) = (*numbers.iter().min()?, *numbers.iter().max()?);
-    // the distance from the end at which the order begins; of two i64 it fits 64 bits
+    // The distance from the first element of the order; for two i64 it fits 64 bits.
     let key = |x: i64| if descending { largest.wrapping_sub(x) } else { x.wrapping_sub(least) } as u64;
     let bits = u64::BITS - (largest.wrapping_sub(least) as u64).leading_zeros();
     let mut from: Vec<(u64, usize)> = numbers.iter().enumerate().map(|(at, x)| (key(*x), at)).collect();

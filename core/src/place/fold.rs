@@ -1,4 +1,5 @@
-//! What an expression makes of parts: of the parts of an index variable's range, and of the parts of tensors.
+//! Derives how an expression combines partial results: those over parts of an index variable's range, and those over
+//! partial tensors.
 
 use super::Fold;
 use crate::builtins::Builtin;
@@ -17,17 +18,17 @@ pub(super) fn mentions(e: &SExpr, vars: &[VarId], tensors: &dyn Fn(usize) -> boo
     found
 }
 
-/// The reduction over these variables that the whole expression is, up to factors without it: what the values over parts of their
-/// range make together.
+/// The reduction over these variables that makes up the whole expression, up to factors outside of it: it combines the
+/// values over parts of their range.
 pub(super) fn over(e: &SExpr, cut: &[VarId]) -> Option<Fold> {
     let free = |e: &SExpr| !mentions(e, cut, &|_| false);
     let linear = |fold: Fold| matches!(fold, Fold::Sum | Fold::Avg).then_some(fold);
     match e.op() {
         SOp::Reduce { red, vars, filter, otherwise: None, .. } if vars.iter().any(|r| cut.contains(&r.var)) => {
-            // what is left out differs from part to part
+            // A filter excludes a different number of elements in each part.
             Fold::of(*red).filter(|fold| filter.is_none() || *fold == Fold::Sum)
         }
-        // a reduction over other variables of the same kind
+        // A reduction of the same kind over other variables.
         SOp::Reduce { red, body, filter: None, otherwise: None, .. } => {
             over(body, cut).filter(|f| Fold::of(*red) == Some(*f))
         }
@@ -45,7 +46,7 @@ pub(super) fn over(e: &SExpr, cut: &[VarId]) -> Option<Fold> {
     }
 }
 
-/// A cast that keeps sums: between floats. Rounding is part of computing.
+/// Whether a cast keeps sums: one between floats does, since rounding belongs to computing.
 fn floats(to: &SExpr, from: &SExpr) -> bool {
     let real = |ty: DType| ty.is_float();
     to.ty() == from.ty() || real(to.ty()) && real(from.ty())
@@ -54,13 +55,13 @@ fn floats(to: &SExpr, from: &SExpr) -> bool {
 /// How an expression depends on some tensors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Degree {
-    /// It is 0.
+    /// The expression is 0.
     Zero,
-    /// Not at all.
+    /// The expression does not depend on them.
     Constant,
-    /// Linearly: sums of them become sums.
+    /// The expression is linear in them: sums become sums.
     Linear,
-    /// Otherwise.
+    /// Any other dependency.
     Other,
 }
 
@@ -101,7 +102,8 @@ pub(super) fn degree(e: &SExpr, of: &dyn Fn(usize) -> bool) -> Degree {
     }
 }
 
-/// Whether the expression only picks elements of these tensors: then it picks the largest of their parts, too.
+/// Whether the expression only selects elements of these tensors, so that it also selects the largest of their partial
+/// values.
 pub(super) fn picks(e: &SExpr, of: &dyn Fn(usize) -> bool) -> bool {
     let constant = |e: &SExpr| !mentions(e, &[], of);
     match e.op() {

@@ -1,5 +1,5 @@
-//! Tensors in pieces over the ranks of a mesh: where a tensor is, what it costs to move it, and in which ways an
-//! operator can run on pieces. The ways are read off the loops of a row's meaning; nothing is declared per operator.
+//! Tensors distributed over the ranks of a mesh: their placements, the cost of moving them, and the ways in which an
+//! operator can run on parts. The ways are derived from the loops of a row's meaning; nothing is declared per operator.
 
 mod fold;
 mod ways;
@@ -10,36 +10,36 @@ use crate::lang::ast::Red;
 use crate::{DType, Name, Scalar};
 use std::fmt;
 
-/// How the parts that ranks hold make the whole.
+/// How the parts on the ranks make up the whole tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
-    /// Their sum.
+    /// The whole is the sum of the parts.
     Sum,
-    /// Their mean.
+    /// The whole is the mean of the parts.
     Avg,
-    /// The largest of each element.
+    /// The whole is the elementwise maximum of the parts.
     Max,
-    /// The smallest.
+    /// The whole is the elementwise minimum of the parts.
     Min,
 }
 
-/// Where a tensor is.
+/// The placement of a tensor on the ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Cut along an axis: rank `r` has the elements from `r * ceil(n / ranks)` on.
+    /// Sharded along an axis: rank `r` has the elements from `r * ceil(n / ranks)` on.
     Shard(usize),
-    /// Each rank has it whole.
+    /// Replicated: each rank has the whole tensor.
     Replicate,
-    /// Each rank has a part of every element.
+    /// Partial: each rank has a partial result for every element.
     Partial(Fold),
 }
 
 impl Fold {
-    /// All of them, with their words.
+    /// All folds, with their words.
     pub const WORDS: [(&'static str, Fold); 4] =
         [("sum", Fold::Sum), ("avg", Fold::Avg), ("max", Fold::Max), ("min", Fold::Min)];
 
-    /// That of a reduction, if parts of it make the whole.
+    /// The fold of a reduction, if partial results combine to the whole.
     pub fn of(red: Red) -> Option<Fold> {
         Some(match red {
             Red::Sum => Fold::Sum,
@@ -50,7 +50,7 @@ impl Fold {
         })
     }
 
-    /// The part that changes no other: of a rank that has no elements.
+    /// The neutral partial value, for a rank without elements.
     pub fn identity(self, dtype: DType) -> Scalar {
         let bits = 8 * dtype.size() as u32;
         match self {
@@ -72,7 +72,7 @@ impl Fold {
 }
 
 impl Place {
-    /// From metadata: `shard`, `replicate` or a fold's word, and the axis of a cut.
+    /// Reads a placement from metadata: `shard`, `replicate` or a fold's word, and the axis of a shard.
     pub fn new(word: Name, dim: usize) -> Option<Place> {
         match word.as_str() {
             "shard" => Some(Place::Shard(dim)),
@@ -81,7 +81,7 @@ impl Place {
         }
     }
 
-    /// The word and the axis of which it is made.
+    /// The word and the axis of the placement.
     pub fn words(self) -> (&'static str, usize) {
         match self {
             Place::Shard(dim) => ("shard", dim),
@@ -101,17 +101,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// How long the piece of rank `rank` is, of `n` elements cut for `ranks` ranks.
+/// The length of the shard of rank `rank`, for `n` elements over `ranks` ranks.
 pub fn piece(n: usize, ranks: usize, rank: usize) -> usize {
     let whole = n.div_ceil(ranks.max(1));
     whole.min(n.saturating_sub(rank * whole))
 }
 
-/// What a round of messages costs besides its bytes, in bytes that a network could send meanwhile.
+/// The latency of a round of messages, as the number of bytes that a network could send in that time.
 const START: u64 = 64 * 1024;
 
-/// What each rank sends to bring a tensor of this many bytes from one place to another: rounds, and bytes in all; `None`
-/// where there is no such way. Parts that are not needed are dropped for nothing, and so are zeros added.
+/// The traffic of each rank that brings a tensor of this many bytes from one placement to another: rounds, and total
+/// bytes. `None` where there is no such conversion. Dropping data and adding zeros are free.
 pub fn traffic(from: Place, to: Place, bytes: u64, ranks: u64) -> Option<(u64, u64)> {
     let ranks = ranks.max(1);
     let share = |n: u64| n * (ranks - 1) / ranks;
@@ -125,28 +125,28 @@ pub fn traffic(from: Place, to: Place, bytes: u64, ranks: u64) -> Option<(u64, u
     }
 }
 
-/// The cost of that in bytes.
+/// The cost of that traffic in bytes.
 pub fn cost(from: Place, to: Place, bytes: u64, ranks: u64) -> Option<u64> {
     traffic(from, to, bytes, ranks).map(|(rounds, bytes)| rounds * START + bytes)
 }
 
-/// A tensor that a call has.
+/// A tensor argument of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// Where it is; `None`: not in pieces, and can't be.
+    /// Its placement; `None`: it is not distributed, and cannot be.
     pub place: Option<Place>,
-    /// Its size as a whole.
+    /// Its size as a whole, in bytes.
     pub bytes: u64,
 }
 
-/// What the tensors cost that a way has moved.
+/// The cost of moving each tensor to the placement that a way needs.
 pub fn moved(way: &Way, held: &[Held], ranks: u64) -> Option<Vec<u64>> {
     let one = |(to, h): (&Place, &Held)| h.place.map_or(Some(0), |from| cost(from, *to, h.bytes, ranks));
     way.ins.iter().zip(held).map(one).collect()
 }
 
-/// The way to take: one that moves nothing; else the cheapest, where parts still have to be put together. Of equal ones
-/// that which moves later arguments. `outs`: the sizes of the results.
+/// The best way: one that moves nothing, else the cheapest, including the cost of combining partial results later. Of
+/// equal ones, the way that moves later arguments. `outs` are the sizes of the results.
 pub fn best(ways: Vec<Way>, held: &[Held], outs: &[u64], ranks: u64) -> Option<Way> {
     let rate = |way: &Way| {
         let moved = moved(way, held, ranks)?;

@@ -1,26 +1,26 @@
-//! The ways in which a row's loops can run in pieces.
+//! The ways to run a row's loops distributed over ranks.
 //!
-//! Variables that run along one axis of some tensors, and stand nowhere else, cut all of them alike: along that axis of a
-//! result, or, where they are reduced, into parts. Each result has variables of its own. What is linear in tensors that are sums of parts is a sum of
-//! parts too.
+//! Variables that index one whole axis of some tensors, and occur nowhere else, shard all of these alike: the result
+//! along the axis of that variable, or, if the variable is reduced, into partial results. Each result has variables of
+//! its own. An expression that is linear in tensors that are partial sums is a partial sum itself.
 
 use super::fold::{Degree, degree, mentions, over, picks};
 use super::{Fold, Place};
 use crate::Dim;
 use crate::nest::{Nest, SExpr, SOp, SOutside, SRange, VarId};
 
-/// A way to run a call in pieces.
+/// A way to run a call distributed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Way {
-    /// Where each tensor must be, in the order of the nest's loads.
+    /// The required placement of each tensor, in the order of the nest's loads.
     pub ins: Vec<Place>,
-    /// Where each result will be.
+    /// The placement of each result.
     pub outs: Vec<Place>,
-    /// What cuts; nothing if nothing is cut.
+    /// The sharded variables or axis; `None` if nothing is sharded.
     pub cut: Option<Cut>,
 }
 
-/// What cuts.
+/// The part of the loops that is sharded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cut {
     /// Index variables of one extent.
@@ -30,8 +30,8 @@ pub enum Cut {
 }
 
 impl Way {
-    /// The loops where what is cut has `to` elements: a call on pieces of that size must have these, or it means
-    /// something else.
+    /// The loops in which the sharded extent has `to` elements. A call on shards of that size must have these loops,
+    /// else it has another meaning.
     pub fn resized(&self, nest: &Nest, to: i64) -> Nest {
         let mut resized = nest.clone();
         let vars: &[VarId] = if let Some(Cut::Vars(vars)) = &self.cut { vars } else { &[] };
@@ -45,7 +45,7 @@ impl Way {
         resized
     }
 
-    /// How many elements what is cut has.
+    /// The extent of the sharded variables or axis.
     pub fn extent(&self, nest: &Nest) -> Option<i64> {
         match self.cut.as_ref()? {
             Cut::Vars(vars) => vars.first().map(|var| nest.vars[*var].value()),
@@ -54,7 +54,7 @@ impl Way {
     }
 }
 
-/// The expression with another range of reduced variables.
+/// The expression with the ranges of the sharded reduced variables shortened.
 fn ranged(e: &SExpr, cut: &[VarId], to: i64) -> SExpr {
     e.rebuilt(&|op| match op {
         SOp::Reduce { red, vars, filter, body, otherwise } if vars.iter().any(|r| cut.contains(&r.var)) => {
@@ -72,8 +72,8 @@ fn ranged(e: &SExpr, cut: &[VarId], to: i64) -> SExpr {
     })
 }
 
-/// The ways for tensors of these shapes that are in these places (`None`: not in pieces, and can't be). There is always
-/// the last one: every tensor whole.
+/// The ways for tensors of these shapes with these placements (`None`: not distributed, and cannot be). The last one
+/// always exists: every tensor replicated.
 pub fn ways(nest: &Nest, shapes: &[Vec<i64>], have: &[Option<Place>]) -> Vec<Way> {
     let cuts: Vec<Way> = match nest.pointwise {
         true => (0..nest.outs.first().map_or(0, |o| o.shape.len())).filter_map(|i| aligned(nest, shapes, i)).collect(),
@@ -87,7 +87,8 @@ pub fn ways(nest: &Nest, shapes: &[Vec<i64>], have: &[Option<Place>]) -> Vec<Way
             found
         }
     };
-    // a cut that no tensor has is no better than whole tensors; and what can't be cut isn't
+    // A cut that no tensor has yet is no better than whole tensors; and a tensor that cannot be distributed must stay
+    // whole.
     let fits =
         |way: &Way| (0..have.len()).all(|t| have[t].is_some() || way.ins[t] == Place::Replicate || !loaded(nest, t));
     let met = |way: &Way| way.ins.iter().zip(have).any(|(p, h)| *p != Place::Replicate && Some(*p) == *h);
@@ -119,14 +120,14 @@ fn aligned(nest: &Nest, shapes: &[Vec<i64>], back: usize) -> Option<Way> {
     Some(Way { ins: shapes.iter().map(place).collect(), outs, cut: Some(Cut::Axis(back)) })
 }
 
-/// Random numbers come by position in the whole result.
+/// Whether random numbers are drawn: they depend on the position in the whole result.
 fn draws(e: &SExpr) -> bool {
     let mut found = matches!(e.op(), SOp::Uniform { .. });
     e.op().parts(&mut |part| found |= draws(part));
     found
 }
 
-/// Loops cut along an index variable, and those of other results that run along the same axes.
+/// Shards the loops along an index variable, and the loops of other results along the axes that correspond.
 fn along(nest: &Nest, shapes: &[Vec<i64>], var: VarId) -> Option<Way> {
     let extent = nest.vars[var].value();
     let mut along = Along { vars: vec![var], extent, shapes, axes: vec![None; shapes.len()] };
@@ -148,11 +149,11 @@ fn along(nest: &Nest, shapes: &[Vec<i64>], var: VarId) -> Option<Way> {
             [axis] => Place::Shard(*axis),
             [] if !mentions(&out.expr, &along.vars, &|_| false) => Place::Replicate,
             [] => Place::Partial(over(&out.expr, &along.vars)?),
-            // the diagonal of a cut tensor
+            // Two variables would read the diagonal of a sharded tensor.
             _ => return None,
         });
     }
-    // of what is not loaded only the shape is read: that of a result
+    // A tensor that is not loaded gives only its shape, which is that of a result.
     let shape =
         |t: usize| nest.outs.iter().position(|o| o.shape.iter().map(|d| d.value()).eq(shapes[t].iter().copied()));
     let place = |t: usize| match along.axes[t] {
@@ -164,12 +165,12 @@ fn along(nest: &Nest, shapes: &[Vec<i64>], var: VarId) -> Option<Way> {
     Some(Way { ins, outs, cut: Some(Cut::Vars(along.vars)) })
 }
 
-/// Where some variables stand.
+/// The occurrences of the sharded variables.
 struct Along<'a> {
     vars: Vec<VarId>,
     extent: i64,
     shapes: &'a [Vec<i64>],
-    /// Per tensor: the axis along which the variables run, if it is loaded and if there is one.
+    /// For each tensor: `None` until it is loaded, then the axis that the variables index, if any.
     axes: Vec<Option<Option<usize>>>,
 }
 
@@ -178,7 +179,7 @@ impl Along<'_> {
         matches!(e.op(), SOp::Var(v) if self.vars.contains(v))
     }
 
-    /// The variables that run along an axis that is cut; `None` where something else stands there.
+    /// Adds the variables that index a sharded axis; `None` if another expression indexes it.
     fn join(&mut self, nest: &Nest, e: &SExpr) -> Option<()> {
         if let SOp::Load { tensor, idx, .. } = e.op()
             && let Some(Some(Some(axis))) = self.axes.get(*tensor)
@@ -196,7 +197,7 @@ impl Along<'_> {
         fine.then_some(())
     }
 
-    /// `None` where a variable stands where it can't be cut.
+    /// Records the axes that the variables index; `None` if a variable occurs where the loops cannot be sharded.
     fn walk(&mut self, e: &SExpr) -> Option<()> {
         match e.op() {
             SOp::Var(v) if self.vars.contains(v) => return None,
@@ -214,7 +215,7 @@ impl Along<'_> {
                 }
                 let known = self.axes.get_mut(*tensor)?;
                 match (*known, axis) {
-                    // a variable that may join
+                    // A variable that may join the others.
                     (Some(Some(_)), None) => {}
                     (Some(Some(a)), Some(b)) if a != b => return None,
                     _ => *known = Some(axis.or(known.flatten())),
@@ -240,10 +241,10 @@ impl Along<'_> {
     }
 }
 
-/// As many tensors as are looked at together.
+/// At most this many tensors are considered together, because every subset of them is tried.
 const MOST: usize = 8;
 
-/// Loops over tensors in parts: what is linear in them all.
+/// The ways on partial tensors: expressions that are linear in all of them.
 fn partial(nest: &Nest, tensors: usize, have: &[Option<Place>]) -> Vec<Way> {
     let mut found = Vec::new();
     for (_, fold) in Fold::WORDS {

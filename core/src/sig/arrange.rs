@@ -1,10 +1,11 @@
-//! Positional and named arguments put in the order of the signature.
+//! Puts positional and named arguments in the order of the signature.
 
 use super::Refusal;
 use crate::row::Row;
 use crate::{Name, Value};
 
-/// One value per parameter, then one per option, in signature order; what was not given is [`Value::Absent`].
+/// One value per parameter, then one per option, in signature order; arguments that were not given are
+/// [`Value::Absent`].
 ///
 /// # Errors
 /// E702 for too many arguments, a name that the row does not have, or an argument given twice.

@@ -1,4 +1,4 @@
-//! What a solved signature binds.
+//! The names that a solved signature binds.
 
 use super::labels::Labels;
 use crate::lang::ast::Sig;
@@ -23,17 +23,17 @@ pub enum Size {
 pub enum Item {
     /// Not given.
     Absent,
-    /// A tensor argument: the position of its first tensor among the call's tensors.
+    /// A tensor argument, by the position of its first tensor among the call's tensors.
     Tensor(usize),
-    /// A list of tensors: position of the first, and how many.
+    /// A list of tensors, by the position of the first, with its length.
     Tensors(usize, usize),
-    /// A number known now.
+    /// A number that is known while tracing.
     Num(Scalar),
     /// A run-time number: position among the call's run-time numbers, and its dtype.
     Runtime(usize, DType),
     /// An integer that may be symbolic.
     Int(Dim),
-    /// Integers, one per axis; or normalised axes.
+    /// Integers, one per axis, or normalised axes.
     Ints(SmallVec<[Dim; 4]>),
     /// A dtype.
     DType(DType),
@@ -50,15 +50,15 @@ pub enum Item {
 pub struct Env {
     /// Sizes and lists of sizes.
     pub sizes: Vec<(Name, Size)>,
-    /// `T`, `U`, `V`.
+    /// The dtype variables `T`, `U`, `V`.
     pub dtypes: SmallVec<[(Name, DType); 4]>,
     /// Arguments and options.
     pub items: Vec<(Name, Item)>,
-    /// Types of the call's tensors in order, items of lists one by one; keys are `None`.
+    /// Types of the call's tensors in order, items of lists one by one; a key is `None`.
     pub slots: Vec<Option<crate::TensorTy>>,
-    /// Argument (and item), broadcast list, and the sizes that this argument has of it (right-aligned).
+    /// The broadcast parts of arguments, by argument and list.
     pub broadcast: Vec<Broadcast>,
-    /// Arguments (and items of list arguments) of rank 0 whose axis `N@dim` of size 1 was imagined.
+    /// Arguments (and items of list arguments) of rank 0 that are taken to have an axis `N@dim` of size 1.
     pub scalar_axis: Vec<(Name, usize)>,
 }
 
@@ -71,17 +71,17 @@ pub struct Broadcast {
     pub item: usize,
     /// The list that it broadcasts to.
     pub list: Name,
-    /// The sizes that it has.
+    /// The argument's own sizes, right-aligned.
     pub own: SmallVec<[Dim; 4]>,
 }
 
 impl Env {
-    /// Nothing is bound yet; there is room for what a call of this signature binds.
+    /// An empty environment, with capacity for the names of this signature.
     pub fn of(sig: &Sig) -> Env {
         let params = sig.params.len();
         let broadcasting = sig.params.iter().filter(|param| param.ty.dims.is_none()).count();
         Env {
-            // most name one or two
+            // Most signatures name one or two sizes.
             sizes: Vec::with_capacity(2),
             items: Vec::with_capacity(params + sig.opts.len()),
             slots: Vec::with_capacity(params),
@@ -110,7 +110,7 @@ impl Env {
             None => self.sizes.push((name, size)),
         }
     }
-    /// The shapes of the items of the first list of tensors.
+    /// The shapes of the items in the first list of tensors.
     pub fn items_of_list(&self) -> Option<Vec<&[Dim]>> {
         let (slot, n) = self.items.iter().find_map(|(_, i)| match i {
             Item::Tensors(slot, n) => Some((*slot, *n)),
@@ -119,7 +119,7 @@ impl Env {
         let types = self.slots.get(slot..slot + n)?;
         types.iter().map(|t| t.as_ref().map(|t| t.shape.as_slice())).collect()
     }
-    /// The type of the tensor argument called `name`; of a list of tensors, that of the first item.
+    /// The type of the tensor argument called `name`, or of the first item if it is a list.
     pub fn tensor(&self, name: Name) -> Option<&crate::TensorTy> {
         let slot = self.items.iter().find_map(|(n, item)| match item {
             Item::Tensor(slot) if *n == name => Some(*slot),

@@ -1,7 +1,7 @@
-//! Labels: a text such as `bij,bjk->bik` as axes of one list.
+//! Labels: reads a text such as `bij,bjk->bik` as axes of one list.
 //!
-//! Every letter is an axis of the list, and so is every axis that `...` stands for. The axes of the result come first,
-//! in its order; those that are summed follow, in the order in which the operands have them.
+//! Every letter is an axis of the list, and so is every axis that `...` covers. The axes of the result come first, in
+//! its order; the summed axes follow, in the order of the operands.
 
 use super::sizes::joined;
 use crate::Dim;
@@ -13,21 +13,21 @@ type Dims = SmallVec<[Dim; 4]>;
 /// A text of labels, read against the shapes of its operands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labels {
-    /// As given.
+    /// The text as given.
     pub text: String,
-    /// For each operand, the axis of the list that each of its axes is.
+    /// For each operand, the axes of the list that its axes are.
     pub ins: Vec<Dims>,
-    /// The same for the result.
+    /// The axes of the list that the result's axes are.
     pub outs: Dims,
     /// The sizes of the list.
     pub sizes: Dims,
 }
 
-/// What labels one axis.
+/// The label of one axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Label {
     Letter(char),
-    /// Of what `...` stands for, counted from the last axis.
+    /// An axis that `...` covers, counted from the last one.
     Rest(usize),
 }
 
@@ -35,7 +35,7 @@ impl Labels {
     /// Reads `text` for operands of these shapes.
     ///
     /// # Errors
-    /// What is wrong with the text, or with the shapes for it.
+    /// A description of the fault in the text, or in the shapes for it.
     pub fn read(text: &str, shapes: &[&[Dim]]) -> Result<Labels, String> {
         let plain: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let (left, right) = match plain.split_once("->") {
@@ -85,16 +85,16 @@ impl Labels {
         Ok(Labels { text: text.to_owned(), ins: operands.iter().map(|o| axes(o)).collect(), outs: axes(&outs), sizes })
     }
 
-    /// Whether an operand is summed by itself: along an axis that neither another one nor the result has. Beside others
-    /// an axis of size 1 needs no sum.
+    /// Whether an operand is summed by itself, along an axis that neither another operand nor the result has. Beside
+    /// other operands, an axis of size 1 needs no sum.
     pub fn lone(&self) -> bool {
         let within = |axis: Dim| self.ins.iter().filter(|axes| axes.contains(&axis)).count();
         let summed = |axis: &usize| !self.outs.contains(&Dim::from(*axis)) && within(Dim::from(*axis)) == 1;
         (0..self.sizes.len()).filter(summed).any(|axis| self.ins.len() == 1 || !self.sizes[axis].is(1))
     }
 
-    /// Labels for these axes of a list of these sizes, at most 26: a text that reads back as this, but for the order of
-    /// the list's axes.
+    /// Labels for these axes of a list with these sizes, at most 26. The text reads back as these labels, up to the
+    /// order of the list's axes.
     pub fn of(ins: &[Vec<usize>], outs: &[usize], sizes: &[Dim]) -> Labels {
         let letter = |axis: &usize| char::from(b'a' + (*axis % 26) as u8);
         let term = |axes: &[usize]| axes.iter().map(letter).collect::<String>();
@@ -109,7 +109,7 @@ impl Labels {
     }
 }
 
-/// The letters before `...`, and those behind it if it is there.
+/// The letters before `...`, and the letters after it if it occurs.
 fn split(term: &str) -> Result<(Vec<char>, Option<Vec<char>>), String> {
     let letters = |part: &str| match part.chars().find(|c| !c.is_ascii_alphabetic()) {
         Some('.') => Err(format!("has `...` twice, or some other dots, in `{term}`")),
@@ -129,7 +129,7 @@ fn join(ahead: Vec<char>, behind: Option<Vec<char>>, rest: usize) -> Vec<Label> 
     letters(ahead).chain(dots).chain(letters(behind.unwrap_or_default())).collect()
 }
 
-/// The result that no `->` names: what `...` stands for, then the letters that stand once, in the order of their codes.
+/// The result where `->` is missing: the axes of `...`, then the letters that occur once, in the order of their codes.
 fn implied(operands: &[Vec<Label>], rest: usize) -> Vec<Label> {
     let count = |l: &Label| operands.iter().flatten().filter(|o| *o == l).count();
     let mut letters: Vec<char> = operands
@@ -142,13 +142,13 @@ fn implied(operands: &[Vec<Label>], rest: usize) -> Vec<Label> {
     (0..rest).rev().map(Label::Rest).chain(letters.into_iter().map(Label::Letter)).collect()
 }
 
-/// The size of each label: operands of size 1 broadcast to it.
+/// The size of each label, to which operands of size 1 broadcast.
 fn sizes(all: &[Label], operands: &[Vec<Label>], shapes: &[&[Dim]]) -> Result<Dims, String> {
     let one = Dim::from(1);
     let mut sizes: Dims = SmallVec::from_elem(one, all.len());
     for (n, (labels, shape)) in operands.iter().zip(shapes).enumerate() {
         for (axis, (label, size)) in labels.iter().zip(shape.iter()).enumerate() {
-            // a diagonal does not broadcast
+            // A diagonal does not broadcast.
             let twin = labels[..axis].iter().position(|l| l == label);
             if let Some(twin) = twin.filter(|t| shape[*t] != *size) {
                 let label = show(*label);

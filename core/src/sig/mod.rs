@@ -1,7 +1,7 @@
-//! A signature met by arguments: sizes, dtypes and options bound; result types; refusals.
+//! Solves a signature for the arguments of a call: binds sizes, dtypes and options; gives result types or a refusal.
 //!
-//! This is the one place that decides what a call accepts and what it yields. Metas, argument parsing, broadcasting
-//! and the refusal predicate of every row are this code run on the row's signature, at build time and at run time.
+//! This is the one place that decides which calls are accepted and what they yield. Metas, argument parsing,
+//! broadcasting and the refusals of every row are this code run on the row's signature, at build time and at run time.
 
 mod arrange;
 mod env;
@@ -25,20 +25,20 @@ use crate::Name;
 use crate::lang::ast::Span;
 use std::fmt;
 
-/// Why a call is refused.
+/// The refusal of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     /// E7xx: see docs/errors.
     pub code: &'static str,
-    /// The claim: names the operator's arguments and the numbers.
+    /// The claim, with the operator's arguments and the numbers.
     pub message: String,
     /// The argument at fault, if one is.
     pub arg: Option<Name>,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
-    /// Which part of the rule's own text is at fault, where one is (codegen shows it; a call has no such place).
+    /// The part of the rule's own text at fault, if any; codegen shows it.
     pub at: Option<Span>,
-    /// Which of the conditions that the row states is not met, if that is why: its place among them.
+    /// The index of the row's requirement that does not hold, if that is the reason.
     pub unmet: Option<u16>,
 }
 
@@ -47,17 +47,17 @@ impl Refusal {
     pub fn new(code: &'static str, message: impl Into<String>) -> Refusal {
         Refusal { code, message: message.into(), arg: None, help: None, at: None, unmet: None }
     }
-    /// The same, at this part of the rule's text, unless a smaller part is known already.
+    /// This refusal at this part of the rule's text, unless a smaller part is already set.
     pub fn at(mut self, span: Span) -> Refusal {
         self.at.get_or_insert(span);
         self
     }
-    /// The same, blaming an argument.
+    /// This refusal, blaming an argument.
     pub fn arg(mut self, arg: Name) -> Refusal {
         self.arg = Some(arg);
         self
     }
-    /// The same, with a remedy.
+    /// This refusal, with a remedy.
     pub fn help(mut self, help: impl Into<String>) -> Refusal {
         self.help = Some(help.into());
         self

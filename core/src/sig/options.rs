@@ -1,4 +1,4 @@
-//! Options normalised: axes wrapped, bounds clamped, defaults filled, sizes bound.
+//! Normalises options: wraps axes, clamps bounds, fills defaults, binds sizes.
 
 use super::Refusal;
 use super::env::{Env, Item, Size};
@@ -11,31 +11,31 @@ use crate::lang::ast::*;
 use crate::{DType, Dim, Name, Scalar, Value};
 use smallvec::SmallVec;
 
-/// Axes of a tensor of which some are chosen: PyTorch keeps such a choice in 64 bits, and refuses more.
+/// At most this many axes of a tensor from which an option chooses, because PyTorch keeps such a choice in 64 bits.
 const MOST_AXES: usize = 64;
 
-/// What a call gives for an option.
+/// The value that a call gives for an option.
 pub enum Chosen {
-    /// Nothing: its default, if it has one.
+    /// Not given: the default applies, if there is one.
     Absent,
     /// A number that is known only when the program runs.
     Runtime(DType),
-    /// What is known before that.
+    /// A value that is known while tracing.
     Static(Val),
-    /// A tensor or a key, which no option is.
+    /// A tensor or a key, which is never an option.
     Tensor,
-    /// What no option can be.
+    /// A value that is never an option.
     Other,
 }
 
 impl Chosen {
-    /// `value` as an option; `ty` says what a tensor-like value is.
+    /// `value` as an option; `ty` gives the type of a tensor-like value.
     pub fn of<V>(value: &Value<V>, ty: &dyn Fn(&V) -> ArgTy) -> Chosen {
         match value {
             Value::Absent => Chosen::Absent,
             Value::Tensor(v) => match ty(v) {
                 ArgTy::Number(d) => Chosen::Runtime(d),
-                // a number that a rule computed of numbers which are known only when the program runs
+                // A number that a rule computed from run-time numbers.
                 ArgTy::Tensor(t)
                     if t.shape.is_empty() && !t.dtype.is_storage() && t.dtype.category() != Category::Complex =>
                 {
@@ -48,13 +48,13 @@ impl Chosen {
     }
 }
 
-/// What one option may look at besides the environment.
+/// The context of one option besides the environment.
 pub struct Options<'a> {
     /// The operator, for messages.
     pub op: Name,
-    /// Run-time numbers seen so far.
+    /// The number of run-time numbers seen before.
     pub runtime: &'a mut usize,
-    /// How many axes stand in front of those that labels name, in each item of the list argument.
+    /// The number of axes before those that labels name, in each item of the list argument.
     pub lead: usize,
 }
 
@@ -307,7 +307,7 @@ impl Options<'_> {
         }
     }
 
-    /// -1 in a shape: inferred from the number of elements, or kept from an argument.
+    /// Replaces -1 in a shape: inferred from the number of elements, or kept from an argument.
     fn infer(
         &self,
         env: &Env,

@@ -10,10 +10,10 @@ use crate::row::Row;
 use crate::{DType, Dim, TensorTy};
 use smallvec::SmallVec;
 
-/// The longest list that a call yields: every item is a value of its own in a trace.
+/// At most this many items of a result list, because every item is a value of its own in a trace.
 pub const MOST_ITEMS: usize = 1 << 16;
 
-/// The types of `outs`; `result` is the dtype that `T` is for results.
+/// The types of `outs`; `result` is the dtype of `T` in results.
 ///
 /// # Errors
 /// E704 for sizes that no tensor has.
@@ -40,7 +40,7 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
             Some(dims) => {
                 let axes = shapes::build(env, dims, At { axis: None, item })?;
                 let mut sizes: SmallVec<[Dim; 4]> = axes.iter().map(|a| a.size).collect();
-                // the imagined axis of a rank-0 argument is dropped again
+                // The imagined axis of a rank-0 argument is removed again.
                 if sizes.len() == 1 && imagined(row, env, dims, item.unwrap_or(0)) {
                     if !sizes[0].is(1) {
                         let message =
@@ -82,15 +82,15 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
     })
 }
 
-/// Whether every element of such a tensor, and every place in front of one, can be counted in bytes, so that executors
-/// multiply its sizes unchecked. A size of 0 makes none of the others small, and a symbolic one is asked when it is known.
+/// Whether the bytes of such a tensor, and every offset into it, fit i64, so that executors can multiply its sizes
+/// unchecked. A size of 0 does not make the other sizes small. Symbolic sizes are checked once they are known.
 fn fits(shape: &[Dim], dtype: DType) -> bool {
     let mut sizes = shape.iter().filter(|d| d.is_const()).map(|d| d.value().max(1));
     sizes.try_fold(dtype.size() as i64, i64::checked_mul).is_some()
 }
 
-/// Whether the one axis of a result stands for one that arguments of rank 0 only imagine: an option names it there, and
-/// no argument of rank 1 has it.
+/// Whether the one axis of a result corresponds to the axis that rank-0 arguments are taken to have: an option names it
+/// there, and no argument of rank 1 has it.
 fn imagined(row: &Row, env: &Env, dims: &[DimPat], item: usize) -> bool {
     if env.scalar_axis.is_empty() {
         return false;
@@ -100,22 +100,23 @@ fn imagined(row: &Row, env: &Env, dims: &[DimPat], item: usize) -> bool {
         env.scalar_axis.contains(&(p.name.name, item))
     });
     let Some((before, size)) = first(dims, false) else { return false };
-    // the axis stands where the scalars' imagined one does: an axis in front of it belongs to a batch
+    // The axis stands at the position of the scalars' imagined axis: an axis in front of it belongs to a batch.
     let stands =
         scalars.iter().any(|p| first(p.ty.dims.as_deref().unwrap_or_default(), true).is_some_and(|(b, _)| b == before));
-    // whether an argument has an axis that an option names, of the result's size or of `any`
+    // Whether an option names an axis of an argument that has the result's size, or with `any` any size.
     let names = |p: &Param, any: bool| {
         let mut dims = p.ty.dims.iter().flatten();
         dims.any(|d| matches!(&d.kind, DimKind::One { size: s, at: Some(_), .. } if any || s == size))
     };
-    // `..P, M, ..Q` of `x: T[..P, N@dim, ..Q]` has a size of its own: any vector among the arguments then gives the axis
+    // `..P, M, ..Q` of `x: T[..P, N@dim, ..Q]` has a size of its own: then any vector among the arguments gives the
+    // axis.
     let alone = !scalars.iter().any(|p| names(p, false));
-    // an optional argument that is absent has no axes
+    // An absent optional argument has no axes.
     let given = |p: &&Param| env.tensor(p.name.name).is_some();
     stands && !real.into_iter().filter(given).any(|p| names(p, alone))
 }
 
-/// The first axis that has a size of its own (with `by_option`: and is named by an option), and the axes before it.
+/// The first axis with a size of its own (if `by_option`, one that an option names), and the axes before it.
 fn first(dims: &[DimPat], by_option: bool) -> Option<(&[DimPat], &Expr)> {
     dims.iter().enumerate().find_map(|(i, d)| match &d.kind {
         DimKind::One { size, at, .. } if at.is_some() || !by_option => Some((&dims[..i], size)),

@@ -1,4 +1,4 @@
-//! Shape patterns: matched against the shapes of arguments, built into the shapes of results.
+//! Shape patterns: matching against the shapes of arguments, and building the shapes of results.
 
 use super::Refusal;
 use super::env::{Broadcast, Env, Size};
@@ -8,7 +8,7 @@ use crate::{Dim, Name};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
 
-/// One axis of a built shape: its size, and which index runs along it.
+/// One axis of a built shape: its size, and the index that runs along it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// The size.
@@ -17,25 +17,25 @@ pub struct Axis {
     pub index: Index,
 }
 
-/// The axes of a shape: few, so they are held in place.
+/// The axes of a shape, stored in place because there are few.
 pub type Built = SmallVec<[Axis; 4]>;
 
 /// The index along an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Index {
-    /// None: the axis has size 1 (kept, or `1`, or `ones(N)`).
+    /// No index: the axis has size 1 (kept, or `1`, or `ones(N)`).
     Unit,
-    /// That of a size.
+    /// The index of a size.
     One(Name),
-    /// That of one axis of a list.
+    /// The index of one axis of a list.
     Item(Name, usize),
-    /// Two sizes in one axis, the first slow.
+    /// Two indices in one axis, the first slow.
     Composite(Name, Name),
-    /// The axis has a size that no name gives an index for.
+    /// The size of the axis has no name from which an index follows.
     Anonymous,
 }
 
-/// The list of pointwise arguments: what `T` without brackets broadcasts to.
+/// The broadcast list of pointwise arguments, `T` without brackets.
 pub fn implicit_list() -> Name {
     static LIST: LazyLock<Name> = LazyLock::new(|| Name::new("_"));
     *LIST
@@ -44,7 +44,7 @@ pub fn implicit_list() -> Name {
 /// The parts of a pattern.
 type Pats<'a> = SmallVec<[&'a DimPat; 6]>;
 
-/// A pattern with conditions decided and groups opened.
+/// Evaluates conditions of a pattern and flattens its groups.
 fn flatten<'a>(env: &Env, dims: &'a [DimPat], at: At, out: &mut Pats<'a>) -> Static<()> {
     for d in dims {
         let present = match &d.cond {
@@ -69,24 +69,24 @@ fn list_of(env: &Env, name: Name, at: At) -> Option<&[Dim]> {
     }
 }
 
-/// Sizes, and which argument bound each first.
+/// Sizes, with the argument that bound each first.
 pub(super) type BoundBy = SmallVec<[(Name, Name); 4]>;
 
 /// Matches the shapes of arguments one after another.
 pub struct Matcher<'e> {
-    /// What is bound.
+    /// The environment.
     pub env: &'e mut Env,
-    /// Which argument bound a size first.
+    /// The argument that first bound each size.
     pub bound_by: BoundBy,
     /// The operator, for messages.
     pub op: Name,
 }
 
-/// Why a pattern was not matched.
+/// The reason why a pattern does not match.
 pub enum Mismatch {
-    /// Two lists of unknown length: try again when more is bound.
+    /// Two lists of unknown length: a later attempt may succeed.
     Ambiguous,
-    /// It does not fit.
+    /// The shape does not fit.
     Refused(Refusal),
 }
 
@@ -121,13 +121,13 @@ impl Matcher<'_> {
         Ok(())
     }
 
-    /// How many axes each pattern takes.
+    /// The number of axes that each pattern covers.
     fn counts(&self, param: Name, pats: &[&DimPat], shape: &[Dim], at: At) -> Result<SmallVec<[usize; 6]>, Mismatch> {
         let mut counts: SmallVec<[Option<usize>; 6]> = SmallVec::new();
         for pat in pats {
             counts.push(self.count(pat, at)?);
         }
-        // an axis that an option names divides the pattern in two, each half with at most one open list
+        // An axis that an option names divides the pattern in two, each half with at most one open list.
         let anchor = pats.iter().position(|p| matches!(&p.kind, DimKind::One { at: Some(_), .. }));
         let mut solve = |from: usize, to: usize, total: usize| -> Result<(), Mismatch> {
             let known: usize = counts[from..to].iter().flatten().sum();
@@ -173,7 +173,7 @@ impl Matcher<'_> {
         };
         Ok(match &pat.kind {
             DimKind::One { at: Some(id), .. } => match self.env.item(id.name) {
-                // `K@idx`: as many axes as entries
+                // `K@idx`: one axis per entry.
                 Some(super::Item::Tensors(_, n)) => Some(*n),
                 _ => Some(1),
             },
@@ -183,7 +183,7 @@ impl Matcher<'_> {
                 (None, None) => None,
                 (None, Some(_)) => return Err(Mismatch::Ambiguous),
                 (Some(l), None) => Some(l.len()),
-                // the argument's own shape has its axes of 1 too
+                // The argument's own shape includes its axes of size 1.
                 (Some(_), Some(Axes { kind: AxesKind::Fn(f, args), not: false, .. })) if f.name == "of" => {
                     let of = args.first().map(|a| a.name);
                     let part = self.env.broadcast.iter().find(|b| Some(b.param) == of);
@@ -212,7 +212,7 @@ impl Matcher<'_> {
                 }
                 let d = sizes[0];
                 match (name, at.item) {
-                    // each item has its own
+                    // Each item has a size of its own.
                     (Some(id), Some(item)) => self.each(id.name, item, d),
                     (Some(id), None) => self.one(param, id.name, d, at)?,
                     (None, _) => {}
@@ -244,7 +244,7 @@ impl Matcher<'_> {
                 Ok(())
             }
             DimKind::BroadcastList(group) => {
-                // `~[..M, ..R]` names no list of its own; its parts are exact lists elsewhere
+                // `~[..M, ..R]` names no list; its parts are exact lists in other arguments.
                 let name = Name::new(
                     &group
                         .iter()
@@ -256,7 +256,7 @@ impl Matcher<'_> {
                             },
                             _ => "?",
                         })
-                        // the items of a list may choose different axes
+                        // The items of a list may choose different axes.
                         .fold(format!("~{}", at.item.map(|i| i.to_string()).unwrap_or_default()), |all, part| {
                             all + "+" + part
                         }),
@@ -284,7 +284,7 @@ impl Matcher<'_> {
 
     fn broadcasts(&mut self, param: Name, list: Name, sizes: &[Dim], at: At) {
         let item = at.item.unwrap_or(0);
-        // a pattern that waited for something else is matched again
+        // A pattern that waited for another one is matched again.
         self.env.broadcast.retain(|b| (b.param, b.item, b.list) != (param, item, list));
         self.env.broadcast.push(Broadcast { param, item, list, own: SmallVec::from_slice(sizes) });
     }
@@ -302,12 +302,12 @@ impl Matcher<'_> {
         }
     }
 
-    /// The size expression of one axis is `d`.
+    /// Matches the size expression of one axis with `d`.
     fn size(&mut self, param: Name, size: &Expr, d: Dim, at: At) -> Result<(), Mismatch> {
         match &*size.node {
             Node::Name(n) if n.is_size() => self.one(param, *n, d, at),
             Node::Access(a) if matches!(a.places.as_slice(), [Place::One(_)]) && a.base.name.is_size() => {
-                // `N[i]` in a list argument: one size per item
+                // `N[i]` in a list argument: one size per item.
                 let Some(item) = at.item else { return Err(Mismatch::Ambiguous) };
                 if let Some(Size::List(l)) = self.env.size(a.base.name) {
                     let want = l.get(item).copied().unwrap_or(d);
@@ -321,7 +321,7 @@ impl Matcher<'_> {
                 let by_argument = |n: Name| self.bound_by.iter().any(|(size, _)| *size == n);
                 match (&*a.node, &*b.node, known(self.env, a), known(self.env, b)) {
                     (_, _, Some(x), Some(y)) => self.check(param, size, d, x * y),
-                    // no heads in groups of none: any size fits, and nothing is computed of it
+                    // There are no heads in groups of size 0, so any size fits and nothing is computed from it.
                     (Node::Name(of), Node::Name(n), Some(x), None) | (Node::Name(n), Node::Name(of), None, Some(x))
                         if x.is(0) && d.is(0) && by_argument(*of) =>
                     {
@@ -432,7 +432,7 @@ fn keep_flag(env: &Env, keep: Option<&Ident>) -> Static<bool> {
     }
 }
 
-/// `dim` wrapped once into `0..rank`; rank 0 counts as one axis.
+/// `dim` wrapped once into `0..rank`; rank 0 counts as having one axis.
 pub fn wrap_axis(op: Name, option: Name, dim: Dim, rank: usize) -> Result<usize, Refusal> {
     let n = rank.max(1) as i64;
     let d = dim.value();
@@ -443,7 +443,7 @@ pub fn wrap_axis(op: Name, option: Name, dim: Dim, rank: usize) -> Result<usize,
     Ok(if d < 0 { d + n } else { d } as usize)
 }
 
-/// The axes of a result (or of an argument whose sizes are all bound); binds the sizes that it names.
+/// The axes of a result (or of an argument whose sizes are all bound); binds the sizes that the pattern names.
 pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Built> {
     let mut pats = Pats::new();
     flatten(env, dims, at, &mut pats)?;
@@ -483,7 +483,7 @@ pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Built> {
                 if let AxesKind::Fn(f, args) = &axes.kind
                     && f.name == "of"
                 {
-                    // the shape that this argument has itself: axes that it does not vary along stay as 1
+                    // The argument's own shape: axes along which it does not vary stay as 1.
                     let part = env.broadcast.iter().find(|b| args.first().is_some_and(|a| a.name == b.param));
                     let own = part.map(|p| p.own.clone()).unwrap_or_default();
                     let skip = full.len() - own.len().min(full.len());

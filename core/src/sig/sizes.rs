@@ -5,10 +5,10 @@ use super::val::{Static, Stop};
 use crate::Dim;
 use crate::lang::ast::BinOp;
 
-/// The sum, difference or product of two sizes, which must be a size again: one that wrapped would pass conditions that
-/// it breaks.
+/// The sum, difference or product of two sizes, which must be a size again: a wrapped one would pass conditions that it
+/// violates.
 pub fn fits(op: BinOp, a: Dim, b: Dim) -> Static<Dim> {
-    // for other sizes this is asked again, when the program is planned for them
+    // Planning for other sizes repeats this check.
     let (x, y) = (a.hint(), b.hint());
     let (within, result, sign) = match op {
         BinOp::Add => (x.checked_add(y), a + b, '+'),
@@ -21,8 +21,8 @@ pub fn fits(op: BinOp, a: Dim, b: Dim) -> Static<Dim> {
     }
 }
 
-/// How many windows of `span` elements, `stride` apart, lie in `n` elements with `pad` more at each side; `ceil`: also
-/// one that leaves them, unless it starts behind the last element and the left padding.
+/// The number of windows of `span` elements at distance `stride` in `n` elements with `pad` more at each side. With
+/// `ceil`, a last window may extend beyond the end, unless it starts behind the last element and the left padding.
 pub fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Static<Dim> {
     let (zero, one) = (Dim::from(0), Dim::from(1));
     let padded = fits(BinOp::Add, fits(BinOp::Add, n, pad)?, pad)?;
@@ -31,12 +31,12 @@ pub fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Static<D
     if !ceil || room % stride == zero {
         return Ok(whole);
     }
-    // `whole * stride` is where one more window starts
+    // `whole * stride` is the start of one more window.
     Ok(if fits(BinOp::Mul, whole, stride)? >= n + pad { whole } else { whole + one })
 }
 
-/// The size to which two broadcast. Of symbolic sizes it asks as little as it can: what 1 joins is itself, whatever it
-/// is.
+/// The broadcast of two sizes, with as few guards on symbolic sizes as possible: a constant 1 joins any size without
+/// one.
 pub fn joined(a: Dim, b: Dim) -> Option<Dim> {
     if a.is_unit() {
         Some(b)

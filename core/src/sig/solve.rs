@@ -1,4 +1,4 @@
-//! `solve`: arguments against a signature.
+//! `solve`: matches arguments with a signature.
 
 use super::Refusal;
 use super::env::{Env, Item, Size};
@@ -16,7 +16,7 @@ use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
 
-/// An argument as the signature sees it; of tensors, their places among the slots.
+/// An argument in the view of the signature; a tensor is its position among the slots.
 #[derive(Clone, Copy)]
 enum Given {
     Absent,
@@ -24,12 +24,13 @@ enum Given {
     Tensors(usize, usize),
     Key,
     Number(Scalar),
-    /// A symbolic size as a number.
+    /// A symbolic size in place of a number.
     Size(Dim),
     Runtime(DType),
 }
 
-/// [`solve`] where values are their types, compiled once here, where signatures are solved fast: checks do little else.
+/// [`solve`] where values are types, compiled once in this crate, where signatures are solved fast: checks spend most
+/// of their time here.
 ///
 /// # Errors
 /// As [`solve`].
@@ -37,13 +38,13 @@ pub fn solve_types(row: &Row, args: &[Value<ArgTy>]) -> Result<Solved, Refusal> 
     solve(row, args, &ArgTy::clone)
 }
 
-/// The same for those who don't ask why a call is refused: nothing is written that nobody reads. Checks look for calls that
-/// a row accepts, and most that they try for that are refused.
+/// Like [`solve_types`] without the reason of a refusal. Checks try many calls to find accepted ones, and formatting
+/// refusals would dominate their time.
 pub fn accepted(row: &Row, args: &[Value<ArgTy>]) -> Option<Solved> {
     attempt(row, args).ok()
 }
 
-/// The same, with a refusal that has no message.
+/// Like [`solve_types`], with refusals that have no message.
 ///
 /// # Errors
 /// As [`solve`].
@@ -72,36 +73,36 @@ fn solve_as<V>(row: &Row, args: &[Value<V>], ty: &dyn Fn(&V) -> ArgTy, silent: b
     })
 }
 
-/// How many single axes stand in front of all lists of axes in the type of a list argument.
+/// The number of single axes in front of all lists of axes in the type of a list argument.
 fn plain_axes(row: &Row) -> usize {
     let list = row.sig.params.iter().find(|p| p.ty.list.is_some());
     let dims = list.and_then(|p| p.ty.dims.as_ref()).into_iter().flatten();
     dims.take_while(|d| matches!(&d.kind, DimKind::One { at: None, .. })).count()
 }
 
-/// Arguments whose shapes are still to be matched, and which item of a list.
+/// Arguments whose shapes are not yet matched, each with its item of a list.
 type Open = SmallVec<[(usize, Option<usize>); 6]>;
 
 struct Call<'r> {
     row: &'r Row,
     env: Env,
     runtime: usize,
-    /// Which argument bound a size first.
+    /// The argument that first bound each size.
     bound_by: BoundBy,
-    /// Nobody reads why it is refused.
+    /// Whether refusals need no message.
     silent: bool,
 }
 
-/// The arguments of a call: few, so they are held in place.
+/// The arguments of a call, stored in place because there are few.
 type Givens = SmallVec<[Given; 6]>;
 
-/// Whether a tensor can be a key: a seed and a stream.
+/// Whether a tensor can be a key, a seed and a stream.
 fn is_key_data(ty: &TensorTy) -> bool {
     ty.dtype == DType::I64 && ty.shape.len() == 1 && ty.shape[0].is(2)
 }
 
 impl Call<'_> {
-    /// A refusal for a reason that is common.
+    /// A refusal whose message is formatted only if it is needed.
     fn refusal(&self, code: &'static str, message: impl FnOnce() -> String) -> Refusal {
         Refusal::new(code, if self.silent { String::new() } else { message() })
     }
@@ -135,7 +136,7 @@ impl Call<'_> {
                 }
                 (Some(_), _) => return Err(refuse("must be a list of tensors")),
                 (None, Value::Tensor(v)) => match ty(v) {
-                    // a key that was made from another one: its two numbers
+                    // A key computed from another key, as its two numbers.
                     ArgTy::Tensor(t) if param.ty.elem.contains(&Elem::Key) && is_key_data(&t) => Given::Key,
                     ArgTy::Tensor(t) => {
                         self.env.slots.push(Some(t));
@@ -190,7 +191,7 @@ impl Call<'_> {
         self.env.items.push((name, item));
     }
 
-    /// The types of the tensors of an argument: of a list, of each item.
+    /// The types of an argument's tensors, one per item for a list.
     fn types(&self, g: &Given) -> impl Iterator<Item = &TensorTy> + Clone {
         let (slot, n) = match *g {
             Given::Tensor(slot) => (slot, 1),
@@ -202,12 +203,12 @@ impl Call<'_> {
 
     fn solve(mut self, given: &[Given], opts: SmallVec<[Chosen; 6]>) -> Result<Solved, Stop> {
         let row = self.row;
-        // options that bind sizes or name axes stand before the shapes that use them; the rest after
+        // Options that bind sizes or name axes come before the shapes that use them; the others come after.
         let mut done: SmallVec<[bool; 8]> = SmallVec::from_elem(false, row.sig.opts.len());
         let mut open = self.open(given)?;
         let mut joined = false;
         loop {
-            // options may need sizes, and shapes the options that name axes of others
+            // Options may need sizes, and shapes may need the options that name axes of others.
             let before = (open.len(), done.iter().filter(|d| **d).count());
             self.options(&opts, given, &mut done, true)?;
             open = self.shapes(given, open)?;
@@ -226,7 +227,7 @@ impl Call<'_> {
         if !self.env.broadcast.is_empty() {
             self.broadcast()?;
         }
-        // what waited for broadcast lists
+        // The options that waited for broadcast lists.
         self.options(&opts, given, &mut done, false)?;
         if let Some(i) = done.iter().position(|d| !d) {
             let name = row.sig.opts[i].name.name;
@@ -237,12 +238,12 @@ impl Call<'_> {
         let open = self.required(row.require.iter())?;
         let outs = results::types(row, &mut self.env, &row.sig.outs, result)?;
         let aux = results::types(row, &mut self.env, &row.sig.aux, result)?;
-        // some speak of sizes that results name
+        // Some requirements mention sizes that results name.
         self.required(open.into_iter())?;
         Ok(Solved { env: self.env, joined, compute, outs, aux })
     }
 
-    /// Asks every requirement; gives those that need what is not known yet, or only when the call runs.
+    /// Evaluates every requirement; returns those that need values not known yet, or only known at run time.
     fn required<'a>(&self, all: impl Iterator<Item = &'a Require>) -> Result<SmallVec<[&'a Require; 2]>, Stop> {
         let mut open = SmallVec::new();
         for r in all {
@@ -295,7 +296,7 @@ impl Call<'_> {
                     done[i] = true;
                 }
                 Err(Stop::NotStatic) => {}
-                // a refusal that depends on sizes may only look like one before they are bound
+                // A refusal that depends on sizes may disappear once they are bound.
                 Err(Stop::Refused(r)) if early && r.code == "E706" => {}
                 Err(refused) => return Err(refused),
             }
@@ -326,7 +327,7 @@ impl Call<'_> {
             }
         }
         if let Some(Given::Tensors(_, 0)) = given.iter().find(|g| matches!(g, Given::Tensors(..))) {
-            // `len(N)` of no items is 0, so that a `require` can say so
+            // `len(N)` of no items is 0, so that a `require` can refuse it.
             for (p, g) in row.sig.params.iter().zip(given) {
                 if let (Given::Tensors(..), Some(dims)) = (g, &p.ty.dims) {
                     for d in dims {
@@ -344,7 +345,7 @@ impl Call<'_> {
         Ok(open)
     }
 
-    /// Matches what can be matched now; what waits for lists or options is left.
+    /// Matches the shapes that can be matched now; returns those that wait for lists or options.
     fn shapes(&mut self, given: &[Given], mut open: Open) -> Result<Open, Stop> {
         let row = self.row;
         let mut matcher = Matcher { env: &mut self.env, bound_by: std::mem::take(&mut self.bound_by), op: row.op };
@@ -360,7 +361,7 @@ impl Call<'_> {
                     _ => continue,
                 };
                 let Some(t) = &matcher.env.slots[slot] else { continue };
-                // what is matched binds names beside it
+                // A match binds names in the environment, so the shape is copied first.
                 let shape = Dims::from_slice(&t.shape);
                 match matcher.matches(param.name.name, dims, &shape, at) {
                     Ok(()) => {}
@@ -377,7 +378,7 @@ impl Call<'_> {
         Ok(open)
     }
 
-    /// Lists that nothing binds exactly are the join of what broadcasts to them.
+    /// Binds each list without an exact binding to the join of the shapes that broadcast to it.
     fn broadcast(&mut self) -> Result<(), Stop> {
         let lists: SmallVec<[Name; 4]> = self.env.broadcast.iter().map(|b| b.list).collect();
         for list in lists {
@@ -421,7 +422,7 @@ impl Call<'_> {
         .help("sizes must be equal, or 1")
     }
 
-    /// Every part fits the list that it broadcasts to.
+    /// Checks that every part fits the list that it broadcasts to.
     fn check_broadcast(&self) -> Result<(), Stop> {
         for part in &self.env.broadcast {
             let Some(Size::List(full)) = self.env.size(part.list) else { continue };
@@ -503,19 +504,19 @@ impl Call<'_> {
                 self.equal(given, v, joined)?;
             }
         }
-        // an option `dtype: Dtype(T)` decides: arguments are cast first
+        // An option `dtype: Dtype(T)` decides: arguments are cast first.
         let option = chosen(&self.env, t);
         let joined = option.or(joined_t);
         if let Some(j) = joined {
             let allowed = match &row.dtypes {
                 Some(e) => statics::dtype_set(&self.env, e)?,
-                // what only moves elements moves those of any kind
+                // A row that only moves elements accepts every dtype.
                 None if matches!(row.meaning, Meaning::View(_)) || matches!(kind, Some(Kind::Keep | Kind::Join)) => {
                     DTypeSet::all().union(DType::STORAGE.into_iter().collect())
                 }
                 None => DTypeSet::all(),
             };
-            // complex tensors do not exist yet
+            // There are no complex tensors.
             let allowed = allowed.minus(DTypeSet::COMPLEX);
             if !allowed.contains(j) {
                 let refusal = self.refusal("E703", || format!("`{}` does not take {j}", row.op));
@@ -541,7 +542,7 @@ impl Call<'_> {
         Ok((joined, compute, result))
     }
 
-    /// Rows without `T` compute in the dtype of their first result.
+    /// The dtypes of a row without `T`: those of its first result.
     fn fixed_compute(&self) -> (DType, DType) {
         let d = self.row.sig.outs.first().and_then(|o| statics::elem_dtype(&self.env, o.ty.elem.first()?).ok());
         let d = d.unwrap_or(DType::DEFAULT_FLOAT);
@@ -565,7 +566,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Arguments of a fixed class, and of unions, have a dtype that fits.
+    /// Checks the dtypes of arguments with a fixed class or a union of classes.
     fn check_classes(&self, given: &[Given]) -> Result<(), Stop> {
         for (p, g) in self.row.sig.params.iter().zip(given) {
             for d in self.types(g).map(|t| t.dtype) {

@@ -1,8 +1,8 @@
-//! Static evaluation: sizes, options, presence and dtypes, without reading an element.
+//! Constant evaluation of sizes, options, presence and dtypes, without reading an element.
 //!
-//! The same expressions stand in shapes, defaults, `require`, `promote`, conditional dimensions and static `if`s. What
-//! mentions an element, an index or a run-time number is [`Stop::NotStatic`]; the caller then knows that the
-//! expression belongs to the kernel.
+//! One evaluator serves shapes, defaults, `require`, `promote`, conditional dimensions and static `if`s. An expression
+//! that mentions an element, an index or a run-time number yields [`Stop::NotStatic`]; the caller then knows that it
+//! belongs to the kernel.
 
 use super::Refusal;
 use super::env::{Env, Item, Size};
@@ -62,7 +62,7 @@ pub fn eval(env: &Env, e: &Expr, at: At) -> Static<Val> {
     })
 }
 
-/// A value as what a `let` binds, if it can be bound.
+/// The value in the form that a `let` binds, if there is one.
 pub fn bound(value: Val) -> Option<Item> {
     Some(match value {
         Val::Int(d) => Item::Int(d),
@@ -88,7 +88,7 @@ pub fn block(env: &Env, b: &Block, at: At) -> Static<Val> {
     eval(&env, &b.value, at)
 }
 
-/// The axis that a signature names by its number: `N@0`, `swap(0, 1)`.
+/// The axis that a signature names by number: `N@0`, `swap(0, 1)`.
 pub fn axis_number(name: Name) -> Option<Dim> {
     name.as_str().parse().ok().map(|n: i64| Dim::from(n))
 }
@@ -148,7 +148,7 @@ fn size_at(name: Name, size: &Size, at: At) -> Static<Val> {
 
 fn binary(env: &Env, op: BinOp, a: &Expr, b: &Expr, at: At) -> Static<Val> {
     if matches!(op, BinOp::And | BinOp::Or) {
-        // one side alone may decide, also where the other is no static value
+        // One side alone may decide, even if the other one is not static.
         let decides = op == BinOp::Or;
         let l = eval(env, a, at);
         if let Ok(Val::Bool(v)) = l
@@ -166,7 +166,7 @@ fn binary(env: &Env, op: BinOp, a: &Expr, b: &Expr, at: At) -> Static<Val> {
         return Ok(Val::Bool(if decides { l || r } else { l && r }));
     }
     let (l, r) = (eval(env, a, at), eval(env, b, at));
-    // `option == word`: words have no other meaning
+    // `option == word`: only here is a bare word a value.
     let word = |e: &Expr| match &*e.node {
         Node::Name(n) => Ok(Val::Word(*n)),
         _ => Err(Stop::NotStatic),
@@ -179,7 +179,7 @@ fn binary(env: &Env, op: BinOp, a: &Expr, b: &Expr, at: At) -> Static<Val> {
     }
 }
 
-/// What refuses a call whose sizes divide by an option that is 0.
+/// The message for a size that is divided by an option of value 0.
 pub const DIVIDED_BY_ZERO: &str = "a size is divided by zero";
 
 fn divided_by_zero() -> Refusal {
@@ -187,7 +187,7 @@ fn divided_by_zero() -> Refusal {
     Refusal::new("E704", DIVIDED_BY_ZERO).help(help)
 }
 
-/// `l op r` for values; `/` and `%` of integers floor.
+/// `l op r` on values; `/` and `%` of integers floor.
 pub fn apply_binary(op: BinOp, l: Val, r: Val) -> Static<Val> {
     use BinOp::*;
     Ok(match (op, &l, &r) {
@@ -253,7 +253,7 @@ fn access(env: &Env, a: &TensorAccess, at: At) -> Static<Val> {
     };
     match a.places.as_slice() {
         [Place::One(e)] => match eval(env, e, at)? {
-            // the one axis that an option can name of a tensor of rank 0
+            // The one axis of a rank-0 tensor that an option can name.
             Val::Int(i) if list.is_empty() && sizes && is_name(e) && (-1..=0).contains(&i.value()) => {
                 Ok(Val::Int(Dim::from(1)))
             }
@@ -348,7 +348,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             Ok(Val::Bool(set.iter().any(|d| d.value() == axis as i64)))
         }
         "of" => {
-            // the axes of its broadcast list along which this argument varies
+            // The axes of its broadcast list along which this argument varies.
             let n = name(0)?;
             let part = env.broadcast.iter().find(|b| b.param == n).ok_or(Stop::NotStatic)?;
             let Some(Size::List(full)) = env.size(part.list) else { return Err(Stop::NotStatic) };
@@ -358,7 +358,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
         }
         "unit" => {
             let set = eval(env, arg(0)?, at)?.list()?;
-            // axes of size 1 among the chosen ones, of the only list there is
+            // The chosen axes of size 1 in the only list.
             let list = env.sizes.iter().find_map(|(_, s)| match s {
                 Size::List(l) => Some(l),
                 _ => None,
@@ -367,7 +367,8 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             Ok(Val::List(set.iter().copied().filter(|d| list.get(d.len()).is_some_and(|s| s.is(1))).collect()))
         }
         "ahead" | "behind" => {
-            // what is left of a list on either side of the chosen axes: they stand together, or go to the front
+            // The remaining axes of a list on either side of the chosen ones; if those are not adjacent, they move to
+            // the front.
             let gone = eval(env, arg(0)?, At { axis: None, ..at })?.list()?;
             let rank = eval(env, arg(1)?, At { axis: None, ..at })?.list()?.len();
             let together = gone.windows(2).all(|w| w[1].value() == w[0].value() + 1);
@@ -454,7 +455,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
     }
 }
 
-/// How many axes a zip has: the length of the lists that it mentions.
+/// The number of axes of a zip: the length of the lists that it mentions.
 pub fn zip_len(env: &Env, e: &Expr) -> Static<Option<usize>> {
     let mut found: Option<usize> = None;
     let mut visit = |name: Name| {
@@ -472,7 +473,7 @@ pub fn zip_len(env: &Env, e: &Expr) -> Static<Option<usize>> {
     Ok(found)
 }
 
-/// Calls `f` on every name in `e` that stands for a value at the axis of a zip (`member(dims)` and chosen sizes apart).
+/// Calls `f` on every name in `e` that has a value per axis of a zip (except in `member(dims)` and chosen sizes).
 pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
     match &*e.node {
         Node::Name(n) => f(*n),
@@ -489,7 +490,7 @@ pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
         Node::Match(_, arms) => arms.iter().for_each(|(_, e)| names(e, f)),
         Node::Call(name, args) => {
             if name.name == "pair" {
-                // the pairs are not one per axis
+                // The pairs are not one per axis.
                 args.get(1).into_iter().for_each(|a| names(&a.value, f));
             } else if !matches!(
                 name.name.as_str(),
@@ -552,14 +553,14 @@ pub fn axes(env: &Env, axes: &Axes, rank: usize, at: At) -> Static<Vec<usize>> {
         }
         AxesKind::Not(inner) => self::axes(env, inner, rank, at)?,
     };
-    // a tensor of rank 0 takes the axes 0 and -1 of options, but has none
+    // Options of a rank-0 tensor may be 0 or -1, but it has no axes.
     Ok(match axes.not {
         true => (0..rank).filter(|a| !chosen.contains(a)).collect(),
         false => chosen.into_iter().filter(|a| *a < rank).collect(),
     })
 }
 
-/// The dtype that an element class stands for here.
+/// The dtype of an element class in this call.
 pub fn elem_dtype(env: &Env, elem: &Elem) -> Static<DType> {
     let var = |n: Name| env.dtype(n).ok_or_else(|| bad(format!("`{n}` is bound to no dtype")));
     match elem {
@@ -575,7 +576,7 @@ pub fn elem_dtype(env: &Env, elem: &Elem) -> Static<DType> {
     }
 }
 
-/// The promotion kind that `e` (a name, or `if` over static options) says.
+/// The promotion kind that `e` (a name, or `if` over static options) yields.
 pub fn kind(env: &Env, e: &Expr) -> Static<Kind> {
     match &*e.node {
         Node::Name(n) => Kind::from_name(n.as_str()).ok_or_else(|| bad(format!("`{n}` is no promotion kind"))),
@@ -584,7 +585,7 @@ pub fn kind(env: &Env, e: &Expr) -> Static<Kind> {
     }
 }
 
-/// The dtype set that `e` (classes and names, `+`, `-`, `if` over static options) says.
+/// The dtype set that `e` (classes and names, `+`, `-`, `if` over static options) yields.
 pub fn dtype_set(env: &Env, e: &Expr) -> Static<DTypeSet> {
     match &*e.node {
         Node::Name(n) => {

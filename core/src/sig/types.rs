@@ -1,9 +1,9 @@
-//! What a call gives to its signature, and what the signature makes of it.
+//! The arguments and results of signatures.
 
 use super::Env;
 use crate::{DType, TensorTy};
 
-/// What an argument is.
+/// The type of an argument.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArgTy {
     /// A tensor.
@@ -19,18 +19,18 @@ pub enum ArgTy {
 pub enum OutTy {
     /// One tensor.
     Tensor(TensorTy),
-    /// Several.
+    /// A list of tensors.
     List(Vec<TensorTy>),
-    /// As many as the body yields.
+    /// A list whose length the body determines.
     FromBody,
 }
 
 /// A call that its signature accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solved {
-    /// Sizes, dtypes, options and presence.
+    /// The bindings of sizes, dtypes, options and presence.
     pub env: Env,
-    /// The joined dtype of the T-arguments (before the promotion kind), if any takes part.
+    /// The joined dtype of the T-arguments (before the promotion kind), if there are any.
     pub joined: Option<DType>,
     /// The dtype in which elements are computed (f16 and bf16 compute in f32); `T` inside the body.
     pub compute: DType,

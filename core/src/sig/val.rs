@@ -1,4 +1,4 @@
-//! Static values, and why there is none.
+//! Static values, and the reasons why there is none.
 
 use super::Refusal;
 use crate::lang::ast::Span;
@@ -30,7 +30,7 @@ pub enum Val {
 }
 
 impl Val {
-    /// What a value is if it is known before elements are; an absent one, a tensor or a type is none.
+    /// The static value; `None` for an absent one, a tensor or a type.
     pub fn of<V>(value: &Value<V>) -> Option<Val> {
         Some(match value {
             Value::Num(s) => (*s).into(),
@@ -44,17 +44,17 @@ impl Val {
     }
 }
 
-/// Why there is no static value.
+/// The reason why there is no static value.
 #[derive(Clone, Debug)]
 pub enum Stop {
-    /// It depends on elements, indices or run-time numbers.
+    /// The expression depends on elements, indices or run-time numbers.
     NotStatic,
-    /// It has no meaning for this call.
+    /// The expression has no meaning for this call.
     Refused(Refusal),
 }
 
 impl Stop {
-    /// The same, at this part of the rule's text, unless a smaller part is known already.
+    /// This stop at this part of the rule's text, unless a smaller part is already set.
     pub fn at(self, span: Span) -> Stop {
         match self {
             Stop::Refused(r) => Stop::Refused(r.at(span)),
@@ -72,7 +72,7 @@ impl From<Refusal> for Stop {
 /// The result of a static evaluation.
 pub type Static<T> = Result<T, Stop>;
 
-/// Where an expression stands: inside `..( )` at an axis, inside `List< >` at an item.
+/// The context of an expression: inside `..( )` at an axis, inside `List< >` at an item.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct At {
     /// The axis of a zip.
@@ -82,7 +82,7 @@ pub struct At {
 }
 
 impl Val {
-    /// It as people write it.
+    /// The value in a message.
     fn shown(&self) -> String {
         match self {
             Val::Int(d) => format!("the number {d}"),
@@ -98,7 +98,7 @@ impl Val {
             _ => "this value".to_owned(),
         }
     }
-    /// It as an integer.
+    /// The value as an integer.
     pub fn int(&self) -> Static<Dim> {
         match self {
             Val::Int(d) => Ok(*d),
@@ -106,7 +106,7 @@ impl Val {
             other => Err(bad(format!("{} is not an integer", other.shown()))),
         }
     }
-    /// It as a number.
+    /// The value as a number.
     pub fn float(&self) -> Static<f64> {
         match self {
             Val::Int(d) => Ok(d.value() as f64),
@@ -115,14 +115,14 @@ impl Val {
             other => Err(bad(format!("{} is not a number", other.shown()))),
         }
     }
-    /// It as a truth value.
+    /// The value as a truth value.
     pub fn bool(&self) -> Static<bool> {
         match self {
             Val::Bool(b) => Ok(*b),
             other => Err(bad(format!("{} is not a truth value", other.shown()))),
         }
     }
-    /// It as integers; a single one is a list of one.
+    /// The value as integers; a single integer is a list of one.
     pub fn list(&self) -> Static<Dims> {
         match self {
             Val::List(l) => Ok(SmallVec::from_slice(l)),
@@ -130,7 +130,7 @@ impl Val {
             other => Err(bad(format!("{} is not a list", other.shown()))),
         }
     }
-    /// It as a scalar.
+    /// The value as a scalar.
     pub fn scalar(&self) -> Static<Scalar> {
         match self {
             Val::Int(d) => Ok(Scalar::Int(d.value())),
@@ -151,7 +151,7 @@ impl From<Scalar> for Val {
     }
 }
 
-/// A refusal of what has no meaning for this call.
+/// The refusal of an expression without a meaning for this call.
 pub(super) fn bad(message: impl Into<String>) -> Stop {
     Stop::Refused(Refusal::new("E706", message))
 }

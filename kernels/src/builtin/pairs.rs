@@ -1,5 +1,5 @@
-//! Two builtins of f32 in one kernel, the second applied to what the first gives: a tile less is written and read. The
-//! bits are those of the two, one after the other.
+//! Two builtins of f32 in one kernel, the second applied to the result of the first, which saves writing and reading a
+//! tile. The bits are those of two kernels in sequence.
 
 use super::maps::entry;
 use super::ops::{self, Op2};
@@ -9,10 +9,10 @@ use fulgurite_core::DType;
 use fulgurite_core::kernel::KernelEntry;
 use std::marker::PhantomData;
 
-/// `B(A(x, y), z)`; `Y` and `Z` say whether y and z are one number for all elements.
+/// `B(A(x, y), z)`; `Y` and `Z` say whether y and z are one number each for all elements.
 pub struct Pair<A, B, const Y: bool, const Z: bool>(PhantomData<(A, B)>);
 
-/// z - x: a difference of which the first builtin gives the second operand.
+/// z - x: a difference whose second operand is the result of the first builtin.
 #[allow(non_camel_case_types)]
 pub struct from;
 
@@ -24,10 +24,10 @@ impl Op2<f32> for from {
     }
 }
 
-/// The number of input `k`, if that is one number.
+/// The value of input `k`, if the input is one number.
 ///
 /// # Safety
-/// An input of one number holds that.
+/// If `ONE`, input `k` holds an element.
 #[inline(always)]
 unsafe fn one<const ONE: bool>(ins: *const *const u8, k: usize) -> f32 {
     // SAFETY: the caller's promise.
@@ -71,7 +71,7 @@ impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> T
         let mut at = 0;
         // SAFETY: the caller's promise; at + len ≤ n throughout.
         unsafe {
-            // before anything is written: an output may be the memory of an input
+            // The numbers are read before any output is written, since an output may share the memory of an input.
             let ones = [one::<Y>(ins, 1), one::<Z>(ins, 2)];
             while at < whole {
                 Self::chunk::<I>(ones, at, CHUNK, ins, outs);
@@ -84,7 +84,7 @@ impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> T
     }
 }
 
-/// `pairs! { add: add mul …; }`: the entries of each builtin with each that may follow it.
+/// `pairs! { add: add mul …; }`: the entries of each builtin with each possible second one.
 macro_rules! pairs {
     ($($a:ident: $($b:ident)*;)*) => { &[$($(
         pairs!(@ $a, concat!(stringify!($b)), $b false false),
@@ -100,14 +100,14 @@ macro_rules! pairs {
     };
 }
 
-/// What the second builtin may be.
+/// The possible second builtins.
 mod second {
     pub use super::from;
     pub use super::ops::{add, mul, sub};
 }
 
-/// Their entries: the first builtin is the symbol, the variant the second, with `by` behind each whose second argument is
-/// one number: `by add`, `sub by`.
+/// The entries. The symbol is the first builtin and the variant is the second, with `by` beside each builtin whose
+/// second argument is one number: `by add`, `sub by`.
 pub(super) const PAIRS: &[KernelEntry] = pairs! {
     add: add mul sub from;
     mul: add mul sub from;

@@ -1,5 +1,5 @@
-//! Kernels that look at a chunk before they choose how to compute it, and those of two arguments, the second of which is
-//! one number for all elements: variant `by`.
+//! Kernels that examine a chunk before they choose how to compute it, and kernels of two arguments whose second is one
+//! number for all elements: variant `by`.
 
 use super::maps::entry;
 use crate::math::Isa;
@@ -42,7 +42,7 @@ fn within(x: &[f32; CHUNK], (least, most): (f32, f32)) -> bool {
     let mut all = true;
     for x in x {
         let size = x.to_bits() & 0x7FFF_FFFF;
-        // One below 0 is the largest number.
+        // The subtraction wraps, so 0 becomes the largest number.
         all &= (size <= most) & (size.wrapping_sub(1) >= least);
     }
     all
@@ -117,7 +117,7 @@ tiles! {
     DivBy (n ins outs) quick::<I, Quotient>(n, ins, outs, Divisor::new(second(ins)));
 }
 
-/// Their entries, of f32 alone: longer elements wait for memory.
+/// The entries, of f32 alone: wider elements are bound by memory.
 pub(super) const QUICK: &[KernelEntry] = &[
     entry!(@ "builtin.exp", "", F32, ExpTile, avx512_of::<ExpTile>()),
     entry!(@ "builtin.add", "by", F32, AddBy, avx512_of::<AddBy>()),

@@ -2,7 +2,7 @@
 
 /// Conversion to `U`.
 pub trait CastTo<U> {
-    /// The value as a `U`: integers wrap; floats truncate, and what the width doesn't hold becomes the smallest number.
+    /// The value as a `U`: integers wrap; floats truncate, and those that do not fit become the smallest number.
     fn cast(self) -> U;
 }
 
@@ -56,8 +56,8 @@ macro_rules! to_bool {
 
 to_bool! { u8 i8 i16 i32 i64 f32 f64 }
 
-/// Float to integer. `as` saturates, which costs several instructions a lane; a range test and the bare conversion are
-/// two, and give x86's answer.
+/// Float to integer. `as` saturates, which costs several instructions per lane. A range test and the bare conversion
+/// are two instructions, and give x86's result.
 macro_rules! to_integer {
     ($($from:ty => $to:ty, $least:expr, $past:expr;)*) => {$(
         impl CastTo<$to> for $from {

@@ -1,5 +1,5 @@
-//! f64: the standard library's functions lane by lane. Only the arithmetic vectorises; training runs in f32, and the
-//! wider type serves where accuracy is what matters.
+//! f64: the standard library's functions, lane by lane. Only the arithmetic vectorises: training runs in f32, and f64
+//! serves where accuracy matters.
 
 use super::{Elem, Isa, Number, Real, pick};
 use fulgurite_core::builtins::{self, Builtin};
@@ -27,7 +27,7 @@ impl Elem for f64 {
     }
 }
 
-/// |x| below which a float can have a fractional part.
+/// The |x| from which every float is an integer.
 const INTEGRAL: f64 = 4_503_599_627_370_496.0;
 
 /// Nearest integer, ties to even, without a rounding instruction.
@@ -102,7 +102,7 @@ impl Number for f64 {
     }
 }
 
-/// Functions of the standard library or of the reference.
+/// Functions of the standard library, or of the reference.
 macro_rules! forward {
     ($($name:ident $path:path;)*) => {$(
         #[inline(always)]

@@ -169,7 +169,7 @@ macro_rules! integer {
             #[allow(unused_comparisons)]
             fn shr(self, y: $t) -> $t {
                 let shift = if y >= 0 && (y as u64) < <$t>::BITS as u64 { y as u32 } else { <$t>::BITS - 1 };
-                // Unsigned numbers have no sign to leave behind: one more step clears the last bit.
+                // Unsigned numbers have no sign bit that stays, so one more step clears the last bit.
                 let last = <$t>::MIN == 0 && shift != y as u32;
                 if last { 0 } else { self >> shift }
             }

@@ -3,7 +3,7 @@
 /// The instruction sets for which kernels are compiled, weakest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
-    /// Whatever every CPU of the architecture has.
+    /// The instructions of every CPU of the architecture.
     Baseline,
     /// AVX2, FMA, F16C.
     Avx2,
@@ -13,27 +13,28 @@ pub enum Level {
 
 /// An instruction set for which a kernel is compiled.
 pub trait Isa: Copy + Default + Send + Sync + 'static {
-    /// Which it is.
+    /// The level of this instruction set.
     const LEVEL: Level;
-    /// Fused multiply-add is an instruction. Without it `f32::mul_add` calls a library, 49 times slower than `a * b + c`.
+    /// Whether fused multiply-add is an instruction. Without it, `f32::mul_add` calls a library, 49 times slower than
+    /// `a * b + c`.
     const FMA: bool;
-    /// Rounding to integers is an instruction; without it `f32::floor` calls a library.
+    /// Whether rounding to integers is an instruction. Without it, `f32::floor` calls a library.
     const ROUND: bool;
 
-    /// a b + c, fused where that is an instruction.
+    /// a b + c, fused if that is an instruction.
     #[inline(always)]
     fn fma(a: f32, b: f32, c: f32) -> f32 {
         if Self::FMA { a.mul_add(b, c) } else { a * b + c }
     }
 
-    /// a b + c in f64, fused where that is an instruction.
+    /// a b + c in f64, fused if that is an instruction.
     #[inline(always)]
     fn fma64(a: f64, b: f64, c: f64) -> f64 {
         if Self::FMA { a.mul_add(b, c) } else { a * b + c }
     }
 }
 
-/// Whatever every CPU of the architecture has.
+/// The instructions of every CPU of the architecture.
 #[derive(Clone, Copy, Default)]
 pub struct Baseline;
 

@@ -1,5 +1,5 @@
-//! f32: branch-free functions that vectorise. Bounds in ulp, measured over every 257th bit pattern against f64, stand in
-//! `tests/accuracy.rs`; polynomial coefficients are minimax fits (Remez, 40 digits) unless a source is named.
+//! f32: branch-free functions that vectorise. `tests/accuracy.rs` has their bounds in ulp, measured on every 257th bit
+//! pattern against f64. Polynomial coefficients are minimax fits (Remez, 40 digits) unless a source is named.
 
 mod exponential;
 mod gauss;
@@ -44,7 +44,7 @@ fn with_sign(x: f32, sign: f32) -> f32 {
     f32::from_bits(x.to_bits() & 0x7FFF_FFFF | sign.to_bits() & 0x8000_0000)
 }
 
-/// |x| below which a float can have a fractional part.
+/// The |x| from which every float is an integer.
 const INTEGRAL: f32 = 8_388_608.0;
 
 /// Nearest integer, ties to even, without a rounding instruction.
@@ -126,7 +126,7 @@ impl Number for f32 {
     }
     #[inline(always)]
     fn rem_trunc(self, y: f32) -> f32 {
-        // Exact for any ratio, hence a loop in a library; no vector form is.
+        // The result is exact for any ratio, which takes a loop in a library; there is no vector form.
         self % y
     }
     #[inline(always)]
@@ -161,7 +161,7 @@ macro_rules! forward {
     )*)*};
 }
 
-/// Rare functions of the reference, through f64.
+/// Rare functions, computed by the reference in f64.
 macro_rules! widen {
     ($($name:ident)*) => {$(
         #[inline(always)]

@@ -1,4 +1,4 @@
-//! Running kernels from tests.
+//! Runs kernels in tests.
 #![allow(dead_code)]
 
 use fulgurite_core::DType;
@@ -20,7 +20,7 @@ pub fn forms(entry: &KernelEntry) -> Vec<(Level, TileFn)> {
     forms
 }
 
-/// The entry of this name.
+/// The entry with this name.
 pub fn entry(symbol: &str, variant: &str, dtype: DType) -> &'static KernelEntry {
     KERNELS
         .iter()

@@ -4,6 +4,9 @@
 //! calls dispatch again; then that of its decomposition. The class's own rule is differentiated only if it declares
 //! `through`. A decomposition on such a class is then differentiated too, unless the row states that its gradient is
 //! another one.
+//!
+//! Tensors of a class may have fields of a class that is differentiated through its rules. The operator's own gradient
+//! then holds only where the inner class computes the operator's own function.
 
 use super::rules::{self, Contribution, Site};
 use crate::bind::{Builder, fields_of};
@@ -25,9 +28,9 @@ pub(super) enum Way {
     Declared,
     /// The rule of the class is differentiated.
     Through,
-    /// The decomposition.
+    /// The decomposition is differentiated.
     Decomposed,
-    /// The operator.
+    /// The operator is differentiated.
     Outer,
     /// Nothing: tensors of this class are fields, and its rule for the operator is another function.
     Unknown(SubclassRef),

@@ -1,15 +1,15 @@
-//! Presence of optional arguments, truth values and words: the finite part of a call, counted through.
+//! Enumerates the finite part of a call: presence of optional arguments, truth values and words.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::Row;
 
-/// One choice of everything static and finite.
+/// One choice of all static and finite parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Per parameter: not given.
+    /// Per parameter: whether it is absent.
     pub absent: Vec<bool>,
-    /// Per option: not given (its default holds, if it has one).
+    /// Per option: whether it is left out (its default applies, if it has one).
     pub left_out: Vec<bool>,
     /// Per option: its truth value.
     pub truth: Vec<bool>,
@@ -17,7 +17,7 @@ pub struct Choice {
     pub word: Vec<Option<Name>>,
 }
 
-/// How many ways an option can be given, presence apart.
+/// The number of ways in which an option can be given, apart from its absence.
 fn ways(opt: &Opt) -> usize {
     match &opt.ty {
         OptType::Bool => 2,
@@ -26,7 +26,7 @@ fn ways(opt: &Opt) -> usize {
     }
 }
 
-/// Whether an option may be left out.
+/// Whether an option can be left out.
 fn may_lack(opt: &Opt) -> bool {
     opt.optional || opt.default.is_some()
 }

@@ -1,4 +1,4 @@
-//! Options by their types.
+//! Draws options by their types.
 
 use super::{Attempt, Slot};
 use fulgurite_core::lang::ast::*;
@@ -15,7 +15,7 @@ fn int(i: i64) -> Value<Slot> {
 }
 
 impl Attempt<'_> {
-    /// A value for option `opt`, also bound in the environment where shapes may ask for it.
+    /// A value for option `opt`, also bound in the environment, since shapes may use it.
     pub(super) fn option(&mut self, at: usize, opt: &Opt) -> Option<Value<Slot>> {
         let name = opt.name.name;
         Some(match &opt.ty {
@@ -32,7 +32,7 @@ impl Attempt<'_> {
                 self.env.items.push((name, Item::Word(word)));
                 Value::Word(word)
             }
-            // no row has a text so far, and what texts a row takes is not in its signature
+            // No row takes a text, and a signature does not say which texts are valid.
             OptType::Str => return None,
             OptType::Labels(list) => self.labels(name, *list),
             OptType::Dtype(_) => Value::DType(match self.wish.dtype {
@@ -96,7 +96,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// The axis that option `name` names, by where the pattern of an argument has it; and that argument's rank.
+    /// The axis that option `name` names, from the pattern of an argument, with that argument's rank.
     fn anchor(&mut self, name: Name) -> Option<(usize, usize)> {
         for param in &self.row.sig.params {
             let Some(dims) = &param.ty.dims else { continue };
@@ -115,7 +115,8 @@ impl Attempt<'_> {
         if self.rng.one_in(2) { axis as i64 - n as i64 } else { axis as i64 }
     }
 
-    /// Labels for one to three operands: axes at random, now and then one twice; the first has what no other has.
+    /// Labels for one to three operands: random axes, occasionally one twice; the first operand has the axes that no
+    /// other has.
     fn labels(&mut self, name: Name, list: Name) -> Value<Slot> {
         let sizes: Vec<Dim> = self.sizes_of(list).into_iter().map(Dim::from).collect();
         let (n, operands) = (sizes.len(), 1 + self.rng.below(3));
@@ -156,7 +157,7 @@ impl Attempt<'_> {
         Value::Num(scalar)
     }
 
-    /// A float option: numbers that usually mean something, now and then one that is known only when run.
+    /// A float option: a usual number, occasionally one that is known only at run time.
     fn float(&mut self, opt: &Opt) -> Value<Slot> {
         let default = match opt.default.as_ref().map(|e| &*e.node) {
             Some(Node::Float(x)) => *x,
@@ -191,7 +192,7 @@ impl Attempt<'_> {
             let at = self.rng.below(sizes.len());
             sizes[at] = -1;
         }
-        // -1 keeps an axis that the argument has: the last one, where it has any
+        // -1 keeps an axis of the argument: the last one, if there is any.
         if keep.is_some() && !sizes.is_empty() && self.rng.one_in(3) {
             let last = sizes.len() - 1;
             sizes[last] = -1;
@@ -199,7 +200,7 @@ impl Attempt<'_> {
         ints(sizes)
     }
 
-    /// The sizes of another shape with as many elements as `list` has: neighbours merged, split, ones put in.
+    /// Another shape with the number of elements of `list`: neighbours are merged, sizes are split, ones are inserted.
     fn refold(&mut self, list: Name) -> Vec<i64> {
         let mut sizes = self.sizes_of(list);
         for _ in 0..self.rng.below(3) {

@@ -1,4 +1,4 @@
-//! Sizes and lists of sizes, and the shapes that parameters have with them.
+//! Draws sizes and lists of sizes, and builds the shapes of parameters from them.
 
 use super::Attempt;
 use fulgurite_core::lang::ast::*;
@@ -6,7 +6,7 @@ use fulgurite_core::sig::{Size, shapes, statics::At};
 use fulgurite_core::value::Shape;
 use fulgurite_core::{Dim, Name};
 
-/// What a name in a pattern stands for.
+/// The kind of size that a name in a pattern has.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     One,
@@ -16,7 +16,7 @@ enum Kind {
 }
 
 impl Attempt<'_> {
-    /// Gives every size that the arguments bind a value.
+    /// Draws a value for every size that the arguments bind.
     pub(super) fn choose_sizes(&mut self) {
         let mut names: Vec<(Name, Kind)> = Vec::new();
         let mut add = |name: Name, kind: Kind| {
@@ -33,7 +33,7 @@ impl Attempt<'_> {
         for opt in &self.row.sig.opts {
             match &opt.ty {
                 OptType::Size(n) => add(*n, Kind::One),
-                // a shape that is inferred follows the list that it is inferred from
+                // An inferred shape follows the list from which it is inferred.
                 OptType::Shape { list, infer: None, .. } | OptType::Labels(list) => add(*list, Kind::List),
                 _ => {}
             }
@@ -50,7 +50,7 @@ impl Attempt<'_> {
             .collect();
         let mut pool = self.pool(ranks.iter().sum());
         let mut named: Vec<((Name, Kind), usize)> = names.into_iter().zip(ranks).collect();
-        // sizes of their own come first: the pool repeats itself late
+        // Single sizes come first, because the pool repeats itself only near its end.
         named.sort_by_key(|((_, kind), _)| *kind != Kind::One);
         for ((name, kind), rank) in named {
             let sizes: Vec<Dim> = (0..rank).map(|_| Dim::from(pool.pop().unwrap_or(2))).collect();
@@ -64,7 +64,7 @@ impl Attempt<'_> {
     }
 
     /// At least `n` sizes, to be taken from the back: pairwise distinct there while there are enough, {2, 3, 5, 7} for
-    /// up to four, small ones for many (they make large tensors); now and then a 1 or a 0.
+    /// up to four, small ones for many (which make large tensors); occasionally a 1 or a 0.
     fn pool(&mut self, n: usize) -> Vec<i64> {
         let mut distinct = match n {
             0..=4 => vec![7, 5, 3, 2],
@@ -84,7 +84,7 @@ impl Attempt<'_> {
         pool
     }
 
-    /// The shape of a parameter (or of one item of it); `narrow`: it may broadcast.
+    /// The shape of a parameter (or of one item of it); `narrow` allows it to broadcast.
     pub(super) fn shape(&mut self, param: &Param, item: Option<usize>, narrow: bool) -> Option<Shape> {
         let at = At { axis: None, item };
         let Some(dims) = &param.ty.dims else {
@@ -102,7 +102,7 @@ impl Attempt<'_> {
                 _ => sizes,
             });
         }
-        // `N@dim` takes a tensor of rank 0 for one axis of size 1
+        // `N@dim` takes a tensor of rank 0 as having one axis of size 1.
         if anchored && shape == [1] && self.rng.one_in(2) {
             shape.clear();
         }

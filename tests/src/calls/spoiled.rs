@@ -1,4 +1,4 @@
-//! Calls of which a row may refuse an element when they run.
+//! Calls in which a row may refuse an element at run time.
 
 use super::Call;
 use crate::oracle::Operand;
@@ -6,10 +6,10 @@ use crate::rng::Rng;
 use fulgurite_core::eval::nest::Array;
 use fulgurite_core::{Scalar, Value};
 
-/// The codes of what only a run can refuse: an index outside its range, a division by zero, a condition on elements.
+/// The codes of refusals at run time: an index out of range, a division by zero, a condition on elements.
 pub const AT_RUN_TIME: [&str; 3] = ["E804", "E805", "E705"];
 
-/// The call with one element changed, of each tensor in turn: far outside of all sizes, negative, zero.
+/// The call with one element changed, for each tensor in turn: far outside of all sizes, negative, zero.
 pub fn spoiled(call: &Call, rng: &mut Rng) -> Vec<Call> {
     let mut all = Vec::new();
     for i in 0..call.row.sig.params.len() {

@@ -1,4 +1,4 @@
-//! Elements: inside the domains of the builtins that a row applies to its arguments, and so that indices hit.
+//! Draws elements inside the domains of the builtins that a row applies to its arguments, and indices within range.
 
 use super::{Call, Sketch, Slot, Wish};
 use crate::oracle::{self, Operand};
@@ -11,7 +11,7 @@ use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::Row;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 
-/// How elements are drawn.
+/// The distribution of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Small integers: ties, zeros.
@@ -23,18 +23,18 @@ pub enum Values {
 }
 
 impl Values {
-    /// A third of the cases each.
+    /// Each distribution for a third of the cases.
     pub fn of_case(case: usize) -> Values {
         [Values::Tame, Values::Small, Values::Wide][case % 3]
     }
 }
 
-/// Where values of a parameter are drawn from by default: two-sided, and of a size that squares well.
+/// The default interval of a parameter: two-sided, with numbers that can be squared well.
 const PLAIN: (f64, f64) = (-3.0, 3.0);
-/// For rows that refuse or lose negative values somewhere inside.
+/// The interval for rows that refuse or lose negative values inside.
 const POSITIVE: (f64, f64) = (0.3, 3.0);
 
-/// The interval of each parameter: what the row's hints say; else where the builtins that it meets are defined.
+/// The interval of each parameter: that of the row's hints, else the domain of the builtins that it is passed to.
 pub fn domains(row: &TestRow) -> Vec<(f64, f64)> {
     let body = row.row.index_body();
     let params = row.row.sig.params.iter().map(|p| p.name.name);
@@ -77,7 +77,7 @@ pub fn fill(row: &TestRow, sketch: &Sketch, wish: &Wish, rng: &mut Rng) -> Optio
     let plain = domains(row);
     let positive = vec![POSITIVE; plain.len()];
     let mut call = Call { row: row.row.clone(), args: Vec::new(), solved: sketch.solved.clone() };
-    // second choice: positive elements everywhere (second moments, norms)
+    // The last choice: positive elements everywhere (second moments, norms).
     for domain in [&plain, &plain, &positive] {
         let params = sketch.args.iter().enumerate();
         call.args = params
@@ -93,7 +93,7 @@ pub fn fill(row: &TestRow, sketch: &Sketch, wish: &Wish, rng: &mut Rng) -> Optio
             return Some(call);
         }
     }
-    // an infinite result that no choice of elements avoids (the mean of nothing) is a result
+    // An infinite result that no choice of elements avoids (the mean of nothing) is a valid result.
     (wish.values == Values::Tame && wish.empty && oracle::run(&call.row, &call.args).is_ok()).then_some(call)
 }
 
@@ -146,7 +146,7 @@ fn integer(dtype: DType, domain: (f64, f64), values: Values, rng: &mut Rng) -> S
         _ => (i64::MIN, i64::MAX),
     };
     let x = match values {
-        // the integers of the domain; 0 is left out, because integers refuse to be divided by it
+        // The integers of the domain, without 0, by which integers refuse to be divided.
         Values::Tame => {
             let (lo, hi) = (domain.0.ceil() as i64, (domain.1.floor() as i64).max(1));
             match rng.int(lo.max(ends.0), hi) {
@@ -160,7 +160,7 @@ fn integer(dtype: DType, domain: (f64, f64), values: Values, rng: &mut Rng) -> S
     cast_int(x, dtype)
 }
 
-/// Gives the index argument number `at` elements that hit: between the first constants that the row accepts.
+/// Gives the index argument at position `at` elements in range: between the first constants that the row accepts.
 fn aim(call: &mut Call, at: usize, rng: &mut Rng) {
     let Value::Tensor(Operand::Tensor(old)) = call.args[at].clone() else { return };
     let with = |elements: Vec<i64>| Value::Tensor(Operand::Tensor(Array::int(old.dtype, &old.shape, elements)));

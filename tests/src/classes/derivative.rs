@@ -1,8 +1,8 @@
-//! Gradients of operators on tensors of a class are those of the operators on the plain tensors.
+//! Compares gradients of operators on tensors of a class with those of the operators on the plain tensors.
 //!
-//! Both are asked of the runtime: that gradients of plain rows are derivatives is a property of rows. A class that rounds
-//! may round cotangents as it rounds tensors: the transposed operator passes that error on, and is known from pulling
-//! each unit cotangent back.
+//! The runtime computes both: a property of rows tests that gradients of plain rows are derivatives. A class that
+//! rounds may round cotangents as it rounds tensors. The transposed operator propagates that error; it is determined by
+//! pulling back each unit cotangent.
 
 use super::{Drawn, Law, TRIES, draw, draw_call, hinted, is_asked, note};
 use crate::bound::unit;
@@ -21,17 +21,17 @@ use fulgurite_core::subclass::Cotangent;
 use fulgurite_core::{DType, Value};
 use std::cell::RefCell;
 
-/// Calls that are drawn of an operator of which the class declares the gradient; of others.
+/// Calls that are drawn for an operator whose gradient the class declares, and for others.
 const CASES: usize = 6;
 const FEW: usize = 2;
 
-/// A cotangent of more elements is not pulled back one by one.
+/// At most this many elements of a cotangent are pulled back one by one, because each is a run.
 const MOST_RESULTS: usize = 48;
 
-/// Two programs that mean one thing differ by some hundred roundings of their terms.
+/// The relative difference, in roundings, of two programs with one meaning.
 const ROUNDINGS: f64 = 512.0;
 
-/// The bound is of first order; errors of an eighth leave less than this part.
+/// The bound is of first order; for errors of an eighth, the rest is less than this share.
 const ORDER: f64 = 0.25;
 
 /// Whether a row has a gradient to compare.
@@ -44,16 +44,16 @@ pub fn applies(symbol: SymbolRef) -> bool {
         && row.sig.outs.iter().any(|o| float(&o.ty))
 }
 
-/// Compares gradients of some calls.
+/// Compares the gradients of some calls.
 ///
 /// # Errors
-/// The smallest call that was found where they differ.
+/// The smallest call found for which they differ.
 pub fn check(law: &Law, symbol: SymbolRef) -> Result<(), String> {
     let (class, row) = (law.class, hinted(symbol));
     let refused = RefCell::new(None);
     let declared = class.rules().grads_for(symbol.row().op).is_some();
     let drawn = |case: usize, rng: &mut Rng| {
-        // in f64 where the row takes it
+        // In f64 if the row takes it.
         let dtype = row.preferred(if case.is_multiple_of(2) { DType::F64 } else { DType::F32 });
         let wish = Wish { dtype, values: Values::Tame, numbers: false, empty: false, case };
         let drawn = draw_call(class, &row, symbol, &wish, if declared { TRIES } else { FEW }, rng);
@@ -86,7 +86,7 @@ fn inputs(drawn: &Drawn) -> (Vec<Tensor>, Vec<Array<f64>>, Vec<bool>) {
             match &drawn.made[at - 1] {
                 Some(made) => {
                     tensors.push(made.tensor.clone());
-                    // as the runtime has it: what rounds there is no matter of gradients
+                    // The plain tensor of the runtime: its rounding is not part of the gradient.
                     plain.push(
                         bridge::arrays(&[made.tensor.plain()]).map_or_else(|_| a.clone(), |mut all| all.swap_remove(0)),
                     );
@@ -101,7 +101,7 @@ fn inputs(drawn: &Drawn) -> (Vec<Tensor>, Vec<Array<f64>>, Vec<bool>) {
     (tensors, plain, of_class)
 }
 
-/// The call on these float tensors: its float results.
+/// The float results of the call on these float tensors.
 fn apply(symbol: SymbolRef, drawn: &Drawn, floats: &[Tensor]) -> Vec<Tensor> {
     let (mut next, mut at) = (floats.iter(), 0);
     let mut one = |o: &Operand<f64>| {
@@ -118,7 +118,7 @@ fn apply(symbol: SymbolRef, drawn: &Drawn, floats: &[Tensor]) -> Vec<Tensor> {
     }
 }
 
-/// What differs; an error where the class refuses the call or its gradient.
+/// The difference, if any; an error if the class refuses the call or its gradient.
 fn compare(
     class: SubclassRef,
     symbol: SymbolRef,
@@ -137,7 +137,7 @@ fn compare(
         return Err(None);
     }
     let own = class.rules().cotangent == Cotangent::Same;
-    // away from zero: what is rounded is rounded in relation to it
+    // Away from zero, since rounding is relative to the magnitude.
     let mut draw = |a: &Array<f64>| {
         let one = |_| if rng.one_in(2) { rng.float(0.5, 1.0) } else { -rng.float(0.5, 1.0) };
         Array::float(a.dtype, &a.shape, (0..a.len()).map(one).collect())
@@ -158,7 +158,7 @@ fn compare(
         seeds.push(bridge::arrays(&[made.plain()]).map_err(|_| None)?.swap_remove(0));
         cotangents.push(made);
     }
-    // all float tensors; where one has no gradient, those of one kind
+    // All float tensors; if one has no gradient, those of one kind.
     let choices = [vec![true; of_class.len()], of_class.iter().map(|c| !c).collect(), of_class.clone()];
     let mut refused = None;
     for active in choices.iter().filter(|active| active.contains(&true)) {
@@ -187,7 +187,7 @@ fn compare(
     Err(refused)
 }
 
-/// The gradients of the operator at the plain tensors, against `have`.
+/// Compares the gradients of the operator at the plain tensors with `have`.
 fn differ(
     rel: f64,
     drawn: &Drawn,
@@ -235,8 +235,7 @@ fn differ(
     Ok(None)
 }
 
-/// The largest relative error that the class states, for whatever tensors are drawn: cotangents may be of other dtypes
-/// than tensors.
+/// The largest relative error that the class states, over drawn tensors: cotangents may have other dtypes than tensors.
 fn rounds(class: SubclassRef) -> f64 {
     let Some(text) = &class.rules().error.rel else { return 0.0 };
     let mut rng = Rng::new(7);

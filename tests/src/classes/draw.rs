@@ -1,4 +1,4 @@
-//! Tensors of a class: made by its rows, or of fields of the types that its signature says.
+//! Draws tensors of a class: made by its rows, or from fields of the types in its signature.
 
 use super::{Fields, parts, told};
 use crate::bound::Bounded;
@@ -17,25 +17,25 @@ use fulgurite_core::sig::{self, OutTy};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 use std::sync::LazyLock;
 
-/// Attempts to find options with which one of a given type is made.
+/// Attempts to find options with which a tensor of a given type is made.
 const ATTEMPTS: usize = 24;
 
-/// Attempts to draw elements that the class says something about.
+/// Attempts to draw elements for which the class states a bound.
 const DRAWS: usize = 6;
 
-/// A tensor of a class, and what it stands for.
+/// A tensor of a class, with the plain tensor that it stands for.
 pub struct Made {
     /// The tensor.
     pub tensor: Tensor,
-    /// `plain` of it, by the class's text.
+    /// Its `plain`, by the text of the class.
     pub plain: Array<Bounded>,
-    /// The row of the class that made it of the given elements.
+    /// The row of the class that made it from the given elements.
     pub of: Option<&'static str>,
-    /// Per element, how far it may be from these.
+    /// Per element, the bound of its distance from these.
     pub far: Vec<f64>,
 }
 
-/// The rows that make tensors of a class: programs that end in one.
+/// The rows that make tensors of a class: programs whose last call is the class.
 pub fn makers(class: SubclassRef) -> Vec<SymbolRef> {
     static ALL: LazyLock<Vec<(Name, SymbolRef)>> = LazyLock::new(|| {
         let ends = |s: SymbolRef| match &s.row().meaning {
@@ -50,13 +50,13 @@ pub fn makers(class: SubclassRef) -> Vec<SymbolRef> {
     ALL.iter().filter(|(of, _)| *of == class.name()).map(|(_, s)| *s).collect()
 }
 
-/// How a tensor of a class is made: of what, with which options.
+/// A plan to make a tensor of a class: its origin and options.
 pub struct Plan {
-    /// The row of the class that makes it; `None`: of its fields.
+    /// The row of the class that makes it; `None`: it is made from its fields.
     maker: Option<SymbolRef>,
-    /// Its arguments: the first tensor of the row is what is given; or one value per field and piece of metadata.
+    /// The arguments of the row, of which the first is the given tensor; or one value per field and piece of metadata.
     args: Vec<Value<Slot>>,
-    /// Per argument, whether it is of the dtype that programs see.
+    /// Per argument, whether it has the dtype that programs see.
     own: Vec<bool>,
 }
 
@@ -74,17 +74,17 @@ impl Plan {
         self.maker.unwrap_or_else(|| class.port(Port::Unflatten))
     }
 
-    /// It as a value of a trace.
+    /// The tensor as a value of a trace.
     ///
     /// # Errors
-    /// What binding reports.
+    /// The error of binding.
     pub fn bind(&self, class: SubclassRef, b: &mut Builder) -> Result<ProxyId, Error> {
         let args = self.args.iter().map(|a| a.map(&mut |slot| input(b, slot))).collect();
         Ok(b.bind(self.symbol(class), args, Loc::NOWHERE)?[0])
     }
 
-    /// It with elements: of `like`, or near them. `when`: only such of which the class says how far they are from plain
-    /// ones.
+    /// The tensor with elements equal or near to those of `like`. With `when`, only tensors for which the class states
+    /// a bound.
     pub fn make(&self, class: SubclassRef, like: &Array<f64>, when: bool, rng: &mut Rng) -> Option<Made> {
         (0..DRAWS).find_map(|_| {
             let tensor = self.tensor(class, like, rng)?;
@@ -108,7 +108,7 @@ impl Plan {
             let same = ty.dtype == like.dtype && ty.sizes().as_slice() == like.shape;
             let array = match ty.dtype {
                 _ if same && !std::mem::replace(&mut given, true) => like.clone(),
-                // mostly nothing is hidden
+                // Mostly all elements are visible.
                 DType::Bool if !own => {
                     let all = !rng.one_in(4);
                     let truths = (0..ty.numel()).map(|_| i64::from(all || rng.one_in(2)));
@@ -133,7 +133,7 @@ pub fn input(b: &mut Builder, slot: &Slot) -> ProxyId {
     b.input("x", ty)
 }
 
-/// A tensor of the class that programs see as `like`; made of these elements, if a row makes it.
+/// A tensor of the class that programs see as `like`; with its elements, if a row makes it.
 pub fn tensor(class: SubclassRef, like: &Array<f64>, when: bool, rng: &mut Rng) -> Option<Made> {
     plan(class, &TensorTy::new(like.dtype, &like.shape), rng)?.make(class, like, when, rng)
 }
@@ -181,8 +181,8 @@ fn numbers(a: &Array<Bounded>) -> Vec<f64> {
     }
 }
 
-/// The elements of `a` for each element of a tensor of this shape: an axis of which the size is a multiple has so many
-/// for each of `a`.
+/// The elements of `a` repeated for a tensor of this shape: an axis whose size is a multiple repeats each element of
+/// `a`.
 fn spread(a: &Array<f64>, shape: &[usize]) -> Option<Vec<f64>> {
     let lacking = shape.len().checked_sub(a.shape.len())?;
     let sizes: Vec<usize> = std::iter::repeat_n(1, lacking).chain(a.shape.iter().copied()).collect();
@@ -211,7 +211,7 @@ pub fn with_error(a: &Array<f64>, far: &[f64]) -> Array<Bounded> {
     Array { dtype: a.dtype, shape: a.shape.clone(), data }
 }
 
-/// The array with these errors besides its own.
+/// The array with these errors added to its own.
 pub fn widened(a: &Array<Bounded>, far: &[f64]) -> Array<Bounded> {
     let data = match &a.data {
         Data::Float(x) => {
@@ -222,7 +222,7 @@ pub fn widened(a: &Array<Bounded>, far: &[f64]) -> Array<Bounded> {
     Array { dtype: a.dtype, shape: a.shape.clone(), data }
 }
 
-/// A row of the class on such a tensor, with options at random.
+/// A plan with a row of the class for such a tensor, with random options.
 fn by_row(maker: SymbolRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
     let row = maker.row();
     let mut args = vec![Value::Tensor(Slot::Tensor(ty.clone()))];
@@ -241,12 +241,12 @@ fn by_row(maker: SymbolRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
         });
     }
     args.extend(row.sig.opts.iter().map(|opt| rng.pick(&ways(opt)).clone()));
-    // options that do not fit this shape are refused before anything runs
+    // Options that do not fit this shape are refused before anything runs.
     sig::solve(row, &args, &Slot::ty).ok()?;
     Some(Plan { maker: Some(maker), args, own: Vec::new() })
 }
 
-/// Values of an option to try.
+/// The values of an option to try.
 fn ways(opt: &Opt) -> Vec<Value<Slot>> {
     let int = |i| Value::Num(Scalar::Int(i));
     let given: Vec<Value<Slot>> = match &opt.ty {
@@ -263,7 +263,7 @@ fn ways(opt: &Opt) -> Vec<Value<Slot>> {
     absent.into_iter().chain(given).collect()
 }
 
-/// The fields that such a tensor has, with metadata at random.
+/// A plan with the fields of such a tensor, with random metadata.
 fn of_fields(class: SubclassRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
     let rules = class.rules();
     let turn = rng.below(8);
@@ -288,17 +288,17 @@ fn of_fields(class: SubclassRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
     }
     args.extend(rules.sig.opts.iter().map(|opt| {
         let at = row.sig.opts.iter().position(|o| o.name.name == opt.name.name);
-        // a dtype that the whole has
+        // A dtype of the whole tensor.
         at.map_or(Value::DType(ty.dtype), |at| given[1 + at].clone())
     }));
     let own = row.sig.outs.iter().map(|out| out.ty.elem == row.sig.params[0].ty.elem).collect();
     Some(Plan { maker: None, args, own })
 }
 
-/// The fields of a tensor, and their elements.
+/// The fields of a tensor, with their elements.
 ///
 /// # Errors
-/// What taking it apart reports.
+/// The error of taking it apart.
 pub fn fields(t: &Tensor) -> Result<Fields, Error> {
     let apart = parts(t)?;
     let ty = t.ty();
@@ -307,19 +307,19 @@ pub fn fields(t: &Tensor) -> Result<Fields, Error> {
     layout.fields.iter().map(one).collect()
 }
 
-/// A tensor made of the fields and metadata of one.
+/// A tensor made from the fields and metadata of another.
 ///
 /// # Errors
-/// What its parts report.
+/// The error of its parts.
 pub fn together(t: &Tensor) -> Result<Tensor, Error> {
     let apart = parts(t)?;
     made_of(t, &mut |name| apart.field(name.as_str()).unwrap_or_else(Tensor::poisoned))
 }
 
-/// A tensor like one, of other fields.
+/// A tensor with the metadata of another and other fields.
 ///
 /// # Errors
-/// What making it reports.
+/// The error of making it.
 pub fn made_of(t: &Tensor, field: &mut dyn FnMut(Name) -> Tensor) -> Result<Tensor, Error> {
     let ty = t.ty();
     let Some(layout) = ty.as_ref().and_then(|ty| ty.subclass()) else {
@@ -344,7 +344,7 @@ fn arguments<V>(layout: &fulgurite::trace::SubclassLayout, field: &mut dyn FnMut
             None => Value::Absent,
         });
     }
-    // metadata hold no tensors
+    // Metadata has no tensors.
     args.extend(layout.meta.iter().map(|(_, v)| match v {
         Value::Num(s) => Value::Num(*s),
         Value::Size(d) => Value::Size(*d),
@@ -357,7 +357,7 @@ fn arguments<V>(layout: &fulgurite::trace::SubclassLayout, field: &mut dyn FnMut
     args
 }
 
-/// What a text of the class is for a tensor, by the oracle.
+/// The value of a text of the class for a tensor, by the oracle.
 pub fn value<F: oracle::Domain>(class: SubclassRef, t: &Tensor, text: &Block) -> Option<Value<Operand<F>>> {
     let fields = fields(t).map_err(told).ok()?;
     let ty = t.ty();

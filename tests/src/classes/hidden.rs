@@ -1,4 +1,4 @@
-//! What `plain` of a tensor does not show has no influence.
+//! Tests that elements that `plain` does not show have no influence.
 
 use super::{Drawn, draw};
 use crate::bridge;
@@ -12,7 +12,8 @@ use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Name, TensorTy};
 
-/// What two tensors give that differ where nothing is shown, if that differs. Asked where one argument is of the class.
+/// The difference between the results for two tensors that differ only in hidden elements, if any. Tested where exactly
+/// one argument is of the class.
 pub fn influence(class: SubclassRef, symbol: SymbolRef, drawn: &Drawn, rng: &mut Rng) -> Option<String> {
     class.rules().error.when.as_ref()?;
     let mut of_class = drawn.made.iter().flatten();
@@ -43,7 +44,7 @@ fn show(a: &Array<f64>) -> String {
     Operand::Tensor(a.clone()).to_string()
 }
 
-/// Two tensors like one, some of whose truths are false, that differ where `plain` shows nothing.
+/// Two tensors based on `like`, with some truth values false, that differ only in elements that `plain` hides.
 fn pair(like: &Tensor, rng: &mut Rng) -> Option<[Tensor; 2]> {
     let first = changed(like, &mut |a| match &a.data {
         Data::Int(x) if a.dtype == fulgurite_core::DType::Bool => {
@@ -74,7 +75,7 @@ fn plain(t: &Tensor) -> Option<Vec<f64>> {
     Some(arrays[0].scalars().iter().map(|s| s.as_f64()).collect())
 }
 
-/// The same with other elements in some of its fields; `None` if it has none such.
+/// The tensor with other elements in some of its fields; `None` if it has no such fields.
 fn changed(t: &Tensor, change: &mut dyn FnMut(&Array<f64>) -> Option<Data<f64>>) -> Option<Tensor> {
     let fields = draw::fields(t).ok()?;
     let mut any = false;

@@ -1,4 +1,4 @@
-//! Drawing a function: every choice is a word of the generator's.
+//! Draws a function: every choice takes a word of the generator.
 
 use super::{Arg, Function, How, Region, Step, View};
 use crate::bound;
@@ -13,7 +13,7 @@ use fulgurite_core::{DType, TensorTy, Value};
 
 /// Sizes of arguments and captured tensors.
 const SIZES: [usize; 4] = [1, 2, 3, 5];
-/// What calls may stand in, the simplest first; what differentiates stands behind the others.
+/// The regions, the simplest first and the differentiating ones last.
 const REGIONS: [Region; 12] = [
     Region::Named,
     Region::Checkpoint,
@@ -28,22 +28,23 @@ const REGIONS: [Region; 12] = [
     Region::Doubled,
     Region::Gradient,
 ];
-/// The first eleven regions may hold a call without float arguments, because they take no gradient by its arguments.
+/// The first eleven regions may hold a call without float arguments, because they do not differentiate with respect to
+/// its arguments.
 const PLAIN: usize = 11;
-/// The floats of a function that can be held against differences.
+/// The float dtypes of functions whose gradients are compared with differences.
 pub const DOUBLE: &[&[DType]] = &[&[DType::F64]];
-/// The floats of others.
+/// The float dtypes of other functions.
 pub const MIXED: &[&[DType]] =
     &[&[DType::F32], &[DType::F64, DType::F32], &[DType::F16, DType::F32], &[DType::BF16, DType::F32, DType::F64]];
-/// Other types of arguments.
+/// Other dtypes of arguments.
 const OTHERS: [DType; 3] = [DType::I64, DType::I32, DType::Bool];
-/// At most so many steps: longer functions combine no more kinds of steps, and take longer to shrink.
+/// At most this many steps, because longer functions combine no more kinds of steps, and take longer to shrink.
 const MOST_STEPS: usize = 9;
 
-/// A function that grows.
+/// A function under construction.
 struct Draft<'a> {
     function: Function,
-    /// Per value its type, if it is a tensor that other steps can use.
+    /// The dtype of each value, if it is a tensor that other steps can use.
     usable: Vec<Option<DType>>,
     floats: &'static [DType],
     rng: &'a mut Rng,
@@ -58,7 +59,7 @@ fn shape(rng: &mut Rng) -> Vec<usize> {
     (0..rng.below(3)).map(|_| *rng.pick(&SIZES)).collect()
 }
 
-/// One of these floats, now and then another type.
+/// One of these floats, occasionally another dtype.
 fn dtype(floats: &[DType], rng: &mut Rng) -> DType {
     if rng.one_in(6) { *rng.pick(&OTHERS) } else { *rng.pick(floats) }
 }
@@ -68,12 +69,12 @@ fn is_coarser(a: DType, b: DType) -> bool {
     a.is_float() && bound::unit(a) > bound::unit(b)
 }
 
-/// The function of these words, with floats of the types of one of these lists.
+/// The function for these words, with the float dtypes of one of these lists.
 pub fn function(floats: &[&'static [DType]], rng: &mut Rng) -> Function {
     let floats = *rng.pick(floats);
     let count = 1 + rng.below(2);
     let types: Vec<(DType, Vec<usize>)> = (0..count + 1)
-        // the first one has a gradient
+        // The first one has a gradient.
         .map(|i| (if i == 0 { *rng.pick(floats) } else { dtype(floats, rng) }, shape(rng)))
         .collect();
     let all = |rng: &mut Rng| types[..count].iter().map(|(d, s)| tensor(*d, s, rng)).collect::<Vec<_>>();
@@ -92,19 +93,19 @@ pub fn function(floats: &[&'static [DType]], rng: &mut Rng) -> Function {
 }
 
 impl Draft<'_> {
-    /// A value that other steps can use; later ones more often.
+    /// A value that other steps can use; later ones are more likely.
     fn value(&mut self) -> usize {
         let all: Vec<usize> = (0..self.usable.len()).filter(|i| self.usable[*i].is_some()).collect();
         all[self.rng.below(all.len()).max(self.rng.below(all.len()))]
     }
 
-    /// Values that came up.
+    /// Adds values that a step made.
     fn usable(&mut self, made: Vec<Option<DType>>) {
         made.iter().flatten().for_each(|dtype| self.meets(*dtype));
         self.usable.extend(made);
     }
 
-    /// Values of this type are in the function.
+    /// Records that values of this dtype occur in the function.
     fn meets(&mut self, dtype: DType) {
         if is_coarser(dtype, self.function.coarsest) {
             self.function.coarsest = dtype;
@@ -146,14 +147,14 @@ impl Draft<'_> {
         self.usable(made);
     }
 
-    /// What kind of call of a row.
+    /// The kind of call to draw for a row.
     fn wish(&mut self, row: &TestRow) -> Wish {
         let case = self.rng.below(64);
         let mixed = self.floats.len() > 1;
         let float = Some(*self.rng.pick(self.floats));
         let dtype = match self.rng.below(8) {
             6 => Some(*self.rng.pick(&OTHERS)),
-            // each argument has its own
+            // Each argument has a dtype of its own.
             7 if mixed => None,
             _ => float,
         };
@@ -161,7 +162,7 @@ impl Draft<'_> {
         Wish { dtype, numbers: mixed && self.rng.one_in(4), ..Wish::smooth(case) }
     }
 
-    /// A call of any row that has one in these types, some of its tensors values of before.
+    /// A call of any row that accepts these dtypes; some of its tensors are earlier values.
     fn call(&mut self) {
         let all = &rows().source;
         let row: &TestRow = &all[self.rng.below(all.len())];
@@ -171,7 +172,7 @@ impl Draft<'_> {
         }
         let Some(call) = calls::generate(row, &wish, self.rng) else { return };
         let made: Option<Vec<Option<DType>>> = results(&call.solved.outs);
-        // of results that the body alone knows neither number nor type is known here
+        // The number and types of results that only the body determines are unknown here.
         let Some(mut made) = made else { return };
         let mut types: Vec<DType> = made.iter().flatten().copied().collect();
         call.args.iter().for_each(|a| a.for_each(&mut |o| types.extend(o.array().map(|a| a.dtype))));
@@ -184,16 +185,16 @@ impl Draft<'_> {
         }
         let mut by: Vec<Option<DType>> = Vec::new();
         args.iter().for_each(|a| a.for_each(&mut |arg| by.extend(arg.float().map(Some))));
-        // derivatives are by something
+        // Differentiation needs a float argument.
         let some = if !by.is_empty() { REGIONS.as_slice() } else { &REGIONS[..PLAIN] };
         let depth = *self.rng.pick(&[0, 0, 0, 1, 1, 2, 3]);
         let mut regions: Vec<Region> = (0..depth).map(|_| *self.rng.pick(some)).collect();
-        // a backward that runs the call would write what is the forward's (E718), and at once there is none
+        // A backward that runs the call would write to values of the forward (E718), and an eager run has no backward.
         let writes = row.row.sig.params.iter().any(|p| p.access == Access::Mut);
         regions.retain(|region| !writes || !matches!(region, Region::Custom | Region::Doubled));
-        // differences would see the roundings
+        // Differences would be dominated by the roundings.
         regions.retain(|region| self.floats.len() > 1 || *region != Region::Autocast);
-        // two derivatives inside and one outside: rows are held to three (P20)
+        // At most two derivatives inside and one outside: rows are tested up to the third order (P20).
         let mut gradients = 0;
         regions.retain(|region| {
             gradients += usize::from(*region == Region::Gradient);
@@ -214,7 +215,7 @@ impl Draft<'_> {
             Operand::Key(_) => Arg::Key(self.rng.one_in(3)),
             Operand::Number(d, s) => Arg::Number(*d, *s),
             Operand::Tensor(a) if !a.dtype.is_storage() && !a.is_empty() && !self.rng.one_in(3) => {
-                // those of its own type more often
+                // A value of the argument's own dtype is preferred.
                 let two = [self.value(), self.value()];
                 let own = two.iter().find(|at| self.usable[**at] == Some(a.dtype));
                 Arg::Value(*own.unwrap_or(&two[0]), a.clone())
@@ -228,7 +229,7 @@ impl Draft<'_> {
         let first = self.function.inputs.len() + self.function.captured.len();
         let wanted: Vec<usize> = (first..count).filter(|_| self.rng.one_in(2)).collect();
         let mut outputs = if wanted.is_empty() { vec![count - 1] } else { wanted };
-        // aliases, and arguments that are given back
+        // Outputs may alias each other, and may be arguments.
         if self.rng.one_in(4) {
             outputs.push(outputs[0]);
             outputs.push(0);
@@ -237,7 +238,7 @@ impl Draft<'_> {
     }
 }
 
-/// The types of the results that other steps can use; nothing where the body alone knows them.
+/// The types of the results that other steps can use; `None` if only the body determines them.
 fn results(outs: &[OutTy]) -> Option<Vec<Option<DType>>> {
     let usable = |t: &TensorTy| (!t.dtype.is_storage() && t.numel() > 0).then_some(t.dtype);
     let one = |out: &OutTy| match out {

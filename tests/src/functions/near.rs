@@ -1,36 +1,37 @@
-//! Comparison of two runs of a function: by bits, or within what rounding may do.
+//! Compares two runs of a function: bit by bit, or within the effect of rounding.
 
 use super::Function;
 use crate::bound;
 use fulgurite_core::DType;
 use fulgurite_core::eval::nest::{Array, Data};
 
-/// The difference that two f64 results may have, relative to the largest number of the result. Sums are reassociated, and
-/// products have other shapes.
+/// The relative difference allowed between two f64 results, in terms of the largest number of the result. Sums are
+/// reassociated, and products have other shapes.
 const ROUNDING: f64 = 1e-9;
-/// The difference that two f32 results of one line may have, in roundings. A row calls at most two functions, and a kernel's
-/// function may be 8 roundings off; an ulp is two roundings, as in [`bound`]. [`within`] compares results of several lines.
+/// The difference allowed between two f32 results of one line, in roundings. A row calls at most two functions, and a
+/// kernel's function may be 8 roundings off; an ulp is two roundings, as in [`bound`]. [`within`] compares results of
+/// several lines.
 const ROUNDINGS: f64 = 16.0;
-/// The difference that two results in half precision may have, in roundings. They are computed in f32 and rounded once, so
-/// one may be the neighbour of the other.
+/// The difference allowed between two results in half precision, in roundings. They are computed in f32 and rounded
+/// once, so one may be the neighbour of the other.
 const NEIGHBOUR: f64 = 2.0;
-/// How many nudged runs of a function are made to see how far roundings move its results.
+/// The number of nudged runs of a function, which show how far roundings move its results.
 const NUDGES: u64 = 6;
-/// How many times the largest move of a nudged run a difference may be. A nudge moves the values between steps alone, and
-/// every line rounds.
+/// The allowed ratio of a difference to the largest move of a nudged run. A nudge moves only the values between steps,
+/// while every line rounds.
 const MOVES: f64 = 16.0;
 
-/// Refusals of a class, and of a batch of one, which tracing finds.
+/// Refusals of a class, and of a batch of one slice, which tracing finds.
 const OF_CLASSES: [&str; 3] = ["E708", "E715", "E727"];
-/// Refusals of elements. At once a line before may be refused by them; a traced program has not looked at elements when a
-/// class refuses a line behind.
+/// Refusals of elements. An eager run may refuse them in an earlier line, while a traced program has not yet read
+/// elements when a class refuses a later line.
 const OF_ELEMENTS: [&str; 2] = ["E705", "E804"];
 
-/// The observable outcome of a call: its results, then its arguments and captured tensors after the call; or the code of
-/// its error.
+/// The observable outcome of a call: its results, followed by its arguments and captured tensors after the call; or the
+/// code of its error.
 pub type Seen = Result<Vec<Array<f64>>, &'static str>;
 
-/// How far numbers of a type may be apart, relative to the largest of the result.
+/// The relative distance allowed between numbers of a dtype, in terms of the largest number of the result.
 fn allowed(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => ROUNDING,
@@ -39,8 +40,8 @@ fn allowed(dtype: DType) -> f64 {
     }
 }
 
-/// The smallest scale of a result. Arguments are of order one, so a small result may be a difference of two numbers of that
-/// order within one row, and no nudge of an argument shows how that difference rounds.
+/// The smallest scale of a result. Arguments are of order one, so a small result may be a difference of two numbers of
+/// that order within one row, and no nudge of an argument shows how that difference rounds.
 const SMALLEST: f64 = 0.1;
 
 /// The largest finite number of a result, at least [`SMALLEST`].
@@ -62,7 +63,7 @@ fn alike(a: &Array<f64>, b: &Array<f64>, by: f64) -> bool {
     a.dtype == b.dtype && a.shape == b.shape && numbers
 }
 
-/// Compares two outcomes by types and numbers. Numbers may differ by `part` of what is allowed.
+/// Compares two outcomes by types and numbers. Numbers may differ by the share `part` of the allowed distance.
 ///
 /// # Errors
 /// The first difference.
@@ -80,9 +81,9 @@ pub fn same(what: &str, got: &Seen, want: &Seen, part: f64) -> Result<(), String
     }
 }
 
-/// Compares two outcomes as [`same`] does. Where they differ and the function has floats coarser than f64, nudged runs tell
-/// how far roundings move its results, and the difference may be 16 times as large: a rounding of f16 is large, so a chain
-/// of lines that are added up in another order may end far away. True where the nudged runs were needed.
+/// Compares two outcomes as [`same`] does. If they differ and the function has floats coarser than f64, nudged runs
+/// show how far roundings move its results, and the difference may be 16 times larger: a rounding of f16 is large, so a
+/// chain of lines that are added in another order may end far away. Returns whether the nudged runs were needed.
 ///
 /// # Errors
 /// The first difference.
@@ -106,13 +107,13 @@ pub fn within(
                 None => Ok(true),
             }
         }
-        // one run refuses an element that a nudged run accepts, or the other way round
+        // One run refuses an element that a nudged run accepts, or vice versa.
         (a, b) if a.is_ok() != b.is_ok() && moved.iter().any(|seen| seen.is_ok() == a.is_ok()) => Ok(true),
         _ => Err(fault),
     }
 }
 
-/// Whether a result is as near as the results of nudged runs are.
+/// Whether a result is within the distance that the nudged runs show.
 fn is_near(got: &Array<f64>, want: &Array<f64>, moved: &[Option<&Array<f64>>], coarsest: DType) -> bool {
     if got.dtype != want.dtype || got.shape != want.shape {
         return false;
@@ -120,7 +121,7 @@ fn is_near(got: &Array<f64>, want: &Array<f64>, moved: &[Option<&Array<f64>>], c
     if alike(got, want, allowed(want.dtype) * scale(want)) {
         return true;
     }
-    // a result that jumps at a rounding is not compared: an integer, an infinity, a refusal
+    // A result that jumps at a rounding is not compared: an integer, an infinity, a refusal.
     let (Data::Float(got), Data::Float(wanted)) = (&got.data, &want.data) else {
         return moved.iter().any(|other| other.is_none_or(|other| other.data != want.data));
     };
@@ -138,10 +139,10 @@ fn is_near(got: &Array<f64>, want: &Array<f64>, moved: &[Option<&Array<f64>>], c
     got.iter().zip(wanted).all(|(a, b)| equal(*a, *b, by))
 }
 
-/// Compares two outcomes bit by bit: the same lines, run in the same order, give the same bits.
+/// Compares two outcomes bit by bit: equal lines in equal order give equal bits.
 ///
 /// # Errors
-/// Both, where they differ.
+/// Both outcomes, if they differ.
 pub fn exactly(what: &str, got: &Seen, want: &Seen) -> Result<(), String> {
     let bits = |a: &Array<f64>| -> Vec<u64> {
         match &a.data {

@@ -1,4 +1,4 @@
-//! Running a function on handles, at once or while it is traced.
+//! Runs a function on handles, eagerly or while it is traced.
 
 use super::{Arg, Function, How, Region, Step, View};
 use crate::rng::Rng;
@@ -12,7 +12,7 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
 use std::cell::RefCell;
 
-/// The values of a function as they come up.
+/// The values of a function during a run.
 struct Values {
     all: Vec<Tensor>,
     key: Key,
@@ -21,10 +21,10 @@ struct Values {
 }
 
 impl Function {
-    /// What it gives for these arguments, and what it does to them and to the captured tensors.
+    /// Runs the function: returns its results for these arguments, and writes to the arguments and captured tensors.
     ///
     /// # Errors
-    /// The first one that an operator reports.
+    /// The first error of an operator.
     pub fn run(&self, args: &[Tensor], captured: &[Tensor], key: &Key) -> Result<Vec<Tensor>, Error> {
         let all = args.iter().chain(captured).cloned().collect();
         let dice = (self.nudge > 0).then(|| RefCell::new(Rng::new(self.nudge)));
@@ -41,11 +41,11 @@ impl Function {
 #[derive(Clone)]
 struct Call {
     symbol: SymbolRef,
-    /// Its arguments, with the number of what stands in each place.
+    /// Its arguments, with the index of each operand in its place.
     form: Vec<Value<usize>>,
-    /// Which are float tensors.
+    /// Whether each operand is a float tensor.
     floats: Vec<bool>,
-    /// Which are tensors.
+    /// Whether each operand is a tensor.
     tensors: Vec<bool>,
 }
 
@@ -72,7 +72,7 @@ impl Call {
             Region::Doubled => checked(self.custom(inner, all, 2.0)),
             Region::Replicated => whole(self.within(inner, &self.placed(all, 2, false))?),
             Region::Autocast => autocast(DType::BF16, call),
-            // a batch of nothing has no size
+            // A batch without tensors has no size.
             Region::Batched if !self.tensors.contains(&true) => call(),
             Region::Batched => {
                 let tensors = |all: &[Tensor], f: &mut dyn FnMut(&Tensor) -> Tensor| -> Vec<Tensor> {
@@ -104,8 +104,8 @@ impl Call {
         }
     }
 
-    /// The tensors on a mesh: in pieces along the first axis, if that has as many elements as there are ranks and they
-    /// shall, or whole on each rank.
+    /// The tensors on a mesh: sharded along the first axis, if `pieces` asks for it and the axis has one element per
+    /// rank; else replicated.
     fn placed(&self, all: &[Tensor], ranks: i64, pieces: bool) -> Vec<Tensor> {
         let one =
             |(x, tensor): (&Tensor, &bool)| match (tensor, pieces && x.shape().first().is_some_and(|n| n.is(ranks))) {
@@ -116,13 +116,13 @@ impl Call {
         all.iter().zip(&self.tensors).map(one).collect()
     }
 
-    /// The tensors by which gradients are taken.
+    /// The tensors with respect to which gradients are taken.
     fn chosen(&self, all: &[Tensor]) -> Vec<Tensor> {
         all.iter().zip(&self.floats).filter(|(_, float)| **float).map(|(x, _)| x.clone()).collect()
     }
 
-    /// The call with a backward of its own, which gives `times` times what differentiation makes of the call. The backward
-    /// captures the arguments that have no cotangent, and the key.
+    /// The call with a custom backward, which is `times` times the derivative of the call. The backward captures the
+    /// arguments that have no cotangent, and the key.
     fn custom(&self, regions: &[Region], all: &[Tensor], times: f64) -> Vec<Tensor> {
         let run = |by: &Vec<Tensor>| poisoned(self.at(by, regions, all));
         let floats = |outs: &[Tensor]| outs.iter().filter(|t| t.dtype().is_float()).cloned().collect::<Vec<_>>();
@@ -135,7 +135,7 @@ impl Call {
         custom_vjp(&self.chosen(all), |by| (run(by), by.clone()), backward)
     }
 
-    /// The call with others in their place.
+    /// The call with other tensors in place of the float ones.
     fn at(&self, by: &[Tensor], regions: &[Region], all: &[Tensor]) -> Result<Vec<Tensor>, Error> {
         let mut by = by.iter();
         let chosen = |(x, float): (&Tensor, &bool)| if *float { by.next().unwrap_or(x) } else { x }.clone();
@@ -144,7 +144,7 @@ impl Call {
     }
 }
 
-/// The sum of all float results, each weighted with other numbers.
+/// The weighted sum of all float results.
 pub(super) fn weighted(outs: &[Tensor]) -> Tensor {
     let one = |out: &Tensor| {
         let n = out.numel().value();
@@ -155,12 +155,12 @@ pub(super) fn weighted(outs: &[Tensor]) -> Tensor {
     floats.fold(Tensor::scalar(0.0f64), |sum, out| sum + one(out))
 }
 
-/// The tensor in another type, or itself.
+/// The tensor cast to another dtype, or itself.
 fn as_dtype(x: &Tensor, dtype: DType) -> Tensor {
     if x.dtype() == dtype { x.clone() } else { x.cast(dtype) }
 }
 
-/// Tensors none of which stands for an error.
+/// The tensors, or the error of one that is poisoned.
 fn checked(outs: Vec<Tensor>) -> Result<Vec<Tensor>, Error> {
     outs.iter().try_for_each(Tensor::check)?;
     Ok(outs)
@@ -181,7 +181,7 @@ fn whole(outs: Vec<Tensor>) -> Result<Vec<Tensor>, Error> {
     checked(outs.iter().map(Subclassed::plain).collect())
 }
 
-/// A list of tensors, or one that stands for the error.
+/// A list of tensors, or one tensor that carries the error.
 pub(super) fn poisoned(outs: Result<Vec<Tensor>, Error>) -> Vec<Tensor> {
     outs.unwrap_or_else(|e| vec![Tensor::poisoned(e)])
 }
@@ -233,7 +233,7 @@ impl Values {
                 let like = Like { dtype, shape: to.dims_vec(), low: -1.5, high: 1.5 };
                 let value = self.near.fit(self.get(*from)?, &like)?;
                 match how {
-                    // truths are neither added nor multiplied in place
+                    // Truth values are neither added nor multiplied in place.
                     _ if dtype == DType::Bool => to.copy_(&value),
                     How::Add => to.add_(&value),
                     How::Mul => to.mul_(&value),
@@ -259,7 +259,7 @@ impl Values {
     }
 }
 
-/// What a value is made like.
+/// The type and the interval that a value is fitted to.
 struct Like {
     dtype: DType,
     shape: Vec<usize>,
@@ -268,26 +268,26 @@ struct Like {
 }
 
 impl Like {
-    /// The type of an array, between its least and its largest element.
+    /// The type of an array, with the interval from its least to its largest element.
     fn of(a: &Array<f64>) -> Like {
         let numbers = a.scalars();
         let bounds = |(low, high): (f64, f64), x: f64| (low.min(x), high.max(x));
         let (low, high) = numbers.iter().map(|x| x.as_f64()).fold((f64::INFINITY, f64::NEG_INFINITY), bounds);
-        // integers refuse to be divided by 0; what counts from 0 on has no number below
+        // Integers refuse division by 0; an argument that counts from 0 on has no negative numbers.
         let low = if a.dtype.is_int() && low < 0.0 && high >= 1.0 { 1.0 } else { low };
         Like { dtype: a.dtype, shape: a.shape.clone(), low, high }
     }
 }
 
-/// How far values are moved that steps use, if at all.
+/// The size of the moves of values that steps use, if there are any.
 struct Nudge {
     by: f64,
     dice: Option<RefCell<Rng>>,
 }
 
 impl Nudge {
-    /// The elements of `x` over and over in the shape and type of `like`, a little moved, between its bounds: smoothly
-    /// where it is of floats.
+    /// The elements of `x`, repeated in the shape and dtype of `like`, slightly moved, within its bounds. The map is
+    /// smooth for floats.
     fn fit(&self, x: &Tensor, like: &Like) -> Result<Tensor, Error> {
         let (have, want) = (x.numel().value(), like.shape.iter().product::<usize>());
         let places: Vec<i64> = (0..want as i64).map(|i| i % have.max(1)).collect();
@@ -296,7 +296,7 @@ impl Nudge {
             (true, DType::Bool) => self.moved(&flat, &[want]).gt(0.3),
             (false, DType::Bool) => as_dtype(&flat, DType::Bool),
             (true, to) if to.is_float() => self.between(&as_dtype(&flat, to), want, like.low, like.high),
-            // half of them on each side of the middle of an integer's part
+            // The upper end covers the interval of the largest integer almost completely.
             (true, to) => self.between(&flat, want, like.low, like.high + 0.9).floor().cast(to),
             (false, to) if to.is_float() => self.between(&flat.cast(to), want, like.low, like.high),
             (false, to) => {
@@ -309,15 +309,15 @@ impl Nudge {
         Ok(fits)
     }
 
-    /// Floats as others between bounds.
+    /// Maps floats smoothly into an interval.
     fn between(&self, flat: &Tensor, count: usize, low: f64, high: f64) -> Tensor {
-        // no two elements are the same: what a row makes of constants, variances of 0, is another matter
+        // No two elements are equal: rows on constants (a variance of 0) are tested elsewhere.
         let apart: Vec<f64> = (0..count).map(|i| 0.3 * (i as f64 * 1.7).sin()).collect();
         let apart = as_dtype(&Tensor::from(apart), flat.dtype());
-        // rounding is relative to the width: near 0 a difference of the two has none of its own
+        // Rounding is relative to the width of the interval: near 0, the difference of its ends would have none.
         let fits = self.moved(&(flat + apart).sigmoid(), &[count]) * (high - low) + low;
-        // and to the number: a move that is small beside the low bound is lost when that is added. A lone number moves
-        // where no bound of a function is likely to lie
+        // Rounding is also relative to the number: a move that is small beside the lower bound is lost when that is
+        // added. A single number is moved only where it is unlikely to be a bound of a function.
         match self.dice.is_some() {
             true if low == high && low.fract() != 0.0 => self.moved(&fits, &[count]),
             true => self.moved(&fits, &[count]).clamp(low, high),
@@ -325,7 +325,7 @@ impl Nudge {
         }
     }
 
-    /// Floats of this shape by some roundings further up or down.
+    /// Floats of this shape, moved up or down by some roundings.
     fn moved(&self, x: &Tensor, shape: &[usize]) -> Tensor {
         let Some(dice) = &self.dice else { return x.clone() };
         let mut dice = dice.borrow_mut();

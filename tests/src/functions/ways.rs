@@ -1,5 +1,6 @@
-//! The ways to run a function: at once, compiled in each cache mode, called again with other values, on the interpreter,
-//! differentiated, with less memory, with forward and backward apart, as slices of a batch. One meaning.
+//! The ways to run a function: eagerly, compiled in each cache mode, called again with other values, on the
+//! interpreter, differentiated, with less memory, with separate forward and backward, as slices of a batch. All have
+//! one meaning.
 
 use super::near::{Seen, exactly, same, within};
 use super::run::{poisoned, weighted};
@@ -11,11 +12,11 @@ use fulgurite::transforms::Remat;
 use fulgurite::{Error, Key};
 use fulgurite_core::eval::nest::{Array, Data};
 
-/// The part of what [`same`] allows by which a stable function may move.
+/// The share of the distance that [`same`] allows, by which a stable function may move.
 const STABLE: f64 = 0.1;
 /// Relative difference of two difference quotients up to which the function counts as smooth there.
 const SMOOTH: f64 = 1e-4;
-/// Relative error allowed of a gradient against a quotient that is smooth.
+/// The relative error allowed between a gradient and a smooth quotient.
 const SLOPE: f64 = 1e-3;
 
 /// Fresh tensors in memory.
@@ -32,8 +33,8 @@ fn seen(outs: Result<Vec<Tensor>, Error>, args: &[Tensor], captured: &[Tensor]) 
     all.map_err(|e| code(&e))
 }
 
-/// Its code. A bug of the compiler is shown, because its code does not tell which; where one failing function is
-/// repeated, every error is.
+/// The code of an error. A bug of the compiler is printed, because its code does not identify it; if one failing
+/// function is repeated, every error is printed.
 fn code(e: &Error) -> &'static str {
     if matches!(e.code(), "E706" | "E709" | "E730" | "E811") || std::env::var_os(draws::WORDS).is_some() {
         eprintln!("{e}");
@@ -41,22 +42,22 @@ fn code(e: &Error) -> &'static str {
     e.code()
 }
 
-/// What was there to compare.
+/// The comparisons that were possible.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compared {
-    /// Whether the function gives values.
+    /// Whether the function has values.
     pub values: bool,
     /// Whether it has a gradient.
     pub gradient: bool,
-    /// Whether the gradient was held against differences.
+    /// Whether the gradient was compared with differences.
     pub slopes: bool,
-    /// Whether it ran as one slice of a batch.
+    /// Whether the function ran as a slice of a batch.
     pub slice: bool,
-    /// Whether some way was only as near as roundings move the function.
+    /// Whether some way agreed only within the moves of nudged runs.
     pub moved: bool,
 }
 
-/// Holds that every way gives what the function gives at once.
+/// Checks that every way gives the results of an eager run.
 ///
 /// # Errors
 /// The first way that differs.
@@ -68,7 +69,7 @@ pub fn check(f: &Function) -> Result<Compared, String> {
     Ok(compared)
 }
 
-/// What a function gives at once, call by call, with captured tensors that the calls share.
+/// The results of eager runs, call by call, with captured tensors that the calls share.
 fn at_once(f: &Function) -> Vec<Seen> {
     let captured = tensors(&f.captured);
     let one = |(values, key): (&Vec<Array<f64>>, u64)| {
@@ -78,12 +79,12 @@ fn at_once(f: &Function) -> Vec<Seen> {
     calls(f).map(one).to_vec()
 }
 
-/// The arguments of the calls, and their keys: the third is the first again.
+/// The arguments and keys of the calls: the third call repeats the first.
 fn calls(f: &Function) -> [(&Vec<Array<f64>>, u64); 3] {
     [(&f.inputs, 0), (&f.others, 1), (&f.inputs, 0)]
 }
 
-/// Whether the function gives values.
+/// Compares the values of the function.
 fn values(f: &Function, compared: &mut Compared) -> Result<(), String> {
     let want = at_once(f);
     let again = |what: &str, seen: &[Seen]| match seen {
@@ -98,7 +99,7 @@ fn values(f: &Function, compared: &mut Compared) -> Result<(), String> {
         ("compiled with symbolic sizes", Caching::Symbolic, None),
         ("compiled at each call", Caching::Off, None),
     ];
-    // other arithmetic: what is the quotient of two roundings, or none, is not compared
+    // The interpreter uses other arithmetic, so a quotient of two roundings, or an infinite number, is not compared.
     if want.iter().all(|seen| seen.is_err() || is_finite(seen)) && (!f.is_f64() || is_stable(f, &want[0])) {
         ways.extend(executors::find("interp").map(|interp| ("interpreted", Caching::Constant, Some(interp))));
     }
@@ -117,15 +118,15 @@ fn values(f: &Function, compared: &mut Compared) -> Result<(), String> {
         for (n, (values, key)) in calls(f).into_iter().enumerate() {
             let args = tensors(values);
             let outs = compiled.call((args.clone(), Key::new(key)));
-            // after a refusal a program may have written, and a function at once has
+            // After a refusal, an eager function has performed its earlier writes, and a program may not have.
             let got = seen(outs, &args, &captured);
-            // fused lines add up in another order than lines one by one
+            // Fused lines add in another order than separate lines.
             let what = format!("{what}, call {n}");
             compared.moved |= within(&what, &got, &want[n], f, &|f| at_once(f).swap_remove(n))?;
             if want[n].is_err() {
                 break;
             }
-            // sizes as numbers and as symbols are the same lines, compiled anew or not
+            // Programs for numeric and symbolic sizes have equal lines, compiled anew or not.
             if let Some(want) = constant.get(n).filter(|_| !other) {
                 exactly(&format!("{what}, against constant sizes"), &got, want)?;
             }
@@ -140,7 +141,7 @@ fn values(f: &Function, compared: &mut Compared) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the captured tensors are behind a call what they were before it.
+/// Whether a call leaves the captured tensors unchanged.
 fn leaves_captured(f: &Function, seen: &Seen) -> bool {
     let Ok(seen) = seen else { return false };
     f.captured == seen[seen.len() - f.captured.len()..]
@@ -150,7 +151,7 @@ fn is_finite(seen: &Seen) -> bool {
     seen.iter().flatten().flat_map(Array::scalars).all(|x| x.as_f64().is_finite())
 }
 
-/// Whether results stay what they are where arguments change by a little more than rounding.
+/// Whether results are stable when arguments change by slightly more than a rounding.
 fn is_stable(f: &Function, at_once: &Seen) -> bool {
     let nudged: Vec<Array<f64>> = f.inputs.iter().map(|a| moved(a, &|i| 1e-13 * (1.0 + i as f64).sin())).collect();
     let (args, captured) = (tensors(&nudged), tensors(&f.captured));
@@ -158,12 +159,12 @@ fn is_stable(f: &Function, at_once: &Seen) -> bool {
     same("", &other, at_once, STABLE).is_ok()
 }
 
-/// Tensors that may be written where a gradient is taken by the arguments.
+/// Copies that may be written while a gradient with respect to the originals is taken.
 fn copies(list: &[Tensor]) -> Vec<Tensor> {
     list.iter().map(|x| if x.dtype().is_float() { x * 1.0 } else { x.copy() }).collect()
 }
 
-/// The sum of all float results, each weighted with other numbers.
+/// The weighted sum of all float results.
 fn loss(f: &Function, args: &[Tensor], captured: &[Tensor]) -> Tensor {
     let (args, captured) = (copies(args), copies(captured));
     let outs = match f.run(&args, &captured, &Key::new(0)) {
@@ -173,7 +174,7 @@ fn loss(f: &Function, args: &[Tensor], captured: &[Tensor]) -> Tensor {
     weighted(&[outs, args].concat())
 }
 
-/// Whether the function has a gradient, and whether that was held against differences.
+/// Compares gradients in all ways, and with differences where these are smooth.
 fn gradients(f: &Function, compared: &mut Compared) -> Result<(), String> {
     let captured = tensors(&f.captured);
     let flat = |(l, g): (Tensor, Vec<Tensor>)| seen(Ok([vec![l], g].concat()), &[], &[]);
@@ -207,7 +208,7 @@ fn gradients(f: &Function, compared: &mut Compared) -> Result<(), String> {
     Ok(())
 }
 
-/// The gradient against central differences, where these are smooth; whether they are.
+/// Compares the gradient with central differences, if these are smooth; returns whether they are.
 fn slopes(f: &Function, captured: &[Tensor], gradient: &Seen) -> Result<bool, String> {
     let Ok(gradient) = gradient else { return Ok(false) };
     let gradient: Vec<Vec<f64>> = gradient.iter().map(|g| g.scalars().iter().map(|x| x.as_f64()).collect()).collect();
@@ -225,7 +226,7 @@ fn slopes(f: &Function, captured: &[Tensor], gradient: &Seen) -> Result<bool, St
     let quotient = |h: f64| Some((at(h)? - at(-h)?) / (2.0 * h));
     let (Some(coarse), Some(fine)) = (quotient(2e-5), quotient(1e-5)) else { return Ok(false) };
     let scale = gradient[1..].iter().flatten().fold(1.0f64, |m, x| m.max(x.abs())).max(gradient[0][0].abs());
-    // also where one of them is no number
+    // This also covers quotients that are NaN.
     if !matches!((coarse - fine).abs().partial_cmp(&(SMOOTH * scale)), Some(std::cmp::Ordering::Less)) {
         return Ok(false);
     }
@@ -241,7 +242,7 @@ fn slopes(f: &Function, captured: &[Tensor], gradient: &Seen) -> Result<bool, St
     Err(format!("the gradient gives a slope of {slope}, differences of {fine} and {coarse}"))
 }
 
-/// Floats elsewhere.
+/// The array with floats moved.
 fn moved(a: &Array<f64>, by: &dyn Fn(usize) -> f64) -> Array<f64> {
     match &a.data {
         Data::Float(x) => Array::float(a.dtype, &a.shape, x.iter().enumerate().map(|(i, x)| x + by(i)).collect()),
@@ -249,16 +250,16 @@ fn moved(a: &Array<f64>, by: &dyn Fn(usize) -> f64) -> Array<f64> {
     }
 }
 
-/// Whether a call has the gradient that differences have: not where the row or what it stands in says otherwise.
+/// Whether the gradient of a call equals its differences: not if the row or a region around it declares otherwise.
 fn is_smooth(row: &str, regions: &[Region]) -> bool {
     let other = |region: &Region| matches!(region, Region::NoGrad | Region::Doubled);
     !regions.iter().any(other) && crate::rows::rows().is_derivative(row)
 }
 
-/// Refusals of what can't be batched.
+/// Refusals of calls that cannot be batched.
 const UNBATCHED: [&str; 4] = ["E708", "E726", "E727", "E728"];
 
-/// As slices of a batch, one and two with other values; whether there is a batch of it.
+/// Runs the function as slices of batches of one and of two, and records whether it can be batched.
 fn slice(f: &Function, compared: &mut Compared) -> Result<(), String> {
     let captured = tensors(&f.captured);
     let run =
@@ -266,7 +267,7 @@ fn slice(f: &Function, compared: &mut Compared) -> Result<(), String> {
     let slices = [tensors(&f.inputs), tensors(&f.others)];
     let alone = |f: &Function| [0, 1].map(|n| seen(run(f, &slices[n], &captured), &[], &[]));
     let wanted = alone(f);
-    // a step that has no form for a batch of its own, because of what it captures, may have one in a batch around it
+    // A step without a batched form, because of the tensors that it captures, may have one inside of an outer batch.
     if wanted.iter().any(|slice| slice.as_ref().is_err_and(|code| UNBATCHED.contains(code))) {
         return Ok(());
     }
@@ -276,20 +277,20 @@ fn slice(f: &Function, compared: &mut Compared) -> Result<(), String> {
     for (what, count) in [("one slice of a batch", 1), ("two slices of a batch", 2)] {
         let got = vmap(&batch_of(&slices[..count]), |args: &Vec<Tensor>| poisoned(run(f, args, &captured)));
         let got = match got.map_err(|e| code(&e)) {
-            // a step that can't be batched says so
+            // A step that cannot be batched is refused with a code of its own.
             Err(code) if UNBATCHED.contains(&code) => return Ok(()),
             Err(code) => Err(code),
             Ok(outs) => seen(Ok(outs), &[], &[]),
         };
         let of = |f: &Function| batch(&alone(f)[..count]);
-        // a kernel over a batch adds up in another order
+        // A kernel over a batch adds in another order.
         compared.moved |= within(what, &got, &batch(&wanted[..count]), f, &of)?;
     }
     compared.slice = wanted[0].is_ok();
     Ok(())
 }
 
-/// The slices as one: results side by side, or the first refusal.
+/// The slices as one outcome: stacked results, or the first refusal.
 fn batch(slices: &[Seen]) -> Seen {
     let slices = slices.iter().cloned().collect::<Result<Vec<_>, _>>()?;
     let results = slices.first().map_or(0, Vec::len);

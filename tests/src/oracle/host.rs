@@ -1,4 +1,4 @@
-//! What host primitives mean: they have no text, so the reference is written here, the plainest way there is.
+//! The meaning of host primitives: they have no text, so a plain reference is written here.
 
 use super::Operand;
 use fulgurite_core::eval::nest::{Array, Data, Field};
@@ -45,10 +45,10 @@ fn number(solved: &Solved, name: &str) -> Option<i64> {
     }
 }
 
-/// Two positions of a line compared by their elements.
+/// Compares two positions of a line by their elements.
 type Is<'a> = &'a dyn Fn(usize, usize) -> Ordering;
 
-/// The positions of each line along `dim`, as `arrange` leaves them.
+/// The positions of each line along `dim`, in the order that `arrange` produces.
 fn lines<F: Field>(x: &Array<F>, solved: &Solved, arrange: &dyn Fn(&mut [usize], Is)) -> Array<F> {
     let dim = number(solved, "dim").unwrap_or(-1);
     let rank = x.shape.len() as i64;
@@ -67,7 +67,8 @@ fn lines<F: Field>(x: &Array<F>, solved: &Solved, arrange: &dyn Fn(&mut [usize],
     Array::int(DType::I64, &x.shape, positions)
 }
 
-/// Each position's place: how many come before it. NaN is the largest; equals keep their order, in descending order too.
+/// Sorts positions by counting the ones before each. NaN is the largest; equal elements keep their order, also in
+/// descending order.
 fn places(order: &mut [usize], descending: bool, is: Is) {
     let old = order.to_vec();
     for (i, &at) in old.iter().enumerate() {
@@ -80,7 +81,8 @@ fn places(order: &mut [usize], descending: bool, is: Is) {
     }
 }
 
-/// `std::nth_element` of GNU's C++ library, but for its bound on bad pivots, which lines of tests are too short for.
+/// `std::nth_element` of GNU's C++ library, without its fallback for bad pivots, which the short lines of tests never
+/// need.
 fn nth_element(line: &mut [usize], k: usize, before: &dyn Fn(usize, usize) -> bool) {
     let n = line.len();
     if n <= 3 {
@@ -93,7 +95,7 @@ fn nth_element(line: &mut [usize], k: usize, before: &dyn Fn(usize, usize) -> bo
         }
         return;
     }
-    // the median of the second, the middle and the last one goes to the front
+    // The median of the second, the middle and the last element moves to the front.
     let mut three = [1, n / 2, n - 1];
     let less = |line: &[usize], i: usize, j: usize| before(line[i], line[j]);
     let [a, b, c] = three;
@@ -160,7 +162,8 @@ fn hoare(line: &mut [usize], k: usize, after: &dyn Fn(usize, usize) -> bool) {
     line.swap(0, j);
     match k.cmp(&j) {
         Ordering::Less => hoare(&mut line[..j], k, after),
-        // a place between the two has the pivot's equal; what comes after is still moved, towards its own first place
+        // A position between the two holds an element equal to the pivot; the elements after it still move towards
+        // their own first place.
         Ordering::Greater => hoare(&mut line[i..], k.saturating_sub(i), after),
         Ordering::Equal => {}
     }

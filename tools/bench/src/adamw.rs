@@ -5,7 +5,7 @@ use crate::work::{Made, Stateful, fill};
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
 
-/// Tensors.
+/// The number of tensors.
 const TENSORS: u32 = 100;
 const LR: f64 = 1e-3;
 

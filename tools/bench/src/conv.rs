@@ -9,16 +9,16 @@ use fulgurite::prelude::*;
 const LR: f64 = 0.05;
 const IMAGES: usize = 64;
 const CLASSES: u32 = 10;
-/// Losses that are checked.
+/// The number of losses that are checked.
 const LOSSES: usize = 5;
 
-/// Convolutions in groups with a pool behind each group, then two maps.
+/// Groups of convolutions, each followed by a pool, then two maps.
 #[derive(Tree, Clone, Debug)]
 struct Net {
     convs: Vec<Conv>,
     hidden: Linear,
     out: Linear,
-    /// Convolutions before each pool.
+    /// The number of convolutions before each pool.
     #[tree(fixed)]
     group: usize,
 }

@@ -1,4 +1,4 @@
-//! W6, W9: a GPT's loss, and its training step with AdamW. W7: its next tokens, with what the blocks remember.
+//! W6, W9: a GPT's loss, and its training step with AdamW. W7: its next tokens, with a cache of keys and values.
 
 use crate::numbers::{self, weight_scale};
 use crate::serve::Checked;
@@ -22,11 +22,12 @@ const SMALL: Sizes = Sizes { layers: 6, width: 192, heads: 6, context: 128, batc
 const LARGE: Sizes = Sizes { layers: 4, width: 512, heads: 8, context: 256, batch: 8 };
 const SYMBOLS: usize = 96;
 const LR: f64 = 1e-3;
-/// What W9.auto keeps of what the backward reads. At its peak a step also holds what the backward of the loss and of one
-/// block is working on, so that half of the bytes kept is less than half of the memory saved; 0.4 saves two thirds of it.
+/// The share of the backward's inputs that W9.auto keeps. At its peak a step also holds the working set of the backward
+/// of the loss and of one block, so keeping half of the bytes saves less than half of the memory; 0.4 saves two thirds
+/// of it.
 const SHARE: f64 = 0.4;
 
-/// Makes parameter after parameter: number j is `fill(1000 + j, …)`.
+/// Makes one parameter after another: number j is `fill(1000 + j, …)`.
 struct Next(u32);
 
 impl Next {
@@ -45,7 +46,7 @@ impl Next {
     }
 }
 
-/// The model of these sizes; its parameters stand in the protocol's order.
+/// The model of these sizes; its parameters have the protocol's order.
 fn gpt(s: Sizes) -> Gpt {
     let (d, mut next) = (s.width, Next(0));
     let scale = weight_scale(d);
@@ -88,13 +89,13 @@ fn batch(s: Sizes) -> (Tensor, Tensor) {
     (ints(5, shape, SYMBOLS as u32), ints(6, shape, SYMBOLS as u32))
 }
 
-/// What the backward computes again.
+/// The lines that the backward recomputes.
 #[derive(Clone, Copy, PartialEq)]
 enum Again {
     Nothing,
-    /// Each block, which is a checkpoint.
+    /// Each block, as a checkpoint.
     Blocks,
-    /// What keeps so little of the bytes for the least work.
+    /// The lines that reduce the kept bytes to the share at the least cost.
     Chosen,
 }
 
@@ -115,10 +116,10 @@ fn step(s: Sizes, checked: usize, again: Again) -> Made {
     })
 }
 
-/// Tokens of a repetition of W7, and where the first of them stands.
+/// The number of tokens in a repetition of W7, and the position of the first one.
 const TOKENS: (usize, usize) = (64, 64);
 
-/// One token a call: the memory of those before is given.
+/// One token per call, with the keys and values of the previous ones as an argument.
 fn tokens(s: Sizes) -> Made {
     let (count, from) = TOKENS;
     let model = gpt(s);

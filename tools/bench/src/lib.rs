@@ -1,4 +1,4 @@
-//! The workloads of the benchmark protocol, each timed beside a baseline of the same machine.
+//! The workloads of the benchmark protocol, each timed beside a baseline on the same machine.
 
 mod adamw;
 mod conv;
@@ -14,7 +14,7 @@ mod work;
 pub use serve::Server;
 use work::Made;
 
-/// The workloads, as the driver calls them.
+/// The workloads, by the driver's names.
 pub const NAMES: &[&str] = &[
     "W1.chain",
     "W1.arith",
@@ -55,12 +55,12 @@ pub const NAMES: &[&str] = &[
     "W12.large",
 ];
 
-/// The program that answers the protocol's commands; its workloads run on `threads` threads.
+/// The server for the protocol's commands; its workloads run on `threads` threads.
 pub fn server(threads: usize) -> Server {
     Server::new(NAMES, make, threads)
 }
 
-/// The workloads of a name or of a group (`W1.chain`, `W6`); all of them where the name is empty.
+/// The workloads with a name or in a group (`W1.chain`, `W6`); all of them if the name is empty.
 pub fn named(wanted: &str) -> Vec<&str> {
     let group = |name: &&&str| wanted.is_empty() || **name == wanted || name.split('.').next() == Some(wanted);
     let mut chosen: Vec<&str> = NAMES.iter().filter(group).copied().collect();
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_name_is_made() {
-        // the large ones cost seconds and memory
+        // The large ones take seconds and memory.
         for name in NAMES.iter().filter(|n| !n.starts_with("W9") && !n.ends_with("big") && !n.starts_with("W12.l")) {
             assert!(make(name).is_some(), "{name}");
         }

@@ -1,17 +1,17 @@
-//! What a repetition costs: seconds on the clock, seconds of all threads, resident memory.
+//! The cost of a repetition: wall-clock seconds, seconds of all threads, resident memory.
 
 use std::time::Instant;
 
 /// Seconds of one repetition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// On the clock.
+    /// Wall-clock time.
     pub wall: f64,
     /// User and system time of all threads.
     pub cpu: f64,
 }
 
-/// Runs something and says what it cost.
+/// Runs `run`; returns its cost and result.
 pub fn measure<R>(run: impl FnOnce() -> R) -> (Cost, R) {
     let (cpu, start) = (process_seconds(), Instant::now());
     let result = run();
@@ -19,7 +19,7 @@ pub fn measure<R>(run: impl FnOnce() -> R) -> (Cost, R) {
     (Cost { wall, cpu: process_seconds() - cpu }, result)
 }
 
-/// User and system time of this process so far; 0 where the system has no such clock.
+/// User and system time of this process up to now; 0 if the system has no such clock.
 #[cfg(target_os = "linux")]
 fn process_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -31,17 +31,17 @@ fn process_seconds() -> f64 {
     0.0
 }
 
-/// Resident memory now, in kB; 0 where the system does not say.
+/// The current resident memory in kB; 0 if the system does not report it.
 pub fn resident_kb() -> u64 {
     status("VmRSS:")
 }
 
-/// Most resident memory since [`forget_peak`], in kB.
+/// The peak of resident memory since [`forget_peak`], in kB.
 pub fn peak_kb() -> u64 {
     status("VmHWM:")
 }
 
-/// Starts a new peak. Some sandboxes refuse that; the peak then counts from the start of the process.
+/// Starts a new peak. Some sandboxes refuse this; the peak then counts from the start of the process.
 pub fn forget_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

@@ -1,4 +1,5 @@
-//! The numbers that the benchmark programs of all systems can make, and the values by which their results are compared.
+//! The numbers that the benchmark programs of all systems generate, and the check values by which their results are
+//! compared.
 
 /// 2^-23.
 const STEP: f32 = 1.0 / 8_388_608.0;
@@ -23,7 +24,7 @@ pub fn unit(seed: u32, i: u32) -> f32 {
     (hash(seed, i) >> 8) as f32 * STEP - 1.0
 }
 
-/// `len` numbers, `unit * scale + shift` each.
+/// `len` numbers of the form `unit * scale + shift`.
 pub fn fill(seed: u32, len: usize, scale: f32, shift: f32) -> Vec<f32> {
     (0..len as u32).map(|i| unit(seed, i) * scale + shift).collect()
 }
@@ -51,7 +52,7 @@ pub fn weight_scale(fan_in: usize) -> f32 {
 mod tests {
     use super::*;
 
-    /// Values that the benchmark programs of the other systems give too.
+    /// Values that the benchmark programs of the other systems also give.
     #[test]
     fn self_test() {
         assert_eq!([0, 1, 2].map(|i| hash(1, i)), [587_614_100, 2_136_536_683, 1_833_388_140]);

@@ -1,4 +1,4 @@
-//! W1, W2: chains of pointwise operators and their gradients. W11: what a call and a line cost.
+//! W1, W2: chains of pointwise operators and their gradients. W11: the cost of a call and of a line.
 
 use crate::work::{Made, Pure, fill};
 use fulgurite::prelude::*;

@@ -1,4 +1,4 @@
-//! W5: matrix products, batched ones, and one row alone.
+//! W5: matrix products, batched ones, and a single row.
 
 use crate::work::{Made, Pure, fill};
 use fulgurite::prelude::*;

@@ -1,4 +1,4 @@
-//! The line protocol: a command a line in, a JSON object a line out.
+//! The line protocol: one command per input line, one JSON object per output line.
 
 use crate::meter::{self, Cost};
 use crate::numbers;
@@ -6,47 +6,47 @@ use fulgurite::{Error, Result};
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 
-/// One workload with its inputs made.
+/// A workload with its inputs.
 pub trait Work {
-    /// One repetition; its results stay inside.
+    /// Runs one repetition and keeps its results.
     ///
     /// # Errors
-    /// What tracing or running reports.
+    /// The error of tracing or running.
     fn step(&mut self) -> Result<()>;
-    /// The tensors to check, as the protocol's table names them; of a loss, one number.
+    /// The tensors to check, in the protocol's order; a loss is one number.
     ///
     /// # Errors
-    /// What running reports.
+    /// The error of running.
     fn results(&mut self) -> Result<Vec<Vec<f32>>>;
-    /// Back to the state after loading.
+    /// Resets the state to that after loading.
     ///
     /// # Errors
-    /// What making it reports.
+    /// The error of making it.
     fn reset(&mut self) -> Result<()> {
         Ok(())
     }
-    /// Into how many units a repetition's time is divided.
+    /// The number of units by which a repetition's time is divided.
     fn units(&self) -> usize {
         1
     }
-    /// What is checked.
+    /// The source of the check value.
     fn checked(&self) -> Checked {
         Checked::Results
     }
 }
 
-/// What the check value is of.
+/// The source of a check value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checked {
     /// The results of one repetition.
     Results,
-    /// The first result of each of this many first steps, as one tensor.
+    /// The first results of this many first steps, as one tensor.
     Losses(usize),
-    /// The results after this many first steps.
+    /// The results after this many steps.
     After(usize),
 }
 
-/// Makes the workload of a name; `None` if there is none such.
+/// Makes the workload with a name; `None` if there is none.
 pub type Maker = fn(&str) -> Option<Result<Box<dyn Work>>>;
 
 /// A program that speaks the protocol.
@@ -67,11 +67,11 @@ struct Loaded {
     run_peak_kb: u64,
 }
 
-/// More repetitions than this in one command is a mistake.
+/// At most this many repetitions in one command, because more are a mistake.
 const MOST: usize = 10_000_000;
 
 impl Server {
-    /// A program with these workloads.
+    /// A server of these workloads.
     pub fn new(names: &'static [&'static str], make: Maker, threads: usize) -> Server {
         Server { names, make, threads, loaded: None }
     }
@@ -79,7 +79,7 @@ impl Server {
     /// Answers commands until `quit` or the end of the input.
     ///
     /// # Errors
-    /// None but a closed output.
+    /// Only that the output is closed.
     pub fn serve(&mut self, input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
         for line in input.lines() {
             let line = match line {
@@ -128,7 +128,7 @@ impl Server {
     /// `load`: makes the inputs, runs the first repetition.
     ///
     /// # Errors
-    /// E916 `unsupported`: there is no such workload. What making and running report.
+    /// E916 `unsupported`: there is no such workload. The error of making or running it.
     pub fn load(&mut self, name: &str) -> Result<Value> {
         self.loaded = None;
         let base_kb = meter::resident_kb();
@@ -152,7 +152,7 @@ impl Server {
     /// `time`: the cost of each of `k` repetitions.
     ///
     /// # Errors
-    /// What running reports; E916: nothing is loaded.
+    /// The error of running; E916: nothing is loaded.
     pub fn time(&mut self, k: usize) -> Result<Vec<Cost>> {
         let loaded = self.loaded()?;
         meter::forget_peak();
@@ -169,7 +169,7 @@ impl Server {
     /// `check`: the check values, from a fresh state.
     ///
     /// # Errors
-    /// What running reports; E916: nothing is loaded.
+    /// The error of running; E916: nothing is loaded.
     pub fn check(&mut self) -> Result<Vec<[f64; 2]>> {
         let work = &mut self.loaded()?.work;
         work.reset()?;
@@ -205,7 +205,7 @@ impl Server {
     /// `--run`: one record of a workload, in the form of the protocol's driver.
     ///
     /// # Errors
-    /// What the commands report.
+    /// The error of a command.
     pub fn record(&mut self, name: &str, reps: usize) -> Result<Value> {
         self.load(name)?;
         let costs = self.time(reps.clamp(1, MOST))?;

@@ -1,4 +1,4 @@
-//! The protocol over a workload that counts.
+//! Tests the protocol with a workload that counts its steps.
 
 use super::*;
 

@@ -1,14 +1,14 @@
-//! Workloads from closures: what is repeated, and the tensors that come out.
+//! Workloads from closures, which return the resulting tensors.
 
 use crate::numbers;
 use crate::serve::{Checked, Work};
 use fulgurite::buffer::Element;
 use fulgurite::prelude::*;
 
-/// What a loader gives.
+/// The result of a loader.
 pub type Made = Result<Box<dyn Work>>;
 
-/// A workload without state: the same results each time.
+/// A workload without state: every repetition has equal results.
 pub struct Pure<F> {
     run: F,
     last: Vec<Tensor>,
@@ -16,12 +16,12 @@ pub struct Pure<F> {
 }
 
 impl<F: FnMut() -> fulgurite::Result<Vec<Tensor>> + 'static> Pure<F> {
-    /// Repeats this.
+    /// A workload that repeats `run`.
     pub fn work(run: F) -> Made {
         Pure::units(1, run)
     }
 
-    /// Repeats this; the time of one repetition is divided by `units`.
+    /// A workload that repeats `run`; the time of a repetition is divided by `units`.
     pub fn units(units: usize, run: F) -> Made {
         Ok(Box::new(Pure { run, last: Vec::new(), units }))
     }
@@ -29,7 +29,7 @@ impl<F: FnMut() -> fulgurite::Result<Vec<Tensor>> + 'static> Pure<F> {
 
 impl<F: FnMut() -> fulgurite::Result<Vec<Tensor>>> Work for Pure<F> {
     fn step(&mut self) -> Result<()> {
-        // the last results are freed first, as a user's loop would
+        // The last results are freed first, as in a user's loop.
         self.last.clear();
         self.last = (self.run)()?;
         Ok(())
@@ -44,7 +44,7 @@ impl<F: FnMut() -> fulgurite::Result<Vec<Tensor>>> Work for Pure<F> {
     }
 }
 
-/// A workload with state: each repetition moves it on.
+/// A workload whose state every repetition advances.
 pub struct Stateful<S, M, F> {
     make: M,
     state: S,
@@ -60,7 +60,7 @@ where
     M: Fn() -> S + 'static,
     F: FnMut(&mut S) -> fulgurite::Result<Vec<Tensor>> + 'static,
 {
-    /// Repeats `run` on what `make` made.
+    /// Repeats `run` on the state that `make` makes.
     pub fn work(make: M, checked: Checked, units: usize, run: F) -> Made {
         let state = make();
         Ok(Box::new(Stateful { make, state, run, last: Vec::new(), checked, units }))
@@ -110,7 +110,8 @@ pub fn ints<const N: usize>(seed: u32, shape: [usize; N], n: u32) -> Tensor {
     placed(numbers::ints(seed, shape.iter().product(), n), shape)
 }
 
-/// A tensor where programs run. One for which the device has no memory stays here: its first program says so.
+/// A tensor on the device of the programs. If the device has no memory for it, it stays here, and its first program
+/// reports the error.
 pub fn placed<T: Element, const N: usize>(data: Vec<T>, shape: [usize; N]) -> Tensor {
     let here = Tensor::from_vec(data, shape);
     fulgurite_demo::device::hold(here.clone()).unwrap_or(here)

@@ -1,4 +1,4 @@
-//! What came out of a case, as a line of `results.jsonl`.
+//! The result of a case, as a line of `results.jsonl`.
 
 use crate::value;
 use fulgurite::Error;
@@ -11,12 +11,12 @@ pub(super) enum Status {
     Ok,
     /// The call was refused.
     Refused(Error),
-    /// It can't be run: the reason.
+    /// The case can't be run, for this reason.
     Unsupported(String),
 }
 
 impl Status {
-    /// As the format calls it.
+    /// The word of the format.
     pub fn word(&self) -> &'static str {
         match self {
             Status::Ok => "ok",
@@ -26,18 +26,18 @@ impl Status {
     }
 }
 
-/// Tensors by number, with holes where there is none.
+/// Tensors by number; `None` where there is none.
 pub(super) type Found = Vec<(usize, Option<Buffer>)>;
 
-/// What came out of a case.
+/// The result of a case.
 pub(super) struct Answer {
     pub status: Status,
     pub out: Vec<Json>,
     pub grad: Option<Found>,
-    /// By inputs, by cotangents.
+    /// The second derivatives with respect to inputs and to cotangents.
     pub second: Option<(Found, Found)>,
     pub jvp: Option<Vec<Option<Buffer>>>,
-    /// Checks that could not be made.
+    /// Checks that could not be made, with the reason.
     pub lacks: Vec<(&'static str, String)>,
 }
 

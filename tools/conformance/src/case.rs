@@ -6,15 +6,15 @@ use serde_json::{Map, Value as Json};
 pub(super) struct Case {
     pub id: String,
     pub op: String,
-    /// The tensor arguments, as written.
+    /// The tensor arguments, as JSON.
     pub tensors: Vec<Json>,
     pub args: Vec<Json>,
     pub kwargs: Map<String, Json>,
-    /// Checks beside the result: `backward`, `second`, `jvp`.
+    /// Checks in addition to the result: `backward`, `second`, `jvp`.
     pub want: Vec<String>,
-    /// Which tensors a derivative is taken by.
+    /// The tensors with respect to which derivatives are taken.
     pub grad: Vec<usize>,
-    /// A cotangent for each output, as written.
+    /// A cotangent for each output, as JSON.
     pub ct: Vec<Json>,
     /// A direction for each tensor of `grad`.
     pub directions: Map<String, Json>,
@@ -24,7 +24,7 @@ impl Case {
     /// Reads a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the line.
     pub fn parse(line: &str) -> Result<Case, String> {
         let mut json: Json = serde_json::from_str(line).map_err(|e| e.to_string())?;
         let text = |json: &Json, key: &str| json[key].as_str().map(str::to_owned).ok_or(format!("no text `{key}`"));
@@ -57,7 +57,7 @@ impl Case {
         })
     }
 
-    /// Whether a check is asked for.
+    /// Whether the case wants this check.
     pub fn wants(&self, check: &str) -> bool {
         self.want.iter().any(|w| w == check)
     }

@@ -1,11 +1,11 @@
-//! The tensors beside the cases: a safetensors file, of which dtypes that fulgurite does not have may be part.
+//! The tensors beside the cases: a safetensors file, which may contain dtypes that fulgurite lacks.
 
 use serde_json::Value as Json;
 use std::collections::HashMap;
 
-/// A tensor as the file has it.
+/// A tensor in the form of the file.
 pub(super) struct Raw<'a> {
-    /// `F32`, `C64`
+    /// The dtype, such as `F32` or `C64`.
     pub dtype: &'a str,
     pub shape: &'a [usize],
     pub bytes: &'a [u8],
@@ -26,13 +26,13 @@ struct Entry {
 }
 
 impl Tensors {
-    /// The tensors in the bytes of a file; `None` where it is no safetensors file.
+    /// The tensors in the bytes of a file; `None` if it is not a safetensors file.
     pub fn read(data: Vec<u8>) -> Option<Tensors> {
         let entries = entries(&data)?;
         Some(Tensors { data, entries })
     }
 
-    /// The tensor of this name.
+    /// The tensor with this name.
     pub(super) fn get(&self, name: &str) -> Option<Raw<'_>> {
         let entry = self.entries.get(name)?;
         Some(Raw { dtype: &entry.dtype, shape: &entry.shape, bytes: self.data.get(entry.begin..entry.end)? })

@@ -1,7 +1,7 @@
-//! Runs calls of PyTorch operators that were recorded as cases, and says what came out.
+//! Runs recorded calls of PyTorch operators, and writes the results.
 //!
-//! The formats are those of docs/pytorch.md. Nothing here knows an operator: names become rows by the rows' own
-//! `aten:` and `torch:` lists ([`fulgurite::foreign`]). Expectations are never read.
+//! The formats are those of docs/pytorch.md. No operator is named here: names become rows through the rows' own `aten:`
+//! and `torch:` lists ([`fulgurite::foreign`]). Expected results are never read.
 
 mod answer;
 mod case;
@@ -16,7 +16,7 @@ use answer::Status;
 use case::Case;
 pub use file::Tensors;
 
-/// What came out of all cases.
+/// The results of all cases.
 #[derive(Default)]
 pub struct Tally {
     /// A line of `results.jsonl` for each case that was run.
@@ -29,14 +29,15 @@ pub struct Tally {
     pub refused: usize,
     /// The cases that could not be run.
     pub unsupported: usize,
-    /// Why cases could not be run, and how many for each reason.
+    /// The reasons why cases could not be run, with the number of cases for each.
     pub missing: BTreeMap<String, usize>,
 }
 
-/// Runs the cases of `lines` whose operator's name holds `only`; After each line `done` gets the number of lines read.
+/// Runs the cases of `lines` whose operator's name contains `only`. After each line, `done` gets the number of lines
+/// read.
 ///
 /// # Errors
-/// A line that is no case: its number, from 1, and what is wrong with it.
+/// A line that is not a case: its number, from 1, and its fault.
 pub fn run(
     lines: &str,
     tensors: &Tensors,

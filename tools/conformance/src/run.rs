@@ -1,4 +1,4 @@
-//! One case: the call, and the derivatives that are asked for.
+//! Runs one case: the call, and the derivatives that it wants.
 
 use crate::answer::{Answer, Found, Status};
 use crate::case::Case;
@@ -36,7 +36,7 @@ impl Call<'_> {
         let buffers = case.tensors.iter().map(|json| value::tensor(json, file));
         let tensors = buffers.map(|b| b.map(Tensor::from_buffer)).collect::<Result<Vec<_>, _>>()?;
         let call = Call { case, file, tensors };
-        // what can't be written down as a call is found out before anything runs
+        // Faults in the arguments are found before anything runs.
         call.arguments(&call.tensors)?;
         Ok(call)
     }
@@ -49,7 +49,7 @@ impl Call<'_> {
         Ok((args, named.collect::<Result<_, Unread>>()?))
     }
 
-    /// All results, with these in the place of the differentiable inputs.
+    /// All results, with `inputs` in place of the differentiable inputs.
     fn outputs(&self, inputs: Option<&[Tensor]>) -> Result<foreign::Results, Error> {
         let mut tensors = self.tensors.clone();
         for (at, input) in self.case.grad.iter().zip(inputs.into_iter().flatten()) {
@@ -120,7 +120,7 @@ impl Call<'_> {
         }
     }
 
-    /// The differentiable inputs, the cotangents of those outputs that have one, a direction for each input.
+    /// The differentiable inputs, the cotangents of the outputs that have one, and a direction for each input.
     #[allow(clippy::type_complexity)]
     fn seeds(&self, outputs: usize) -> Result<(Vec<Tensor>, Vec<(usize, Tensor)>, Vec<Tensor>), Unread> {
         let read = |json: &Json| value::tensor(json, self.file).map(Tensor::from_buffer);
@@ -149,7 +149,7 @@ impl Call<'_> {
         self.case.grad.iter().zip(grads).map(|(at, grad)| Ok((*at, Some(grad.buffer()?)))).collect()
     }
 
-    /// The gradient, by inputs and cotangents, of the gradients' product with the directions.
+    /// The gradient of the product of gradients and directions, with respect to inputs and cotangents.
     fn second(
         &self,
         inputs: &[Tensor],
@@ -169,13 +169,13 @@ impl Call<'_> {
         Ok((self.found(&found[..count])?, by_ct.collect::<Result<_, Error>>()?))
     }
 
-    /// Whether elements of a differentiable input share their memory: PyTorch has no forward mode for such.
+    /// Whether elements of a differentiable input share memory: PyTorch has no forward mode for these.
     fn overlaps(&self) -> bool {
         self.case.grad.iter().filter_map(|at| self.case.tensors.get(*at)).any(value::overlaps)
     }
 
-    /// The tangents of all outputs by reverse mode alone, as there where inputs overlap: the gradient of the gradients'
-    /// product with the directions by the cotangents.
+    /// The tangents of all outputs by reverse mode alone, as PyTorch computes them if inputs overlap: the gradient of
+    /// the product of gradients and directions, with respect to the cotangents.
     fn transposed(
         &self,
         inputs: &[Tensor],

@@ -1,4 +1,4 @@
-//! TENSOR and VALUE of the format: read into tensors and values of calls, tensors written.
+//! Reads TENSOR and VALUE of the format as tensors and arguments, and writes tensors.
 
 use crate::file::Tensors;
 use fulgurite::buffer::Buffer;
@@ -7,12 +7,12 @@ use fulgurite::foreign::Given;
 use fulgurite::prelude::*;
 use serde_json::{Value as Json, json};
 
-/// Why something can't be read.
+/// The reason why a value can't be read.
 #[derive(Debug)]
 pub(super) enum Unread {
-    /// fulgurite does not have it: complex numbers.
+    /// fulgurite lacks the kind of value: complex numbers.
     Unsupported(String),
-    /// It is not in the format.
+    /// The value is not in the format.
     Malformed(String),
 }
 
@@ -20,10 +20,10 @@ fn malformed(what: &str) -> Unread {
     Unread::Malformed(format!("{what} is not in the format"))
 }
 
-/// A TENSOR.
+/// Reads a TENSOR.
 ///
 /// # Errors
-/// What it is instead.
+/// The reason why it is not one.
 pub(super) fn tensor(json: &Json, file: &Tensors) -> Result<Buffer, Unread> {
     let base = base(json, file)?;
     match &json["view"] {
@@ -82,7 +82,7 @@ fn strided(base: &Buffer, view: &Json) -> Result<Buffer, Unread> {
     let mut data = Vec::new();
     let mut index = vec![0; shape.len()];
     for _ in 0..count {
-        // offset and strides are the file's: they may name places that no memory has
+        // Offset and strides come from the file, and may lie outside of the memory.
         let moved = |at: usize, (i, s): (&usize, &usize)| at.checked_add(i.checked_mul(*s)?);
         let from = index.iter().zip(&stride).try_fold(offset, moved).and_then(|at| at.checked_mul(size));
         let element = from.and_then(|from| base.as_bytes().get(from..from.checked_add(size)?));
@@ -103,12 +103,12 @@ fn view(json: &Json) -> Option<(Vec<usize>, Vec<usize>)> {
     numbers(&json["view"]["shape"]).zip(numbers(&json["view"]["stride"]))
 }
 
-/// Whether several elements of a TENSOR are one in memory: it is expanded along an axis.
+/// Whether several elements of a TENSOR share memory, because it is expanded along an axis.
 pub(super) fn overlaps(json: &Json) -> bool {
     view(json).is_some_and(|(shape, stride)| shape.iter().zip(&stride).any(|(size, stride)| *size > 1 && *stride == 0))
 }
 
-/// Whether the elements of a TENSOR lie in another order than that of its axes.
+/// Whether the elements of a TENSOR lie in memory in another order than that of its axes.
 pub(super) fn is_strided(json: &Json) -> bool {
     let Some((shape, stride)) = view(json) else { return false };
     let mut packed = 1;
@@ -119,10 +119,10 @@ pub(super) fn is_strided(json: &Json) -> bool {
     })
 }
 
-/// A VALUE, with these for the case's tensors, each with whether it is strided.
+/// Reads a VALUE; `tensors` are the case's tensors, each with whether it is strided.
 ///
 /// # Errors
-/// What it is instead.
+/// The reason why it is not one.
 pub(super) fn given(json: &Json, tensors: &[(Tensor, bool)]) -> Result<Given, Unread> {
     Ok(match json {
         Json::Null => Given::None,

@@ -1,4 +1,4 @@
-//! Where programs run.
+//! The device on which programs run.
 
 use fulgurite::Tree;
 use fulgurite::executors::{self, ExecError, cuda};
@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 /// The device on which programs run, if it is not the processor.
 static CHOSEN: OnceLock<String> = OnceLock::new();
 
-/// Programs of the whole process run on this device from now on.
+/// Sets the device on which all programs of the process run.
 ///
 /// # Errors
-/// E809: there is no such device, with what was looked for.
+/// E809: there is no such device, with the places that were searched.
 pub fn set(wanted: Option<&str>) -> Result<(), ExecError> {
     let Some(name) = wanted.filter(|name| *name != "cpu") else { return Ok(()) };
     executors::set_default(cuda::first(name)?);
@@ -18,7 +18,7 @@ pub fn set(wanted: Option<&str>) -> Result<(), ExecError> {
     Ok(())
 }
 
-/// A tree in the memory of the device on which programs run.
+/// Moves a tree to the memory of the device on which programs run.
 ///
 /// # Errors
 /// E806, E807: the device has no memory for it, or fails.

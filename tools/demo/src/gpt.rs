@@ -1,23 +1,23 @@
-//! The GPT that the demo trains and the benchmarks run: blocks, attention's memory, loss.
+//! The GPT that the demo trains and the benchmarks run: blocks, a cache of keys and values, the loss.
 
 use clap::ValueEnum;
 use fulgurite::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Attention, then a perceptron; each adds to its input.
+/// Attention, then an MLP; each adds to its input.
 #[derive(Tree, Clone, Debug)]
 pub struct Block {
     /// Norm before the attention.
     pub ln1: LayerNorm,
     /// Queries, keys and values in one map.
     pub qkv: Linear,
-    /// Map of what the attention gives.
+    /// Map of the attention's result.
     pub proj: Linear,
-    /// Norm before the perceptron.
+    /// Norm before the MLP.
     pub ln2: LayerNorm,
-    /// First map of the perceptron.
+    /// First map of the MLP.
     pub up: Linear,
-    /// Second map of the perceptron.
+    /// Second map of the MLP.
     pub down: Linear,
 }
 
@@ -32,26 +32,26 @@ pub struct Gpt {
     pub blocks: Vec<Block>,
     /// Norm before the last map.
     pub ln: LayerNorm,
-    /// The last map, `f32[symbols, d]`; without one it is the table of `tok`.
+    /// The last map, `f32[symbols, d]`; without one, the table of `tok` is used.
     pub head: Option<Tensor>,
     /// Attention heads of each block.
     #[tree(fixed)]
     pub heads: usize,
-    /// In what the maps of the blocks compute.
+    /// The precision in which the maps of the blocks compute.
     #[tree(fixed)]
     pub precision: Precision,
 }
 
-/// In what a model computes; its parameters are f32.
+/// The precision in which a model computes; its parameters are f32.
 #[derive(ValueEnum, Clone, Copy, Default, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// f32
     #[default]
     F32,
-    /// bf16 where that is enough (autocast)
+    /// bf16 where autocast allows it
     Bf16,
-    /// The maps of the blocks in floats of eight bits, scaled as they come; all else in f32
+    /// The maps of the blocks in floats of eight bits, scaled dynamically; everything else in f32
     Float8,
 }
 
@@ -65,7 +65,7 @@ impl Precision {
     }
 }
 
-/// What a block remembers of the symbols that it has seen: f32[1, heads, context, width / heads] both.
+/// The keys and values that a block caches for previous symbols: f32[1, heads, context, width / heads] both.
 #[derive(Tree, Clone, Debug)]
 pub struct Memory {
     /// A key for each symbol.
@@ -75,10 +75,10 @@ pub struct Memory {
 }
 
 impl Gpt {
-    /// Puts `f` of every matrix of the blocks in its place; the blocks then compute in what these are.
+    /// Replaces every matrix of the blocks by `f` of it; the blocks then compute with the new matrices.
     ///
     /// # Errors
-    /// The first error that one stands for.
+    /// The first error of a poisoned matrix.
     pub fn with_matrices(mut self, mut f: impl FnMut(&Tensor) -> Tensor) -> Result<Gpt> {
         for block in &mut self.blocks {
             for map in [&mut block.qkv, &mut block.proj, &mut block.up, &mut block.down] {
@@ -90,12 +90,12 @@ impl Gpt {
         Ok(self)
     }
 
-    /// How likely each symbol is after each position, as logarithms but for a constant: `f32[…, symbols]`.
+    /// The logits of each symbol after each position: `f32[…, symbols]`.
     fn last_map(&self, h: &Tensor) -> Tensor {
         h.linear(self.head.as_ref().unwrap_or(&self.tok.w), None)
     }
 
-    /// What the blocks make of `x: i64[b, t]`, and what they remember of it.
+    /// The result of all blocks for `x: i64[b, t]`, and the keys and values to cache.
     fn hidden(&self, x: &Tensor) -> (Tensor, Vec<Memory>) {
         let mut memory = Vec::new();
         let h = self.through(self.embedded(x), false, |q, new, _| {
@@ -111,15 +111,15 @@ impl Gpt {
         self.tok.at(x) + self.pos.at(&ops::arange(t))
     }
 
-    /// Reads a window `x: i64[1, t]`: the logits `f32[1, symbols]` after position `last: i64[1]`, and what the blocks
-    /// remember. What stands behind `last` is remembered too, and neither seen nor kept: [`Gpt::next`] writes over it.
+    /// Reads a window `x: i64[1, t]`: returns the logits `f32[1, symbols]` after position `last: i64[1]`, and the
+    /// cache. Positions behind `last` are cached too, but never attended to: [`Gpt::next`] overwrites them.
     pub fn read(&self, x: &Tensor, last: &Tensor) -> (Tensor, Vec<Memory>) {
         let (h, memory) = self.hidden(x);
         (self.last_map(&h.index_select(last, 1).select(1, 0)), memory)
     }
 
-    /// Reads `token: i64[1, 1]` at position `at: i64[1]` behind those that `memory` has: the logits `f32[1, symbols]`
-    /// after it, and the memory with it. The position is a value, so that one program serves all of them.
+    /// Reads `token: i64[1, 1]` at position `at: i64[1]`, after those in `memory`: returns the logits `f32[1, symbols]`
+    /// after it, and the cache with it. The position is a value, so that one program serves all positions.
     pub fn next(&self, memory: &[Memory], token: &Tensor, at: &Tensor) -> (Tensor, Vec<Memory>) {
         let [context, _] = self.pos.w.dims();
         let places = ops::arange(context);
@@ -135,9 +135,9 @@ impl Gpt {
         (self.last_map(&h).select(1, 0), next)
     }
 
-    /// `h: f32[b, t, d]` through all blocks and the last normalisation. `attend` gives a block's attention: from queries,
-    /// and keys and values of the same positions, each `f32[b, heads, t, d / heads]`, and the number of the block. With
-    /// `again`, the backward computes again what happens inside a block.
+    /// Passes `h: f32[b, t, d]` through all blocks and the last normalisation. `attend` computes a block's attention
+    /// from queries, from keys and values of these positions, each `f32[b, heads, t, d / heads]`, and from the number
+    /// of the block. With `again`, the backward recomputes the inside of every block.
     fn through(&self, mut h: Tensor, again: bool, mut attend: impl FnMut(&Tensor, Memory, usize) -> Tensor) -> Tensor {
         for (i, l) in self.blocks.iter().enumerate() {
             let mut run = || l.at(&h, self.heads, self.precision, |q, new| attend(q, new, i));
@@ -146,7 +146,7 @@ impl Gpt {
         self.ln.at(&h)
     }
 
-    /// Mean of -ln(probability) of the symbols that really follow. `x, y: i64[b, t]`; `again` as in [`Gpt::through`].
+    /// The mean of -ln(probability) of the true next symbols. `x, y: i64[b, t]`; `again` as in [`Gpt::through`].
     pub fn loss(&self, x: &Tensor, y: &Tensor, again: bool) -> Tensor {
         match self.precision {
             Precision::Bf16 => autocast(DType::BF16, || self.plain_loss(x, y, again)),
@@ -161,7 +161,7 @@ impl Gpt {
     }
 }
 
-/// Each position attends to itself and to those before it.
+/// Causal attention: each position attends to itself and to those before it.
 fn causal(q: &Tensor, m: &Memory) -> Tensor {
     q.sdpa_with(&m.keys, &m.values, None, ops::Sdpa { causal: true, ..d() })
 }

@@ -1,4 +1,4 @@
-//! Faults in the rules of tensor subclasses: metadata and dtypes that are lost.
+//! Faults in the rules of tensor subclasses: lost metadata and dtypes.
 
 use fulgurite_codegen::schema::Database;
 use fulgurite_codegen::yaml::ScalarKind;
@@ -23,7 +23,7 @@ pub struct ClassMutant {
     pub text: String,
 }
 
-/// Every mutant of the rules of a database's classes, whose text is `text`.
+/// Every mutant of the rules of a database's classes; `text` is the text of the database.
 pub fn mutants(database: &Database, text: &str) -> Vec<ClassMutant> {
     let mut all = Vec::new();
     for source in &database.classes {
@@ -45,7 +45,7 @@ pub fn mutants(database: &Database, text: &str) -> Vec<ClassMutant> {
     all
 }
 
-/// The rule with metadata left out, taken of the first argument, or written out.
+/// The rule with metadata left out, taken from the first argument, or written out.
 fn faults(class: &Class, block: &Block) -> Vec<Block> {
     let mut all = Vec::new();
     let mut change = |of: &dyn Fn(&[Arg]) -> Option<Vec<Arg>>| {

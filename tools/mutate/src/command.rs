@@ -1,4 +1,4 @@
-//! `cargo ops mutate`, beside the verbs that codegen has.
+//! `cargo ops mutate`, in addition to the verbs of codegen.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,10 +19,10 @@ use crate::kinds::Kind;
 use crate::score::Score;
 use crate::{Mutant, choose, given, mutants};
 
-/// What to do.
+/// The verbs of `cargo ops`.
 #[derive(Debug, Subcommand)]
 pub enum OpsVerb {
-    /// What needs no wrong rows.
+    /// The verbs of codegen.
     #[command(flatten)]
     Codegen(cli::Verb),
     /// Make wrong rows and see which are refuted
@@ -38,21 +38,21 @@ impl Verbs for OpsVerb {
     }
 }
 
-/// Runs the words of a command line as [`cli::run_words`] does, with the verb `mutate`.
+/// Runs the words of a command line like [`cli::run_words`], including the verb `mutate`.
 pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
     cli::run_kept::<OpsVerb>(words, None, out, err)
 }
 
-/// Makes wrong rows one at a time and says what refutes each.
+/// Makes wrong rows one at a time, and finds the evidence that refutes each.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  cargo ops mutate\n  cargo ops mutate --count 200 --seed 7\n  cargo ops mutate --row softmax\n  cargo ops mutate --wrong mine.yaml\n  cargo ops mutate --json | jq '.score, .meaning_score'"
 )]
 pub struct Mutate {
-    /// Which of the mutants are tried where not all are
+    /// Seed of the choice of mutants, if not all are tried
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How many mutants are tried; otherwise all
+    /// Number of mutants to try; otherwise all
     #[arg(long, value_name = "N", value_parser = count)]
     pub count: Option<usize>,
     /// The folder with PyTorch's values; otherwise `tests/data` beside the database, if it is there
@@ -61,16 +61,17 @@ pub struct Mutate {
     /// Only mutants of these rows
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub row: Vec<String>,
-    /// Only name the refused points that say nothing: the signature, the dtypes or the promotion refuse their calls, and
-    /// the same mutants are refuted without them
+    /// Only list the redundant refused points: the signature, the dtypes or the promotion refuse their calls, and the
+    /// same mutants are refuted without them
     #[arg(long, conflicts_with = "wrong")]
     pub idle: bool,
-    /// In place of made ones the rows of this file, each a wrong form of the row of its name; a name may occur often
+    /// Instead of generated mutants, take the rows of this file, each a wrong form of the row with its name; a name may
+    /// occur often
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "count", "row"])]
     pub wrong: Option<PathBuf>,
 }
 
-/// None at all would have no score.
+/// Parses a count; zero mutants would have no score.
 fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least 1 is tried".to_owned()),
@@ -84,7 +85,7 @@ impl Mutate {
         let start = Instant::now();
         let loaded = load(common, None)?;
         if loaded.diags.errors() > 0 {
-            // what is wrong already can't be made wrong
+            // A row that is already wrong cannot be mutated.
             let (diags, sources) = (&loaded.diags, &loaded.sources);
             let text = match common.json {
                 true => render::json(diags, sources),
@@ -176,7 +177,7 @@ impl Mutate {
         Ok(FINE)
     }
 
-    /// PyTorch's values; none where no folder is named and the database's own has none.
+    /// PyTorch's values; `None` if no folder is named and the database has none beside it.
     fn cases(&self, database: &Path) -> Result<Option<Vec<Case>>, CommandFault> {
         let own = database.with_file_name("tests").join("data");
         let folder = match &self.recorded {
@@ -197,7 +198,7 @@ fn entry(mutant: &Mutant, verdict: &Verdict) -> serde_json::Value {
     })
 }
 
-/// `softmax grad.x M03 survived: out -> g`
+/// Prints `softmax grad.x M03 survived: out -> g`.
 fn survivor(mutant: &Mutant, verdict: &Verdict, paint: &Paint) -> String {
     let row = paint.verb(mutant.row.as_str());
     let of = if mutant.meaning { " (meaning)" } else { "" };

@@ -1,8 +1,8 @@
-//! Pointwise rows side by side on every number of a small format: what a sample of calls may miss, they can't.
+//! Compares pointwise rows on every number of a small format, which covers what a sample of calls may miss.
 //!
-//! A result's element depends on one element of each argument. So all numbers of sixteen bits stand for one argument,
-//! all pairs of eight bits for two, and all triples of a few numbers for three: ties, infinities, NaN and both zeros are
-//! among them. More arguments than three are left to the search for a call that tells them. Dtypes, presence, plain
+//! An element of a result depends on one element of each argument. So one argument takes all numbers of sixteen bits,
+//! two take all pairs of eight-bit numbers, and three take all triples of a few numbers, among them ties, infinities,
+//! NaN and both zeros. Rows with more than three arguments are left to the witness search. Dtypes, presence, plain
 //! numbers and options are those of the rows' families.
 
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use rustc_hash::FxHashSet;
 
 use super::witness::point;
 
-/// Forms of a call that are tried.
+/// At most this many forms of a call are tried, because each runs on all numbers.
 const MOST_FORMS: usize = 48;
 
-/// Plain numbers in the place of tensors, and of options that are numbers.
+/// Plain numbers in place of tensors, and values of number options.
 const PLAIN: [f64; 7] = [0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 30.0];
 
-/// Where three arguments meet.
+/// The numbers for triples of arguments.
 const FEW: [f64; 24] = [
     0.0,
     -0.0,
@@ -54,13 +54,13 @@ const FEW: [f64; 24] = [
     f64::NAN,
 ];
 
-/// What the numbers say.
+/// The result of the comparison.
 pub(super) enum Everywhere {
-    /// Equal on this many elements.
+    /// Equal on this number of elements.
     Same(usize),
-    /// A call of one element on which they differ, as a point of the right row.
+    /// Different on a call of one element, given as a point of the right row.
     Differs(Option<String>),
-    /// The rows are not pointwise, or too large for it.
+    /// Unknown: the rows are not pointwise, or too large for the comparison.
     Unknown,
 }
 
@@ -78,9 +78,9 @@ pub(super) fn compare(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Syn
         let both = (Ran::new(right, call.clone(), &own), Ran::new(wrong, call.clone(), &other));
         let (a, b) = match both {
             (Err(Stop::TooLong(_)), _) | (_, Err(Stop::TooLong(_))) => return Everywhere::Unknown,
-            // a number that no call may have
+            // The number is not valid in any call.
             (Err(_), Err(_)) if turned => continue,
-            // some element is refused: which one is not known
+            // Some element is refused, and it is unknown which one.
             (Err(_), _) | (_, Err(_)) => return Everywhere::Unknown,
             (Ok(a), Ok(b)) => (a, b),
         };
@@ -117,8 +117,8 @@ pub(super) fn compare(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Syn
     if elements > 0 { Everywhere::Same(elements) } else { Everywhere::Unknown }
 }
 
-/// The calls of both families, each form once: what is left when shapes are forgotten. Then the same with other plain
-/// numbers, which the row may refuse.
+/// The calls of both families without their shapes, each form once; followed by these with other plain numbers, which
+/// the row may refuse.
 fn forms(right: &Row, wrong: &Row) -> Vec<(Vec<Value<ArgTy>>, bool)> {
     let mut seen = FxHashSet::default();
     let mut forms = Vec::new();
@@ -142,7 +142,7 @@ fn forms(right: &Row, wrong: &Row) -> Vec<(Vec<Value<ArgTy>>, bool)> {
             }
         }
     }
-    // an even choice, so that every form has some
+    // The choice is even, so that every form has some calls.
     let step = turned.len().div_ceil(MOST_FORMS).max(1);
     forms.extend(turned.into_iter().step_by(step));
     forms
@@ -159,8 +159,8 @@ fn flat(ty: &ArgTy) -> ArgTy {
     }
 }
 
-/// Every tuple of the numbers that stand for the tensors of a form, one tensor per place of the tuple; plain numbers turn
-/// with them.
+/// Fills the tensors of a form with every tuple of their numbers, one element per tuple; plain numbers become part of
+/// the tuples.
 fn filled(form: &[Value<ArgTy>]) -> Option<Call> {
     let tensors = form.iter().filter(|value| matches!(value, Value::Tensor(ArgTy::Tensor(_)))).count();
     if tensors > 3 {
@@ -199,7 +199,7 @@ fn filled(form: &[Value<ArgTy>]) -> Option<Call> {
     Some(call)
 }
 
-/// The numbers that stand for an argument, of `tensors`, of this dtype.
+/// The numbers for an argument of this dtype, one of `tensors` arguments.
 fn numbers(dtype: DType, tensors: usize) -> Vec<f64> {
     let float = |exponent: u32, mantissa: u32| {
         let bits = 1 + exponent + mantissa;
@@ -219,7 +219,7 @@ fn numbers(dtype: DType, tensors: usize) -> Vec<f64> {
     }
 }
 
-/// The number that a word of a small format stands for.
+/// The number that a word of a small format encodes.
 fn decoded(word: u32, exponent: u32, mantissa: u32) -> f64 {
     let sign = if word >> (exponent + mantissa) == 1 { -1.0 } else { 1.0 };
     let (top, bias) = ((1 << exponent) - 1, (1 << (exponent - 1)) - 1);
@@ -233,11 +233,11 @@ fn decoded(word: u32, exponent: u32, mantissa: u32) -> f64 {
     }
 }
 
-/// How far apart derivatives may be, in relation to values.
+/// The tolerance of derivatives, as a multiple of that of values.
 const SLOPE: f64 = 16.0;
 
-/// Equal but for the last digits of the dtype: no value that anybody states tells them. What is rounded to fewer digits
-/// on the way may lose those of small results.
+/// Whether two numbers agree except in the last digits of the dtype, so that no stated value distinguishes them.
+/// Intermediate rounding to fewer digits may lose the digits of small results.
 fn near(a: f64, b: f64, dtype: DType, factor: f64) -> bool {
     let (relative, size) = match dtype {
         DType::F64 => (1e-12, b.abs()),
@@ -258,7 +258,7 @@ fn unequal(x: &Array<f64>, y: &Array<f64>) -> Vec<usize> {
     }
 }
 
-/// Where a reader has the least to read.
+/// The difference that is shortest to print.
 fn simplest(apart: Vec<usize>, call: &Call) -> Option<usize> {
     let digits = |at: usize| -> usize {
         let of = |a: &Arc<Array<f64>>| match &a.data {
@@ -281,7 +281,7 @@ fn len(value: &Value<V<f64>>) -> usize {
     arrays(value).map_or(0, |a| a.len())
 }
 
-/// Element `at` of every tensor as a call, and what the right row makes of it, with the derivative by `arg`.
+/// Element `at` of every tensor as a call, with the result of the right row and its derivative with respect to `arg`.
 fn told(right: &Arc<Row>, call: &Call, at: usize, arg: Option<usize>, set: &RowSet) -> Option<String> {
     let one = |a: &Array<f64>| match &a.data {
         Data::Float(x) => Array::float(a.dtype, &[], vec![*x.get(at)?]).into(),

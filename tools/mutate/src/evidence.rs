@@ -1,4 +1,4 @@
-//! Recorded cases by the rows that they reach.
+//! Recorded cases by the rows that they depend on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Cases that reach a row through others, at most: beyond these, more cases refute no further mutant.
+/// At most this many cases that depend on a row through others: further ones refute no more mutants.
 const MOST_FAR: usize = 2000;
 
-/// PyTorch's values, as far as the right rows meet them.
+/// PyTorch's values, with the cases in which the right rows agree with them.
 pub(super) struct Evidence {
     cases: Vec<Case>,
     forms: Forms,
-    /// Row → cases that reach it, those that call it first.
+    /// The cases that depend on a row; those that call it directly come first.
     of_row: FxHashMap<Name, Vec<usize>>,
     met: usize,
-    /// What the forms of each row and the signatures agree on.
+    /// The facts in which the forms of each row agree with the signatures.
     facts: Vec<BTreeSet<String>>,
 }
 
@@ -78,13 +78,13 @@ impl Evidence {
         Evidence { cases, forms, of_row, met, facts }
     }
 
-    /// How many cases the right rows meet, of how many.
+    /// The number of cases in which the right rows agree, and the number of all cases.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.met, self.cases.len())
     }
 
-    /// Calls near recorded ones by the names whose forms in `source` are others than in `own`; `None` where no case
-    /// calls them.
+    /// Calls near recorded ones, by the names whose forms differ between `source` and `own`; `None` if no case calls
+    /// them.
     pub(super) fn near(
         &self,
         at: usize,
@@ -112,7 +112,7 @@ impl Evidence {
         }
     }
 
-    /// The first case that this row, in the place of the one of its name, does not meet.
+    /// The first case in which this row, in place of the right row, disagrees.
     pub(super) fn refutes(&self, at: usize, source: &RowSource, row: &Arc<Row>, table: &Table) -> Option<&str> {
         let facts = facts(source, row);
         if let Some(lost) = self.facts.get(at).and_then(|own| own.iter().find(|fact| !facts.contains(*fact))) {
@@ -126,7 +126,7 @@ impl Evidence {
     }
 }
 
-/// The row and every row that its body and rules call, and theirs.
+/// The row, and all rows that its bodies and rules call, directly or not.
 fn reach(root: Name, set: &RowSet) -> FxHashSet<Name> {
     let mut all = FxHashSet::default();
     let mut open = vec![root];
@@ -144,7 +144,7 @@ fn reach(root: Name, set: &RowSet) -> FxHashSet<Name> {
             });
         }
         for call in calls {
-            // `conv.vjp.x` is made from `conv`
+            // `conv.vjp.x` is derived from `conv`.
             let named = call.as_str().split(".vjp.").next().map_or(call, Name::new);
             open.extend(set.candidates(rows::base(named).unwrap_or(named)).iter().map(|row| row.op));
         }

@@ -1,4 +1,4 @@
-//! Faults in expressions: every place of a rule text in turn, one fault at a time.
+//! Faults in expressions: one at each place of a rule text.
 
 use fulgurite_core::derive::walk;
 use fulgurite_core::lang::{Block, Expr, Node, Stmt};
@@ -8,11 +8,11 @@ use super::nodes::{self, Names};
 
 /// A text with a fault.
 pub struct Faulty<T> {
-    /// What is wrong with it.
+    /// The kind of the fault.
     pub kind: Kind,
-    /// The part that was replaced, and by what.
+    /// The replaced part, and its replacement.
     pub edit: (String, String),
-    /// The whole.
+    /// The whole text.
     pub whole: T,
 }
 

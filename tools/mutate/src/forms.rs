@@ -5,14 +5,14 @@ use std::fmt::Write;
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Alias, Becomes, Count, Expr, Given, Gives, Ident, Node};
 
-/// Call forms with a fault: whether the row's own arguments contradict it, and the text. `needed` are arguments that a
-/// call can't do without.
+/// Call forms with a fault: the text, and whether the row's own arguments contradict it. `needed` are the arguments
+/// that a call must give.
 pub fn faults(alias: &Alias, needed: &[Name]) -> Vec<(bool, String)> {
     changed(alias, &|given, with| with_others(alias, given, needed, with))
 }
 
-/// Call forms in which a parameter is something else where it is left out, or may be left out though it may not there.
-/// `defaults` are those of the row's options.
+/// Call forms that change the default of a parameter, or make a required parameter optional. `defaults` are those of
+/// the row's options.
 pub fn left_out(alias: &Alias, defaults: &[(Name, Expr)]) -> Vec<String> {
     let of = |given: &[Given], with: &With| {
         let mut all = Vec::new();
@@ -31,7 +31,7 @@ pub fn left_out(alias: &Alias, defaults: &[(Name, Expr)]) -> Vec<String> {
     changed(alias, &of).into_iter().map(|(_, text)| text).collect()
 }
 
-/// Texts of forms, each with whether the row's own arguments contradict it.
+/// Texts of forms, with whether the row's own arguments contradict each.
 type Texts = Vec<(bool, String)>;
 
 /// The text of a form after a change.
@@ -56,11 +56,11 @@ fn with_others(alias: &Alias, given: &[Given], needed: &[Name], with: &With) -> 
     let mut all = Vec::new();
     for at in 0..given.len() {
         if at > 0 {
-            // the parameters stand in another order
+            // The order of the parameters is changed.
             all.push((false, with(&|_, list| list.swap(at - 1, at))));
-            // the parameters are other arguments of the row
+            // The parameters are mapped to other arguments of the row.
             if !matches!(given[at].becomes, Becomes::Nothing) && !matches!(given[at - 1].becomes, Becomes::Nothing) {
-                // a parameter has the name of another argument then
+                // A parameter then has the name of another argument.
                 let named = own_name(&given[at]) || own_name(&given[at - 1]);
                 all.push((
                     named,
@@ -73,7 +73,7 @@ fn with_others(alias: &Alias, given: &[Given], needed: &[Name], with: &With) -> 
         }
         if !matches!(given[at].becomes, Becomes::Nothing) {
             let lost = given[at].becomes.arguments();
-            // with a value it is a form of fewer calls
+            // With a value, the form serves fewer calls.
             let dropped = own_name(&given[at]) && given[at].value.is_none();
             let contradicted = dropped || lost.iter().any(|name| needed.contains(&name.name));
             all.push((contradicted, with(&|_, list| list[at].becomes = Becomes::Nothing)));
@@ -106,7 +106,7 @@ fn with_others(alias: &Alias, given: &[Given], needed: &[Name], with: &With) -> 
     all
 }
 
-/// Whether a parameter has the name of the argument that it is.
+/// Whether a parameter has the name of its argument.
 fn own_name(given: &Given) -> bool {
     matches!(&given.becomes, Becomes::Argument { name, .. } if name.name == given.name.name)
 }

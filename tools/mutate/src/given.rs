@@ -1,4 +1,4 @@
-//! Wrong rows that somebody wrote: each stands for the row of its name.
+//! Wrong rows from a file: each replaces the row with its name.
 
 use fulgurite_codegen::schema::Database;
 use fulgurite_codegen::source::Sources;
@@ -8,10 +8,10 @@ use super::Mutant;
 use super::kinds::Kind;
 use super::page::Page;
 
-/// The rows of `text`, each a wrong form of the row of `database` that has its name; they may say `ops:` first.
+/// The rows of `text`, each a wrong form of the row in `database` with its name; a line `ops:` may precede them.
 ///
 /// # Errors
-/// The name of a row that the database does not have, and the line on which it stands.
+/// The name of a row that the database does not have, with its line.
 pub fn read(text: &str, database: &Database, sources: &Sources) -> Result<Vec<Mutant>, (usize, String)> {
     let starts: Vec<usize> =
         text.match_indices("- op:").map(|(at, _)| at).filter(|at| starts_line(text, *at)).collect();
@@ -24,7 +24,7 @@ pub fn read(text: &str, database: &Database, sources: &Sources) -> Result<Vec<Mu
         let right = Page::new(&database.rows[at], sources).plain();
         let (key, edit) = difference(&right, row);
         let text = format!("{row}\n");
-        // whether it is told by `check` or by PyTorch's values is for the verdict to say
+        // The verdict decides whether `check` or PyTorch's values refute it.
         Ok(Mutant { at, row: Name::new(op), kind: Kind(0), key, edit, meaning: true, text })
     })
     .collect()
@@ -34,7 +34,7 @@ fn starts_line(text: &str, at: usize) -> bool {
     text[..at].chars().next_back().is_none_or(|c| c == '\n')
 }
 
-/// The first key that two rows have differently, and what each says.
+/// The first key in which two rows differ, with both values.
 fn difference(right: &str, wrong: &str) -> (String, (String, String)) {
     let (right, wrong) = (keys(right), keys(wrong));
     let mut names: Vec<&str> = right.iter().chain(&wrong).map(|(name, _)| *name).collect();
@@ -46,7 +46,7 @@ fn difference(right: &str, wrong: &str) -> (String, (String, String)) {
     differs.map_or_else(Default::default, |name| (name.to_owned(), (of(&right, name), of(&wrong, name))))
 }
 
-/// The keys of a row and their values, as written.
+/// The keys of a row with their values, as they are written.
 fn keys(row: &str) -> Vec<(&str, String)> {
     let mut keys: Vec<(&str, String)> = Vec::new();
     for line in row.lines() {

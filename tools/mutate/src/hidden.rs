@@ -1,4 +1,4 @@
-//! Faults that few calls show: steps beyond two, sizes that are equal, numbers that a narrow dtype loses, bounds of padding.
+//! Faults that few calls reveal: steps beyond two, equal sizes, numbers that a narrow dtype loses, bounds of padding.
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::walk;
@@ -8,10 +8,10 @@ use super::exprs::Faulty;
 use super::kinds::Kind;
 use super::nodes;
 
-/// Numbers below this are there to keep something from 0, and f16 loses them when they are as small again.
+/// Constants below this keep a divisor from 0; the fault scales them by 1e-12, which f16 cannot represent.
 const SMALL: f64 = 1e-3;
 
-/// Texts with one such fault; `tensors`: the text is a program of rows, or a rule.
+/// Texts with one such fault; `tensors` says whether the text is a program of rows, or a rule.
 pub(super) fn faults(block: &Block, sig: &Sig, tensors: bool) -> Vec<Faulty<Block>> {
     let mut all = Vec::new();
     let steps = sig.opts.iter().filter(|opt| opt.ty == OptType::I64).map(|opt| opt.name.name);
@@ -23,7 +23,7 @@ pub(super) fn faults(block: &Block, sig: &Sig, tensors: bool) -> Vec<Faulty<Bloc
         let turned = choice(beyond(), binary(BinOp::Sub, Expr::bare(Node::Int(0)), name()), name());
         for other in [held, turned] {
             let mut once = false;
-            // the first use alone: all of them together may be right again
+            // Only the first use changes: changing all of them may give a right text again.
             let whole = walk::map_block(block, &mut |e| {
                 let first = !once && matches!(&*e.node, Node::Name(name) if *name == step);
                 once |= first;
@@ -68,7 +68,7 @@ pub(super) fn faults(block: &Block, sig: &Sig, tensors: bool) -> Vec<Faulty<Bloc
     all
 }
 
-/// A condition without its upper bound of a padding: `2 * padding <= K` holds of any.
+/// A condition without the upper bound of a padding, such as `2 * padding <= K`.
 pub(super) fn unbounded(cond: &Expr) -> Vec<Faulty<Expr>> {
     let mut all = Vec::new();
     fulgurite_core::lang::walk::expr(cond, &mut |e| {

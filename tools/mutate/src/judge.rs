@@ -1,4 +1,4 @@
-//! What refutes a mutant.
+//! Judges mutants: finds the evidence that refutes each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,23 +24,23 @@ use super::evidence::Evidence;
 use super::same::{self, Side};
 use super::witness::{self, Found};
 
-/// What became of a mutant.
+/// The verdict on a mutant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// `check` refuses it.
     Check(&'static str),
-    /// It gives other values than PyTorch gave: in this recorded case.
+    /// This recorded case has other values in PyTorch.
     Recorded(String),
-    /// It is its row, for this reason.
+    /// It is equivalent to its row, for this reason.
     Equivalent(String),
-    /// Nothing refutes it; a point that would, if one was found.
+    /// No evidence refutes it; with a point that would, if one was found.
     Survived(Option<String>),
-    /// It stopped the checker: a bug of ours, which refutes nothing.
+    /// It stopped the checker: a bug of ours, which is not evidence.
     Crashed,
 }
 
 impl Verdict {
-    /// In one word.
+    /// The verdict in one word.
     pub fn word(&self) -> &'static str {
         match self {
             Verdict::Check(_) => "check",
@@ -51,17 +51,17 @@ impl Verdict {
         }
     }
 
-    /// The code of `check`.
+    /// The code of the refusal by `check`.
     pub fn code(&self) -> Option<&'static str> {
         if let Verdict::Check(code) = self { Some(code) } else { None }
     }
 
-    /// A point that would refute what survived.
+    /// A point that would refute a surviving mutant.
     pub fn point(&self) -> Option<&str> {
         if let Verdict::Survived(point) = self { point.as_deref() } else { None }
     }
 
-    /// The recorded case, or why it is equivalent.
+    /// The recorded case, or the reason of the equivalence.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Verdict::Recorded(text) | Verdict::Equivalent(text) => Some(text),
@@ -70,31 +70,31 @@ impl Verdict {
     }
 }
 
-/// A row that nothing refutes, completed, and how its gradients were found to be right.
+/// A row that is not refuted, completed, with the grades of its gradients.
 type Accepted = (RowSource, Arc<Row>, Vec<Graded>);
 
-/// Accepted calls without which a search says nothing.
+/// The least number of accepted calls for a conclusive search.
 const ENOUGH: usize = 300;
 
-/// The right database, as a measure for wrong rows.
+/// The right database, against which wrong rows are judged.
 pub struct Bench<'a> {
     database: &'a Database,
     sources: &'a Sources,
     /// Every row, completed.
     table: Table,
-    /// Row → the rows of the file whose bodies or rules call it.
+    /// For each row, the indices of the rows whose bodies or rules call it.
     callers: FxHashMap<Name, Vec<usize>>,
-    /// Row → other rows that calls of its name may mean.
+    /// For each name, the indices of the rows that its calls may mean.
     siblings: FxHashMap<Name, Vec<usize>>,
     /// Values that PyTorch gave.
     evidence: Option<Evidence>,
 }
 
 impl<'a> Bench<'a> {
-    /// The bench of a database without faults; `upstream` are the rows that it may use.
+    /// A bench for a database without faults, which may use the rows of `upstream`.
     pub fn new(database: &'a Database, sources: &'a Sources, checked: &Checked, upstream: &Table) -> Bench<'a> {
         let mut table = upstream.clone();
-        // with those derived from them that bodies call
+        // The table includes the derived rows that bodies call.
         rows::RowSet::new(upstream, checked.rows.iter().cloned(), &[]).own().for_each(|row| table.insert(row.clone()));
         let mut callers: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
         let mut siblings: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
@@ -113,12 +113,12 @@ impl<'a> Bench<'a> {
         self
     }
 
-    /// How many recorded cases the right rows meet, of how many.
+    /// The number of recorded cases in which the right rows agree, and the number of all cases.
     pub fn recorded(&self) -> (usize, usize) {
         self.evidence.as_ref().map_or((0, 0), Evidence::counts)
     }
 
-    /// What refutes this mutant.
+    /// The verdict on this mutant.
     pub fn judge(&self, mutant: &Mutant) -> Verdict {
         let (source, row, graded) = match self.refute(mutant, &[]) {
             Ok(accepted) => accepted,
@@ -132,13 +132,14 @@ impl<'a> Bench<'a> {
         equal.map_or_else(|| self.look(mutant, &source, &row), Verdict::Equivalent)
     }
 
-    /// The mutant as it is accepted where its row has no points that read as those of `without`, or what refutes it.
+    /// Checks the mutant, without the points of its row whose text is in `without`. Returns the accepted row, or the
+    /// verdict that refutes it.
     fn refute(&self, mutant: &Mutant, without: &[String]) -> Result<Accepted, Verdict> {
         let name = rows::base(mutant.row).unwrap_or(mutant.row);
         let others = |of: &FxHashMap<Name, Vec<usize>>| of.get(&name).cloned().unwrap_or_default();
         let siblings: Vec<usize> = others(&self.siblings).into_iter().filter(|at| *at != mutant.at).collect();
         let (source, row, graded) = self.check(mutant, &siblings, without).map_err(Verdict::Check)?;
-        // what a row says twice must be refuted by `check` alone
+        // A fact that a row states twice must be refuted by `check` alone.
         let evidence = self.evidence.as_ref().filter(|_| mutant.meaning);
         if let Some(case) = evidence.and_then(|e| e.refutes(mutant.at, &source, &row, &self.table)) {
             return Err(Verdict::Recorded(case.to_owned()));
@@ -152,8 +153,8 @@ impl<'a> Bench<'a> {
         Ok((source, row, graded))
     }
 
-    /// The points of the rows of these mutants that say nothing: what refuses their calls stands in the row, and each of
-    /// the mutants that is refuted is refuted without them.
+    /// The redundant points of these mutants' rows: the rest of the row refuses their calls, and every refuted mutant
+    /// is also refuted without them.
     pub fn idle(&self, mutants: &[Mutant]) -> Vec<(Name, &'a Node)> {
         let rows: Vec<&[Mutant]> = mutants.chunk_by(|a, b| a.at == b.at).collect();
         let idle = |mutants: &&[Mutant]| {
@@ -183,7 +184,7 @@ impl<'a> Bench<'a> {
         parallel::map(&rows, idle).into_iter().flatten().collect()
     }
 
-    /// What tells a mutant that nothing refutes from its row, or that nothing does.
+    /// Searches for a difference between a mutant that is not refuted and its row.
     fn look(&self, mutant: &Mutant, source: &RowSource, wrong: &Arc<Row>) -> Verdict {
         let Some((own, right)) = self.database.rows.get(mutant.at).zip(self.table.row(mutant.row)) else {
             return Verdict::Survived(None);
@@ -198,11 +199,11 @@ impl<'a> Bench<'a> {
                 _ => Verdict::Survived(None),
             };
         }
-        // values don't tell who shares storage
+        // Values do not show which tensors share storage.
         if !same::comparable(&right, wrong) || same::shares(&right) != same::shares(wrong) {
             return Verdict::Survived(None);
         }
-        // one number after the other, where an element is all that a row sees
+        // Compares number by number, if a row depends on one element only.
         let bodies = matches!(mutant.key.as_str(), "expr" | "view" | "at") || mutant.key.starts_with("grad.");
         match if bodies { everywhere::compare(&right, wrong, &self.table) } else { Everywhere::Unknown } {
             Everywhere::Same(elements) => {
@@ -211,7 +212,7 @@ impl<'a> Bench<'a> {
             Everywhere::Differs(point) => return Verdict::Survived(point),
             Everywhere::Unknown => {}
         }
-        // what a call is decided by is small; a body may differ where no call was tried
+        // Few properties of a call decide about acceptance, while a body may differ on calls that were not tried.
         let decided = matches!(mutant.key.as_str(), "require" | "dtypes" | "promote" | "sig");
         match witness::search(&right, wrong, &self.table) {
             Found::Point(point) => Verdict::Survived(point),
@@ -222,13 +223,13 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The mutant as `check` completes it beside these rows, where all others stand behind them; or the code under
-    /// which it is refused.
+    /// Checks the mutant together with these rows, with all other rows as upstream. Returns the completed row, or the
+    /// code of the refusal.
     fn check(&self, mutant: &Mutant, beside: &[usize], without: &[String]) -> Result<Accepted, &'static str> {
         let mut beside = beside.to_vec();
         beside.sort_unstable();
         let mut text = String::from("ops:\n");
-        // in the order of the file: of two rows that clash the later one is reported
+        // Rows keep the order of the file, because the later one of two clashing rows is reported.
         for at in beside.iter().filter(|at| **at < mutant.at) {
             text += &self.text(*at);
         }
@@ -276,7 +277,7 @@ fn called(row: &Arc<Row>) -> Vec<Name> {
     names.iter().map(|name| rows::base(*name).unwrap_or(*name)).collect()
 }
 
-/// The verdict on each mutant, by two threads.
+/// The verdicts on all mutants, on two threads.
 pub fn judge_all(bench: &Bench, mutants: &[Mutant]) -> Vec<Verdict> {
     let next = AtomicUsize::new(0);
     let work = || {

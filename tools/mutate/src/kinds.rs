@@ -1,4 +1,4 @@
-//! The kinds of faults that mutants make, by their numbers in docs/mutations.md.
+//! The kinds of faults of mutants, by their numbers in docs/mutations.md.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(pub u8);
 
-/// Every kind, and the fault in words; the number is the place in the list, from 1.
+/// Every kind in words; its number is its position in the list, from 1.
 pub const KINDS: [&str; 45] = [
     "sign flipped",
     "operands swapped, or another value in the place of one",

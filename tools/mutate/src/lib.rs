@@ -1,9 +1,9 @@
-//! Mutants: rows with one fault each, and what finds it.
+//! Mutants: rows with one fault each, and the evidence that refutes them.
 //!
-//! A database is as good as the wrong rows that it refuses. [`mutants`] makes wrong rows out of the right ones, one
-//! fault at a time ([`kinds`]); [`judge`] asks what refutes each. A fault in what a row states or implies twice must be
-//! refuted by `check` alone. What a row says only once is its meaning: a fault there makes another operator, which its
-//! examples or the values that PyTorch gave must refute.
+//! The quality of a database shows in the wrong rows that it refuses. [`mutants`] makes wrong rows from the right ones,
+//! one fault at a time ([`kinds`]); [`judge`] finds the evidence against each. `check` alone must refute a fault in a
+//! fact that a row states or implies twice. A fact that a row states only once is its meaning: a fault there makes
+//! another operator, which the row's examples or PyTorch's values must refute.
 
 pub mod classes;
 pub mod command;
@@ -34,17 +34,17 @@ use kinds::Kind;
 /// A row with a fault.
 #[derive(Clone, Debug)]
 pub struct Mutant {
-    /// Which row of the database.
+    /// The index of the row in the database.
     pub at: usize,
     /// Its name.
     pub row: Name,
     /// The fault's kind.
     pub kind: Kind,
-    /// The key in which it is: `grad.x`, `expr`.
+    /// The key with the fault: `grad.x`, `expr`.
     pub key: String,
-    /// What stands there in the right row, and here.
+    /// The part in the right row, and its replacement.
     pub edit: (String, String),
-    /// Whether the row says nowhere else what was changed: then this is another operator.
+    /// Whether the row states the changed fact only once, so that this is another operator.
     pub meaning: bool,
     /// The row's text, as an item of the list of rows.
     pub text: String,
@@ -59,7 +59,7 @@ pub fn mutants(database: &Database, sources: &Sources) -> Vec<Mutant> {
     all
 }
 
-/// `count` of `all` by a fixed choice that `seed` makes, in their order; all of them if there are no more.
+/// `count` of `all`, selected by `seed` and in their order; all of them if there are no more.
 pub fn choose(all: Vec<Mutant>, count: usize, seed: u64) -> Vec<Mutant> {
     if count >= all.len() {
         return all;

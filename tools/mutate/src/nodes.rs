@@ -1,4 +1,4 @@
-//! Faults of one node of an expression.
+//! Faults in one node of an expression.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{
@@ -7,16 +7,16 @@ use fulgurite_core::lang::{
 
 use super::kinds::Kind;
 
-/// Which names a fault may put in the place of others.
+/// The names that a fault may exchange.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Groups of names that stand for the same kind of thing: tensors, sizes, cotangents.
+    /// Groups of names of one kind: tensors, sizes, cotangents.
     pub groups: Vec<Vec<Name>>,
-    /// Values that a gradient may take for constants.
+    /// Values that a gradient may mistake for constants.
     pub residuals: Vec<Name>,
 }
 
-/// Functions that people take for one another, each for the one behind it; of the kind of fault that it is.
+/// Functions that are easily confused, each with its replacement and the kind of the fault.
 const NEIGHBOURS: &[(&str, &str, u8)] = &[
     ("sin", "cos", 9),
     ("cos", "sin", 9),
@@ -80,7 +80,7 @@ const NEIGHBOURS: &[(&str, &str, u8)] = &[
     ("zeros", "ones_like", 19),
 ];
 
-/// Calls that stand around a value, and what is forgotten with each.
+/// Calls that wrap a value, with the kind of the fault if the call is forgotten.
 const AROUND: &[(&str, u8)] = &[
     ("unbroadcast", 4),
     ("sum", 4),
@@ -109,7 +109,7 @@ fn bin(op: BinOp, a: &Expr, b: &Expr) -> Expr {
     Expr::bare(Node::Binary(op, a.clone(), b.clone()))
 }
 
-/// What a fault makes of this node: kind, and what stands there instead.
+/// The faults of this node: kind, and replacement.
 pub fn faults(e: &Expr, names: &Names) -> Vec<(Kind, Expr)> {
     let mut all = Vec::new();
     let mut add = |kind: u8, new: Expr| all.push((Kind(kind), new));
@@ -179,7 +179,7 @@ fn name_faults(name: Name, names: &Names, add: Add) {
     }
 }
 
-/// Another name of the same group.
+/// The next name of the same group.
 fn other(name: Name, names: &Names) -> Option<Name> {
     let group = names.groups.iter().find(|group| group.contains(&name))?;
     let at = group.iter().position(|n| *n == name)?;
@@ -227,7 +227,7 @@ fn binary(op: BinOp, a: &Expr, b: &Expr, add: Add) {
             add(8, bin(Gt, a, b));
             add(29, bin(Lt, a, b));
         }
-        // `x == x` asks whether x is a number
+        // `x == x` tests whether x is not NaN.
         Eq => add(if a == b { 20 } else { 29 }, bin(Ne, a, b)),
         Ne => add(if a == b { 20 } else { 29 }, bin(Eq, a, b)),
         And | Or => {

@@ -1,14 +1,14 @@
-//! A row's text with one key written anew: everything else stays as it is, byte for byte.
+//! Rewrites one key in the text of a row; everything else stays unchanged, byte for byte.
 
 use fulgurite_codegen::schema::RowSource;
 use fulgurite_codegen::source::Sources;
 use fulgurite_codegen::yaml::Text;
 
-/// The text of a row and where its keys stand in it.
+/// The text of a row, with the places of its keys.
 pub(crate) struct Page<'a> {
-    /// From its first key to its last byte.
+    /// The text from the first key to the last byte.
     text: &'a str,
-    /// Keys and the bytes of each with its value.
+    /// The keys, with the byte range of each entry.
     slots: Vec<(&'a str, std::ops::Range<usize>)>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Page<'a> {
         Page { slots: slots.collect(), text }
     }
 
-    /// The row as an item of a list, with `value` as all of `key`; without the key, if there is none.
+    /// The row as an item of a list, with `value` as the whole entry of `key`; without the key, if there is no value.
     pub fn with(&self, key: &str, value: Option<&str>) -> String {
         let slot = self.slots.iter().find(|(name, _)| *name == key).map(|(_, range)| range.clone());
         let (before, after) = match &slot {
@@ -54,7 +54,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// A rule text as a value: in quotes, or below `|` at this depth.
+/// A rule text as a value: quoted, or below `|` at this depth.
 pub fn rule(text: &str, depth: usize) -> String {
     let text = text.trim_end();
     if !text.contains('\n') && !text.contains('\'') {

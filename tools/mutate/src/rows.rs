@@ -12,7 +12,7 @@ use super::nodes::{self, Names};
 use super::page::{self, Page};
 use super::{Mutant, forms, hidden, sigs};
 
-/// Promotion kinds, each with those that it is taken for.
+/// Promotion kinds, each with the kinds that it is confused with.
 const PROMOTE: &[(&str, [&str; 2])] = &[
     ("default", ["float", "equal"]),
     ("float", ["default", "keep"]),
@@ -29,7 +29,7 @@ struct Writer<'a> {
     at: usize,
     source: &'a RowSource,
     page: Page<'a>,
-    /// The meaning is a program of other rows, which say what they accept and give.
+    /// Whether the meaning is a program of other rows, which determine the accepted calls and the results.
     composite: bool,
     out: &'a mut Vec<Mutant>,
 }
@@ -57,7 +57,7 @@ impl Writer<'_> {
         self.out.push(Mutant { at: self.at, row, kind, key, edit, meaning, text });
     }
 
-    /// A fault that is the whole of `key`; `None`: the key is left out.
+    /// Adds a fault that replaces the whole of `key`; `None` leaves the key out.
     fn set(&mut self, kind: u8, key: &str, value: Option<&str>, old: &str, meaning: bool) {
         let text = self.page.with(key, value.map(|value| format!("{key}: {value}")).as_deref());
         let edit = (old.to_owned(), value.unwrap_or_default().to_owned());
@@ -74,7 +74,7 @@ impl Writer<'_> {
         let hidden = hidden::faults(&rule.tree, &self.source.sig.tree, self.composite);
         for faulty in exprs::blocks(&rule.tree, &self.names(false)).into_iter().chain(hidden) {
             let value = format!("{key}: {}", page::rule(&faulty.whole.to_string(), 2));
-            // a value that a gradient takes for a constant, a write, a key: the row says it twice
+            // The row states these twice: that a gradient is constant in a value, a write, a key.
             let meaning = !matches!(faulty.kind, Kind(11 | 26 | 27));
             self.add(faulty.kind, key, faulty.edit, meaning, self.page.with(key, Some(&value)));
         }
@@ -95,7 +95,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether the body yields results of sizes of its own: a program of rows that does not read theirs.
+    /// Whether the body determines the sizes of results: a program of rows that does not read sizes from the results'
+    /// types.
     fn yields_sizes(&self) -> bool {
         let Body::Decomp(rule) = &self.source.body else { return false };
         let dims = self.source.sig.tree.outs.iter().filter_map(|out| out.ty.dims.as_ref()).flatten();
@@ -110,20 +111,20 @@ impl Writer<'_> {
         !reads
     }
 
-    /// What a body of our own computes in is said by `promote` alone; a program of rows has it from these.
+    /// Only `promote` states the dtype in which an own body computes; a program of rows gets it from its rows.
     fn promote(&mut self) {
         let Some(rule) = &self.source.promote else { return };
         let old = rule.tree.to_string();
-        // a program of rows that gives a dtype of its own has the key for what it accepts
+        // A program of rows with a result dtype of its own needs the key only for the accepted dtypes.
         let gives = self.source.sig.tree.outs.iter().any(|out| out.ty.elem.contains(&Elem::Var(Name::new("T"))));
         let meaning = !self.composite || !gives;
         let others = PROMOTE.iter().find(|(kind, _)| *kind == old).map(|(_, others)| *others);
-        // these give the join, and differ in what they accept and compute in
+        // These give the join, and differ in the accepted dtypes and in the compute dtype.
         let joins = |kind: &str| matches!(kind, "default" | "equal" | "keep" | "join");
         for other in others.unwrap_or(["default", "float"]) {
             self.set(12, "promote", Some(other), &old, meaning || joins(&old) && joins(other));
         }
-        // a row that computes by itself must have the key
+        // A row with a body of its own must have the key.
         if self.composite {
             self.set(12, "promote", None, &old, meaning || joins(&old));
         }
@@ -135,7 +136,7 @@ impl Writer<'_> {
         match &old {
             Some(old) => {
                 self.set(15, "dtypes", None, old, true);
-                // a choice is no sum
+                // A choice is not a sum.
                 let chosen = old.contains('{');
                 for change in ["+ bool", "+ int", "- f32", "- i64", "- bf16"].into_iter().filter(|_| !chosen) {
                     self.set(15, "dtypes", Some(&format!("{old} {change}")), old, true);
@@ -239,7 +240,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What the row says of its gradient, and of how it runs.
+    /// Faults in the claims about the gradient, and about execution.
     fn claims(&mut self) {
         if let Some(old) = &self.source.no_grad {
             self.set(39, "no_grad", None, old.as_str(), false);
@@ -293,7 +294,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Names that may be taken for one another in the row's rules.
+    /// The names that can be confused in the row's rules.
     fn names(&self, rules: bool) -> Names {
         let sig = &self.source.sig.tree;
         let outs = || sig.outs.iter().chain(&sig.aux).map(|out| out.name.name);
@@ -326,7 +327,7 @@ impl Writer<'_> {
     }
 }
 
-/// A rule in which one result's cotangent counts for nothing.
+/// A rule without the contribution of one result's cotangent.
 fn without_cotangents(rule: &Block, outs: impl Iterator<Item = Name>) -> Vec<Faulty<Block>> {
     let mut all = Vec::new();
     for out in outs {
@@ -342,7 +343,7 @@ fn without_cotangents(rule: &Block, outs: impl Iterator<Item = Name>) -> Vec<Fau
     all
 }
 
-/// `key:` and a line for each entry, whose names are rule texts; nothing without entries.
+/// `key:` with one line per entry, whose names are rule texts; `None` without entries.
 fn map(key: &str, entries: &[(String, String)]) -> Option<String> {
     let lines: Vec<(String, String)> =
         entries.iter().map(|(name, value)| (page::quoted(name), value.clone())).collect();

@@ -1,8 +1,8 @@
-//! Mutants that are their rows: by what, in words.
+//! Finds mutants that are equivalent to their rows, with the reason in words.
 //!
-//! A changed signature or dtype rule is no other row if the same calls are accepted with the same types: every dtype at
-//! every place, in every form, on every shape of the family. A changed body is no other if it becomes the same loops on
-//! all of these.
+//! A changed signature or dtype rule is equivalent if it accepts equal calls with equal types: every dtype at every
+//! place, in every form, on every shape of the family. A changed body is equivalent if it lowers to equal loops on all
+//! of these.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,19 +27,19 @@ use super::Mutant;
 use super::kinds::Kind;
 use super::terms::Terms;
 
-/// Calls of a family that are tried with the numbers that stand in the bodies.
+/// The number of calls of a family that are tried with the numbers in the bodies.
 const FEW: usize = 4;
 
 /// A row with its text.
 #[derive(Clone, Copy)]
 pub(super) struct Side<'a> {
-    /// As written.
+    /// The row as it is written.
     pub source: &'a RowSource,
-    /// As `check` completes it.
+    /// The row as `check` completes it.
     pub row: &'a Arc<Row>,
 }
 
-/// Why the mutant is its row, if that is so. `graded` are its written gradients, found right.
+/// The reason why the mutant is equivalent to its row, if it is. `graded` are its written gradients that are right.
 pub(super) fn reason(
     mutant: &Mutant,
     right: Side,
@@ -83,7 +83,7 @@ pub(super) fn reason(
     }
 }
 
-/// Whether results show the storage of an argument: what is written to one is seen in the other, whatever its values are.
+/// Whether results share the storage of an argument: a write to one is visible in the other, whatever the values are.
 pub(super) fn shares(row: &Row) -> bool {
     matches!(row.meaning, Meaning::View(_))
 }
@@ -101,7 +101,7 @@ fn same_conditions(right: &Row, wrong: &Row) -> bool {
     text(right) == text(wrong)
 }
 
-/// Whether two programs make the same calls, in every dtype in which widening matters.
+/// Whether two programs make equal calls, in every dtype in which widening matters.
 fn same_terms(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> bool {
     let (Meaning::Decomp(own), Meaning::Decomp(other)) = (&right.meaning, &wrong.meaning) else { return false };
     let set = RowSet::new(rows, [], &[]);
@@ -118,7 +118,7 @@ fn same_terms(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> b
         })
 }
 
-/// Whether two gradient rules for `arg` make the same calls, in every float dtype in which widening matters.
+/// Whether two gradient rules for `arg` make equal calls, in every float dtype in which widening matters.
 fn same_rules(row: &Arc<Row>, (own, other): (&Block, &Block), arg: &str, rows: &(dyn Rows + Sync)) -> bool {
     let set = RowSet::new(rows, [], &[]);
     let at = row.sig.params.iter().position(|param| param.name.name == arg);
@@ -136,7 +136,7 @@ fn same_rules(row: &Arc<Row>, (own, other): (&Block, &Block), arg: &str, rows: &
     })
 }
 
-/// The expression with operands that commute in one order.
+/// The expression with commuting operands in a fixed order.
 fn ordered(e: &Expr) -> Expr {
     let mut own = true;
     let inner = walk::map(e, &mut |part| if std::mem::take(&mut own) { None } else { Some(ordered(part)) });
@@ -147,7 +147,7 @@ fn ordered(e: &Expr) -> Expr {
         }
         Node::Binary(BinOp::Gt, a, b) => Node::Binary(BinOp::Lt, b, a),
         Node::Binary(BinOp::Ge, a, b) => Node::Binary(BinOp::Le, b, a),
-        // of sizes; which rows commute is found by running them
+        // `max` and `min` of sizes commute; other commuting rows are found by running them.
         Node::Call(f, mut args) if f.name == "max" || f.name == "min" => {
             args.sort_by_key(|arg| arg.value.to_string());
             Node::Call(f, args)
@@ -157,7 +157,7 @@ fn ordered(e: &Expr) -> Expr {
     Expr::new(node, span)
 }
 
-/// The calls of both rows that are tried, in some dtypes.
+/// The calls of both rows to try, in some dtypes.
 fn families(right: &Row, wrong: &Row) -> Vec<Family> {
     let dtypes = [DType::F32, DType::I64, DType::Bool];
     dtypes.iter().flat_map(|d| [cases::family(right, *d), cases::family(wrong, *d)]).collect()
@@ -171,7 +171,7 @@ pub(super) fn comparable(right: &Row, wrong: &Row) -> bool {
 }
 
 fn same_loops(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> bool {
-    // a body may ask what its dtype can hold, and what a number is
+    // A body may depend on the range of its dtype, and on whether an argument is a number.
     let more = [DType::F16, DType::BF16, DType::F64].map(|d| cases::family(right, d));
     let families: Vec<Family> = families(right, wrong).into_iter().chain(more).collect();
     let numbers: Vec<f64> = [right, wrong].iter().flat_map(|row| sample::written(row)).flat_map(|x| [x, -x]).collect();
@@ -187,7 +187,7 @@ fn same_loops(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> b
         })
 }
 
-/// What the call binds with each of these numbers where it has one, or may have one.
+/// The bindings of the call with each of these numbers, in each place that has or may have a number.
 fn with_numbers(row: &Row, case: &Case, numbers: &[f64]) -> impl Iterator<Item = Solved> {
     let may = |at: usize| row.sig.params.get(at).is_some_and(|p| p.ty.dims.is_none() && p.ty.list.is_none());
     let places =
@@ -221,7 +221,7 @@ fn same_calls(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> b
     };
     let set = RowSet::new(rows, [], &[]);
     let mut terms = Terms::new(&set);
-    // what the body refuses is refused
+    // A call that the body refuses counts as refused.
     let mut meant = |row: &Row, args: &[Value<ArgTy>]| {
         sig::solve(row, args, &ty).and_then(|solved| terms.of(row, body, &solved, args, &[])).ok()
     };
@@ -232,7 +232,7 @@ fn types(solved: &Solved) -> String {
     format!("{:?} {:?} {:?} {:?}", solved.outs, solved.aux, solved.compute, solved.joined)
 }
 
-/// What a body makes of a call: loops; of a primitive of the runtime, what names stand for.
+/// The lowered form of a call: loops, or the bindings for a primitive of the runtime.
 fn binds(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> String {
     if row.index_body().is_some() {
         return loops(row, solved, rows).unwrap_or_default();
@@ -244,7 +244,7 @@ fn binds(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> String {
     lines.join("\n")
 }
 
-/// The loops of a call as text, in which operands that commute stand in one order.
+/// The loops of a call as text, with commuting operands in a fixed order.
 fn loops(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> Option<String> {
     let nest: Nest = lower_with(row, row.index_body()?, solved, rows).ok()?;
     let out = |out: &fulgurite_core::nest::NestOut| {
@@ -253,7 +253,7 @@ fn loops(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> Option<St
     Some(format!("{:?} {}", nest.vars, nest.outs.iter().map(out).collect::<Vec<_>>().join("; ")))
 }
 
-/// What is stored as a result of this dtype: storing casts to it.
+/// The stored value of a result of this dtype: storing casts to it.
 fn stored(e: &SExpr, dtype: DType) -> String {
     let keeps = is_whole(e.ty()) && is_whole(dtype) && e.ty().size() >= dtype.size();
     match e.op() {
@@ -318,7 +318,7 @@ fn text(e: &SExpr) -> String {
             let vars: Vec<String> = vars.iter().map(|r| format!("{} {} {}", r.var, text(&r.lo), text(&r.hi))).collect();
             let (filter, otherwise) = (filter.as_ref().map(text), otherwise.as_ref().map(text));
             let body = text(body);
-            // the first of equal ones is the last
+            // `last` over equal elements is `first`.
             let alike = |name: &str| !body.contains(name);
             let red = match red {
                 Red::Last if names.iter().all(|name| alike(name)) => &Red::First,
@@ -332,7 +332,7 @@ fn text(e: &SExpr) -> String {
     format!("{of}:{}", e.ty())
 }
 
-/// What the size of `e` is that of, where it does not matter which of two numbers is taken from the other.
+/// A text for the absolute value of `e`, which is equal for `a - b` and `b - a`.
 fn distance(e: &SExpr) -> Option<String> {
     if is_whole(e.ty()) {
         let sum = Sum::part(e);
@@ -345,7 +345,7 @@ fn distance(e: &SExpr) -> Option<String> {
     Some(operands.join(", "))
 }
 
-/// A float that numbers alone make, the same in every dtype: none of them takes more digits than bf16 has.
+/// A float computed from constants alone, equal in every dtype: no intermediate result needs more digits than bf16 has.
 fn number(e: &SExpr) -> Option<f64> {
     let value = match e.op() {
         SOp::Const(s) if e.ty().is_float() => s.as_f64(),
@@ -365,7 +365,7 @@ fn number(e: &SExpr) -> Option<f64> {
         }
         _ => return None,
     };
-    // a zero may have the other sign
+    // A zero may have the other sign.
     ((4.0 * value).fract() == 0.0 && value.abs() <= 32.0).then_some(value + 0.0)
 }
 
@@ -373,7 +373,7 @@ fn is_whole(dtype: DType) -> bool {
     !dtype.is_float() && dtype != DType::Bool
 }
 
-/// A sum of multiples of integers, which wrap around: in one order, however it was written.
+/// A sum of multiples of integers, which wrap around, in a normal form.
 #[derive(Default)]
 struct Sum {
     terms: BTreeMap<String, i64>,
@@ -381,7 +381,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// `None` if `e` is no integer, or no sum.
+    /// The sum; `None` if `e` is not an integer or not a sum.
     fn of(e: &SExpr) -> Option<Sum> {
         if !is_whole(e.ty()) {
             return None;
@@ -403,7 +403,7 @@ impl Sum {
         }
     }
 
-    /// An integer as a sum.
+    /// Any integer expression as a sum.
     fn part(e: &SExpr) -> Sum {
         match e.op() {
             SOp::Const(s) => Sum { rest: s.as_i64(), ..Sum::default() },

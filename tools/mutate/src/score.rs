@@ -1,4 +1,4 @@
-//! How many of the mutants that differ from their rows are refuted.
+//! Scores: the share of refuted mutants among those that differ from their rows.
 
 use std::fmt;
 
@@ -14,16 +14,16 @@ pub struct Share {
     pub refuted: usize,
     /// Neither refuted nor equal to their rows.
     pub survived: usize,
-    /// Not other than their rows.
+    /// Equivalent to their rows.
     pub equivalent: usize,
 }
 
 /// The two scores.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Score {
-    /// Of facts that a row states or implies twice: refuted by `check`.
+    /// Facts that a row states or implies twice: refuted by `check`.
     pub stated: Share,
-    /// Of facts that a row states once: refuted by anything.
+    /// Facts that a row states once: refuted by any evidence.
     pub meaning: Share,
 }
 
@@ -45,13 +45,13 @@ impl Score {
 }
 
 impl Share {
-    /// The share of refuted ones among those that differ; 1 where there are none.
+    /// The share of refuted mutants among those that differ; 1 if there are none.
     pub fn share(&self) -> f64 {
         let all = self.refuted + self.survived;
         if all == 0 { 1.0 } else { self.refuted as f64 / all as f64 }
     }
 
-    /// Its numbers.
+    /// The counts as a JSON object.
     pub fn json(&self) -> serde_json::Value {
         json!({"refuted": self.refuted, "survived": self.survived, "equivalent": self.equivalent})
     }

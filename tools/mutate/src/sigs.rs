@@ -11,26 +11,26 @@ use super::nodes::Names;
 
 /// A signature with a fault.
 pub struct FaultySig {
-    /// What is wrong with it.
+    /// The kind of the fault.
     pub kind: Kind,
-    /// The part that was replaced, and by what.
+    /// The replaced part, and its replacement.
     pub edit: (String, String),
-    /// The whole.
+    /// The whole signature.
     pub whole: Sig,
-    /// Nothing else in a row says this: defaults, what an empty list means, what may be left out.
+    /// Whether no other part of a row states this: defaults, the meaning of an empty list, optional arguments.
     pub only_here: bool,
 }
 
 struct Faults<'a> {
     sig: &'a Sig,
-    /// The body does not index the arguments.
+    /// Whether the body is a program of rows, which does not index the arguments.
     composite: bool,
     names: &'a Names,
     all: Vec<FaultySig>,
 }
 
-/// Every fault of a signature. `twice`: the body says the sizes of the results a second time; `composite`: it is a
-/// program of rows, which does not say in what order the axes of arguments stand.
+/// Every fault of a signature. `twice`: the body also determines the sizes of the results. `composite`: the body is a
+/// program of rows, which does not state the order of the arguments' axes.
 pub fn faults(sig: &Sig, names: &Names, twice: bool, composite: bool) -> Vec<FaultySig> {
     let mut faults = Faults { sig, composite, names, all: Vec::new() };
     for at in 0..sig.params.len() {
@@ -43,7 +43,7 @@ pub fn faults(sig: &Sig, names: &Names, twice: bool, composite: bool) -> Vec<Fau
         let out = sig.outs[at].clone();
         for (kind, ty) in types(&out.ty, names, true) {
             let edit = (out.ty.to_string(), ty.to_string());
-            // an index body computes for as many positions as the signature says, in that order
+            // An index body computes the positions that the signature states, in that order.
             let only_here = matches!(kind, 5 | 16) && !twice;
             faults.add(kind, edit, only_here, &|sig| sig.outs[at].ty = ty.clone());
         }
@@ -82,7 +82,7 @@ impl Faults<'_> {
             let mut new = param.clone();
             new.ty = ty;
             let edit = told(&new);
-            // which shapes and dtypes are accepted
+            // The accepted shapes and dtypes are stated only here.
             let only_here = matches!(kind, 4 | 12 | 16 | 17 | 38) || kind == 5 && self.composite;
             self.add(kind, edit, only_here, &|sig| sig.params[at] = new.clone());
         }
@@ -132,7 +132,7 @@ fn default_of(ty: &OptType, default: &Expr) -> Option<Expr> {
     Some(Expr::bare(node))
 }
 
-/// Other types of an option: kind, whether nothing else says this.
+/// Other types of an option, each with its kind and whether no other part states the type.
 fn option_types(ty: &OptType) -> Vec<(u8, bool, OptType)> {
     match ty {
         OptType::Dims { list, empty_all, most } => {
@@ -143,7 +143,7 @@ fn option_types(ty: &OptType) -> Vec<(u8, bool, OptType)> {
             }
             all
         }
-        // which numbers are accepted, and that negative ones count from the end
+        // The type states the accepted numbers, and that negative ones count from the end.
         OptType::Dim(_) | OptType::Pos(_) | OptType::Bound(_) => vec![(17, true, OptType::I64)],
         OptType::Ints { list, axes, broadcast, fill } if *list != "_" => {
             let other = fill.map_or(Some(1), |fill| Some(fill + 1));
@@ -173,7 +173,7 @@ fn option_types(ty: &OptType) -> Vec<(u8, bool, OptType)> {
     }
 }
 
-/// Other types: `result` of a result.
+/// Other types; `result` for the type of a result.
 fn types(ty: &Type, names: &Names, result: bool) -> Vec<(u8, Type)> {
     let mut all = Vec::new();
     let class = |name: &str| Elem::Class(Name::new(name));
@@ -263,7 +263,7 @@ fn kinds(kind: &DimKind, names: &Names) -> Vec<(u8, DimKind)> {
     }
 }
 
-/// Other sizes; of a size that is a bare name, one more.
+/// Other sizes; the last one is larger by one.
 fn sizes(size: &Expr, names: &Names) -> Vec<Expr> {
     let mut all: Vec<Expr> = exprs::exprs(size, names).into_iter().map(|faulty| faulty.whole).collect();
     let more = Node::Binary(BinOp::Add, size.clone(), Expr::bare(Node::Int(1)));

@@ -1,11 +1,11 @@
-//! What a program of rows computes, as terms: calls of rows without a program, of arguments.
+//! The computation of a program of rows as terms: calls, on arguments, of rows that are not programs.
 //!
-//! Two programs with the same terms on every call of the family are one program. Programs are run to the bottom, so
-//! that it does not matter which names sizes have, who wraps a negative axis, in what order operands that commute
-//! stand, which of two numbers is taken from the other where only the square of the difference counts, or whether an
-//! operand is widened by a cast or by the call that it meets a wider one in. A tensor in its own shape is the tensor, a
-//! detached integer is the integer, what is computed of detached values alone is detached, and of an argument that a row
-//! asks for its sizes it does not matter which it is.
+//! Two programs with equal terms on every call of the family are equivalent. Calls of programs are expanded completely.
+//! Terms do not depend on the names of sizes, on where a negative axis is wrapped, on the order of commuting operands,
+//! on the sign of a difference of which only the square matters, or on whether an operand is widened by a cast or by a
+//! call with a wider operand. A reshape of a tensor to its own shape is the tensor, a detached integer is the integer,
+//! a function of detached values alone is detached, and arguments of which a row reads only the sizes are
+//! interchangeable.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,26 +20,27 @@ use fulgurite_core::{DType, Name, TensorTy, Value};
 
 use super::turn::{self, Turn};
 
-/// Rows within rows, at most this deep.
+/// The limit of nested calls of rows.
 const DEEPEST: usize = 24;
 
-/// A value: its type, and the number of its term.
+/// A value, as its type and the number of its term.
 #[derive(Clone, Debug)]
 pub(super) struct Term(pub ArgTy, usize);
 
-/// The machine.
+/// The machine that computes terms.
 pub(super) struct Terms<'a> {
     rows: &'a RowSet<'a>,
     depth: usize,
     known: HashMap<String, usize>,
-    /// Cast values, what they were and of which dtype.
+    /// Cast values, with the original term and its dtype.
     casts: HashMap<usize, (usize, DType)>,
-    /// Detached values, and what they were.
+    /// Detached values, with the original term.
     detached: HashMap<usize, usize>,
-    /// Differences that were taken the other way round, and what is made of them: what each is the negative of.
+    /// Negated terms, such as a difference with exchanged operands and values computed from it, with the term that each
+    /// negates.
     turned: HashMap<usize, usize>,
     writes: Vec<(Name, String)>,
-    /// What becomes of a row's results where its operands change places.
+    /// The effect of exchanging the operands, by row.
     exchanged: HashMap<Name, Turn>,
 }
 
@@ -50,7 +51,8 @@ impl<'a> Terms<'a> {
         Terms { rows, depth: 0, known, casts, detached, turned, writes: Vec::new(), exchanged }
     }
 
-    /// The terms and types that `block` of `row` yields, and what it writes, for arguments of these types; `extra` are further names.
+    /// The terms and types that `block` of `row` yields, and its writes, for arguments of these types; `extra` binds
+    /// further names.
     pub(super) fn of(
         &mut self,
         row: &Row,
@@ -82,7 +84,7 @@ impl<'a> Terms<'a> {
         *self.known.entry(text).or_insert(next)
     }
 
-    /// The term as it is read by a row that computes in `dtype`.
+    /// The term as a row that computes in `dtype` reads it.
     fn widened(&mut self, term: &Term, dtype: DType) -> usize {
         match &term.0 {
             ArgTy::Tensor(t) => self.cast(term.1, t.dtype, dtype),
@@ -99,8 +101,8 @@ impl<'a> Terms<'a> {
         cast
     }
 
-    /// A call of a row without a program, where `b - a` is the negative of `a - b`: what only depends on its square or
-    /// its size is one thing. Both have the same digits; a zero may have the other sign.
+    /// A call of a row that is not a program, in which `b - a` counts as the negative of `a - b`, so that functions of
+    /// the square or the magnitude are equal. Both have equal digits; a zero may have the other sign.
     fn signed_call(&mut self, row: &Arc<Row>, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
         let mut args = args.to_vec();
         let mut negative = false;
@@ -134,12 +136,12 @@ impl<'a> Terms<'a> {
         made.iter().map(|value| value.map(&mut turn)).collect()
     }
 
-    /// What becomes of the results of a row where its operands change places.
+    /// The effect of exchanging the operands of a row.
     fn exchanged(&mut self, row: &Arc<Row>) -> Turn {
         *self.exchanged.entry(row.op).or_insert_with(|| turn::exchanged(row, self.rows))
     }
 
-    /// A call of a row without a program, operands as they are.
+    /// A call of a row that is not a program, with its operands in order.
     fn leaf_call(&mut self, row: &Arc<Row>, solved: &Solved, args: &[Value<Term>]) -> Vec<Value<Term>> {
         if row.op == "cast"
             && let (Some(Value::Tensor(term @ Term(ArgTy::Tensor(t), _))), Some(OutTy::Tensor(out))) =
@@ -148,7 +150,7 @@ impl<'a> Terms<'a> {
             let id = self.cast(term.1, t.dtype, out.dtype);
             return vec![Value::Tensor(Term(ArgTy::Tensor(out.clone()), id))];
         }
-        // one tensor in its own shape
+        // The tensor already has this shape.
         if matches!(row.op.as_str(), "reshape" | "expand" | "crop")
             && let (Some(Value::Tensor(term @ Term(ArgTy::Tensor(t), _))), Some(OutTy::Tensor(out))) =
                 (args.first(), solved.outs.first())
@@ -156,14 +158,14 @@ impl<'a> Terms<'a> {
         {
             return vec![Value::Tensor(term.clone())];
         }
-        // all of it is written over
+        // The whole tensor is overwritten.
         if row.op == "paste"
             && let [Value::Tensor(x), Value::Tensor(y)] = args
             && x.0 == y.0
         {
             return vec![Value::Tensor(y.clone())];
         }
-        // moved elements may be cast before or after
+        // Moved elements can be cast before or after the move.
         let moves = matches!(row.meaning, Meaning::View(_)) && row.sig.params.len() == 1 || row.op == "reshape";
         if let (true, Some(Value::Tensor(Term(ArgTy::Tensor(t), id))), [OutTy::Tensor(out)]) =
             (moves, args.first(), solved.outs.as_slice())
@@ -181,7 +183,7 @@ impl<'a> Terms<'a> {
         {
             return vec![Value::Tensor(self.constant(term))];
         }
-        // what yields no floats has no gradient: a detached value is the value
+        // Results without floats have no gradient, so a detached value is the value.
         let outs = || solved.outs.iter().chain(&solved.aux);
         let exact = outs().all(|out| matches!(out, OutTy::Tensor(t) if !t.dtype.is_float()));
         let (mut floats, mut moving) = (0, 0);
@@ -221,7 +223,7 @@ impl<'a> Terms<'a> {
             read[..2].sort();
         }
         let env = &solved.env;
-        // the sizes of what commutes stand in the types of the results
+        // The sizes of commuting operands are in the types of the results.
         let sizes =
             if commutes || bounded { String::new() } else { format!("{:?} {:?}", env.sizes, items(row, solved)) };
         let text = format!("{} {:?} {} {:?} {sizes}", row.op, read, solved.compute, solved.joined);
@@ -243,7 +245,7 @@ impl<'a> Terms<'a> {
         made.iter().map(|value| value.map(&mut |term: &Term| self.constant(term))).collect()
     }
 
-    /// The term, detached.
+    /// The detached term.
     fn constant(&mut self, term: &Term) -> Term {
         if !is_float(term) || self.detached.contains_key(&term.1) {
             return term.clone();
@@ -254,8 +256,8 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Whether these are the arguments of `clamp` for the larger of a tensor and a number: at a tie neither has a gradient,
-/// whichever is the bound.
+/// Whether these are arguments of `clamp` for the maximum of a tensor and a number: at a tie neither has a gradient,
+/// whichever one is the bound.
 fn is_bounded_below(args: &[Value<Term>]) -> bool {
     let tensor = |arg: &Value<Term>| matches!(arg, Value::Tensor(Term(ArgTy::Tensor(_), _)));
     match args {
@@ -264,7 +266,7 @@ fn is_bounded_below(args: &[Value<Term>]) -> bool {
     }
 }
 
-/// Arguments and options; axes in one order, where no other list is paired with them.
+/// Arguments and options; axes are sorted if no other list is paired with them.
 fn items(row: &Row, solved: &Solved) -> Vec<(Name, Item)> {
     let axes = |opt: &&Opt| matches!(opt.ty, OptType::Dims { .. });
     let lists = |opt: &&Opt| matches!(opt.ty, OptType::Ints { .. } | OptType::Shape { .. } | OptType::Perm(_));
@@ -287,7 +289,7 @@ fn is_float(term: &Term) -> bool {
     matches!(&term.0, ArgTy::Tensor(t) if t.dtype.is_float())
 }
 
-/// Whether the row's body and conditions do without the elements of an argument.
+/// Whether the row's body and conditions read no element of an argument.
 fn is_unread(row: &Row, param: Name) -> bool {
     let Some(body) = row.index_body() else { return false };
     let mut read = walk::in_condition(row, param);
@@ -342,7 +344,7 @@ impl Machine for Terms<'_> {
 }
 
 impl Terms<'_> {
-    /// What a call that is accepted yields: of a program, what its calls do.
+    /// The results of an accepted call; of a program, through its calls.
     fn made(&mut self, row: &Arc<Row>, solved: &Solved, args: &[Value<Term>]) -> Result<Vec<Value<Term>>, Refusal> {
         let Meaning::Decomp(body) = &row.meaning else { return Ok(self.signed_call(row, solved, args)) };
         if self.depth > DEEPEST {

@@ -1,4 +1,4 @@
-//! What exchanged operands, or the other sign of one, do to the results of a row: seen by running it on ties, fractions,
+//! The effect of exchanging the operands of a row, or of negating one, found by running the row on ties, fractions,
 //! large and small numbers, infinities and NaN.
 
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{DType, Value};
 
-/// What becomes of the results.
+/// The effect on the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// They stay.
+    /// The results are unchanged.
     Same,
-    /// They have the other sign; a zero may have either.
+    /// The results are negated; a zero may have either sign.
     Negative,
-    /// Neither holds of all numbers.
+    /// Neither holds for all numbers.
     Other,
 }
 
-/// The numbers that are tried: both signs of each kind, and none that is the negative of its neighbour.
+/// The numbers to try: both signs of each kind, and no number beside its negative.
 const NUMBERS: [f64; 17] = [
     0.0,
     1.0,
@@ -43,11 +43,12 @@ const NUMBERS: [f64; 17] = [
     f64::NAN,
 ];
 
-/// How often the tensors of a call are filled, each time from another number on: a tensor of one element sees as many.
+/// The number of times that the tensors of a call are filled, each time starting at another number: a tensor of one
+/// element takes every number.
 const FILLS: usize = NUMBERS.len();
 
-/// What becomes of the results of a pointwise row of two tensors where these change places, in every dtype in which it
-/// can be called; its gradients must change places with them.
+/// The effect of exchanging the two tensors of a pointwise row, in every dtype in which it can be called; its gradients
+/// must be exchanged with them.
 pub(super) fn exchanged(row: &Arc<Row>, set: &RowSet) -> Turn {
     let scalars = row.sig.params.iter().all(|p| p.ty.dims.is_none() && p.ty.list.is_none() && !p.optional);
     if row.sig.params.len() != 2 || !row.sig.opts.is_empty() || !scalars {
@@ -79,7 +80,7 @@ pub(super) fn exchanged(row: &Arc<Row>, set: &RowSet) -> Turn {
     found.unwrap_or(Turn::Other)
 }
 
-/// What becomes of the results of a call of these types where argument `at` has the other sign.
+/// The effect of negating argument `at`, for a call of these types.
 pub(super) fn negated(row: &Arc<Row>, args: &[Value<ArgTy>], at: usize, set: &RowSet) -> Turn {
     let mut all = [true, true];
     let mut ran = false;
@@ -102,7 +103,7 @@ pub(super) fn negated(row: &Arc<Row>, args: &[Value<ArgTy>], at: usize, set: &Ro
     }
 }
 
-/// Data for an argument of this type, from number `from` on.
+/// Data for an argument of this type, starting at number `from`.
 fn filled(arg: &Value<ArgTy>, from: usize) -> Value<V<f64>> {
     let mut at = from;
     arg.map(&mut |ty| {
@@ -110,7 +111,7 @@ fn filled(arg: &Value<ArgTy>, from: usize) -> Value<V<f64>> {
         let shape = t.sizes().to_vec();
         let numbers = (0..shape.iter().product()).map(|_| {
             at += 1;
-            // small, so that an index stays in range
+            // Integers are small, so that an index stays in range.
             if t.dtype.is_float() { NUMBERS[at % NUMBERS.len()] } else { (at % 2) as f64 }
         });
         V::Array(Arc::new(array(t.dtype, &shape, numbers.collect())))
@@ -130,12 +131,12 @@ fn compared(own: &[Value<V<f64>>], other: &[Value<V<f64>>], outs: usize) -> Turn
     holds.unwrap_or(Turn::Other)
 }
 
-/// Whether the `other` results are what `turn` makes of one's `own`.
+/// Whether the `other` results equal the `own` ones under `turn`.
 fn compared_as(turn: Turn, own: &[Value<V<f64>>], other: &[Value<V<f64>>], outs: usize) -> bool {
     own.iter().zip(other).take(outs).all(|pair| {
         let (Value::Tensor(V::Array(a)), Value::Tensor(V::Array(b))) = pair else { return false };
         let negative = turn == Turn::Negative;
-        // a dtype without negative numbers has no other sign
+        // A dtype without negative numbers cannot be negated.
         if a.dtype != b.dtype || a.shape != b.shape || negative && matches!(a.dtype, DType::Bool | DType::U8) {
             return false;
         }

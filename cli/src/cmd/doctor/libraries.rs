@@ -1,12 +1,12 @@
-//! Whether the libraries of the executor `cuda` could be loaded: looked for where the loader looks, and not loaded. Loading
-//! runs code of theirs, which safe Rust can't vouch for.
+//! Looks for the libraries of the executor `cuda` in the places of the loader, without loading them: loading runs their
+//! code, which safe Rust cannot vouch for.
 
 use super::{Finding, Verdict, finding};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where distributions, containers and the toolkit put them.
+/// The usual folders of distributions, containers and the toolkit.
 const USUAL: &[&str] = &[
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -21,10 +21,10 @@ const USUAL: &[&str] = &[
     "/usr/lib/wsl/lib",
     "/opt/cuda/lib64",
 ];
-/// What it is for.
+/// The use of a library in general.
 const USED: &str = "used by `--device cuda`; without it the processor does all";
 
-/// The driver.
+/// Finds the driver.
 pub fn driver() -> Finding {
     let version = fs::read_to_string("/proc/driver/nvidia/version").ok();
     let version = version.as_deref().and_then(|text| text.lines().next()).map(|line| line.trim().to_owned());
@@ -42,13 +42,13 @@ pub fn driver() -> Finding {
     finding("CUDA driver", verdict, text, format!("{USED}. {}", searched()), value)
 }
 
-/// The compiler of CUDA C at run time.
+/// Finds NVRTC, the compiler of CUDA C at run time.
 pub fn nvrtc() -> Finding {
     let names = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"];
     library("NVRTC", "FULGURITE_NVRTC", &names, USED)
 }
 
-/// Products of matrices.
+/// Finds cuBLASLt, the products of matrices.
 pub fn cublaslt() -> Finding {
     let names = ["libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"];
     let used = "used by `--device cuda` for products; without it they are kernels of fulgurite's own";
@@ -72,7 +72,7 @@ fn searched() -> String {
     )
 }
 
-/// The first file of this name in the order of the loader: what the user says, the cache, the usual folders.
+/// The first file with this name in the loader's order: the user's folders, the cache, the usual folders.
 fn search(name: &str) -> Option<PathBuf> {
     let said = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let homes = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from);
@@ -94,12 +94,12 @@ fn toolkits() -> Vec<PathBuf> {
     found
 }
 
-/// What glibc's cache begins with, and the sizes of its head and of an entry (sysdeps/generic/dl-cache.h).
+/// The magic number of glibc's cache, and the sizes of its head and of an entry (sysdeps/generic/dl-cache.h).
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEAD: usize = 48;
 const ENTRY: usize = 24;
 
-/// The path that the loader's cache has for a name. The old format has the new one behind it.
+/// The path of a name in the loader's cache. In the old format, the new one follows behind it.
 fn cached(cache: &[u8], name: &str) -> Option<PathBuf> {
     let start = cache.windows(MAGIC.len()).position(|w| w == MAGIC)?;
     let table = &cache[start..];
@@ -108,7 +108,7 @@ fn cached(cache: &[u8], name: &str) -> Option<PathBuf> {
         let rest = table.get(at..)?;
         std::str::from_utf8(&rest[..rest.iter().position(|b| *b == 0)?]).ok()
     };
-    // an entry: flags, where its name stands, where its path does, and eight bytes more
+    // An entry: flags, the offsets of its name and of its path, and eight more bytes.
     let entries = (0..number(MAGIC.len())?).map_while(|i| {
         let at = HEAD.checked_add(i.checked_mul(ENTRY)?)?;
         Some((number(at + 4)?, number(at + 8)?))
@@ -121,7 +121,7 @@ fn cached(cache: &[u8], name: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A cache as glibc writes it: two entries, then their texts.
+    /// A cache in glibc's format: two entries, followed by their texts.
     fn cache() -> Vec<u8> {
         let texts = b"liba.so.1\0/lib/liba.so.1\0libb.so\0/opt/libb.so\0";
         let base = (HEAD + 2 * ENTRY) as u32;
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(cached(&cache, "liba.so.1"), Some("/lib/liba.so.1".into()));
         assert_eq!(cached(&cache, "libb.so"), Some("/opt/libb.so".into()));
         assert_eq!(cached(&cache, "libc.so"), None);
-        // behind an old table too
+        // The table may follow one of the old format.
         assert_eq!(cached(&[b"old table".as_slice(), &cache].concat(), "libb.so"), Some("/opt/libb.so".into()));
     }
 

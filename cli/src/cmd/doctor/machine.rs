@@ -1,4 +1,4 @@
-//! Processor, threads, memory: what the system says in `/proc` and `/sys`. Where it says nothing, neither do we.
+//! Processor, threads and memory, from `/proc` and `/sys`. Missing information is left out.
 
 use super::{Finding, Verdict, finding};
 use crate::ui::format;
@@ -7,7 +7,7 @@ use fulgurite::executors::threads as in_use;
 use serde_json::{Value, json};
 use std::fs;
 
-/// What it is called.
+/// The processor's name.
 pub fn processor() -> Finding {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = field(&text, &["model name", "Hardware", "cpu model"]).map(str::to_owned);
@@ -25,7 +25,7 @@ fn field<'t>(text: &'t str, names: &[&str]) -> Option<&'t str> {
     text.lines().find_map(value)
 }
 
-/// Which form of the kernels runs.
+/// The instruction set of the kernels.
 pub fn instructions() -> Finding {
     let (has, runs) = (Level::detect(), Level::current());
     let asked = std::env::var("FULGURITE_ISA").ok();
@@ -52,7 +52,7 @@ pub fn instructions() -> Finding {
     finding("instructions", verdict, text, why, value)
 }
 
-/// How many threads compute.
+/// The number of computing threads.
 pub fn threads(wanted: usize, asked: bool) -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
@@ -72,7 +72,7 @@ pub fn threads(wanted: usize, asked: bool) -> Finding {
     finding("threads", verdict, text, why, value)
 }
 
-/// How many numbers a list such as `0-3,8` has.
+/// The number of items in a list such as `0-3,8`.
 fn count(list: &str) -> Option<usize> {
     let one = |part: &str| match part.split_once('-') {
         None => part.parse::<usize>().ok().map(|_| 1),
@@ -111,7 +111,7 @@ fn bytes(text: &str) -> Option<usize> {
     text[..text.len() - 1].parse::<usize>().ok()?.checked_mul(unit)
 }
 
-/// A size as caches and memory are sold: in powers of two.
+/// A size in powers of two, as caches and memory are sold.
 fn binary(n: usize) -> String {
     match n {
         _ if n >= 1 << 30 => format!("{:.1} GiB", n as f64 / f64::from(1 << 30)),
@@ -120,10 +120,10 @@ fn binary(n: usize) -> String {
     }
 }
 
-/// Memory that the demo needs: half a gigabyte is twice what its step takes.
+/// The memory that the demo needs: half a gigabyte is twice the need of its step.
 const ENOUGH: usize = 1 << 29;
 
-/// How much memory there is, and is free.
+/// The total and the free memory.
 pub fn memory() -> Finding {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = |name: &str| field(&text, &[name])?.split_whitespace().next()?.parse::<usize>().ok();
@@ -131,7 +131,7 @@ pub fn memory() -> Finding {
         return finding("memory", Verdict::Fine, "the system does not tell", "", Value::Null);
     };
     let (total, free) = (total << 10, free << 10);
-    // a container may allow less than the machine has
+    // A container may allow less memory than the machine has.
     let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let limit = limits.iter().find_map(|path| fs::read_to_string(path).ok()?.trim().parse::<usize>().ok());
     let limit = limit.filter(|limit| *limit < total);
@@ -151,7 +151,7 @@ pub fn memory() -> Finding {
     finding("memory", verdict, text, why, json!({"total": total, "available": free, "limit": limit}))
 }
 
-/// Whether large blocks get large pages.
+/// Whether large blocks get huge pages.
 pub fn huge_pages() -> Finding {
     let Ok(text) = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled") else {
         let why = "large blocks are cleared page by page: the first step takes longer";

@@ -1,4 +1,4 @@
-//! `fulgurite doctor`: what this machine has, what of it is used, and why.
+//! `fulgurite doctor`: the relevant parts of this machine, which of them are used, and why.
 
 mod libraries;
 mod machine;
@@ -9,12 +9,12 @@ use crate::ui::{Ink, Mode, Ui};
 use fulgurite::prelude::*;
 use serde_json::{Value, json};
 
-/// How good a finding is.
+/// The verdict on a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// As it should be.
     Fine,
-    /// It works; something could be better, or is missing that is not needed.
+    /// It works, but it could be better, or an optional part is missing.
     Note,
     /// The default does not work.
     Broken,
@@ -30,22 +30,22 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// A finding about one item.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What was looked at.
+    /// The item.
     pub item: &'static str,
-    /// How good it is.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What was found, in one line.
+    /// The finding in one line.
     pub text: String,
-    /// Why it is so, or what could be done: for those who ask.
+    /// The reason or the remedy, shown on request.
     pub why: String,
-    /// The same for programs.
+    /// The finding for programs.
     pub value: Value,
 }
 
-/// A finding.
+/// Makes a finding.
 fn finding(
     item: &'static str,
     verdict: Verdict,
@@ -56,7 +56,7 @@ fn finding(
     Finding { item, verdict, text: text.into(), why: why.into(), value }
 }
 
-/// Runs the command. Gives the exit status: 0 if what runs by default works here.
+/// Runs the command. Returns the exit status: 0 if the default works here.
 ///
 /// # Errors
 /// E914: an option has an impossible value.
@@ -93,7 +93,7 @@ pub fn run(args: &args::Doctor, ui: &Ui) -> Result<u8, Fault> {
 /// Columns of the verdict, and of the item.
 const COLUMNS: (usize, usize) = (6, 13);
 
-/// A finding for a person: the reason stands under it where something is to be noticed, or was asked for.
+/// A finding in readable form: the reason is shown below it if there is something to note, or on request.
 fn lines(ui: &Ui, f: &Finding) -> Vec<String> {
     let ink = match f.verdict {
         Verdict::Fine => Ink::Verb,
@@ -114,7 +114,7 @@ fn lines(ui: &Ui, f: &Finding) -> Vec<String> {
     lines
 }
 
-/// What this program is.
+/// The version of this program.
 fn versions() -> Finding {
     let (version, os, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
     let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
@@ -125,14 +125,14 @@ fn versions() -> Finding {
     finding("version", verdict, text, why, value)
 }
 
-/// Compiles and runs a product with its gradient, the way that training does, and looks at the numbers.
+/// Compiles and runs a product with its gradient, as training does, and checks the numbers.
 fn works() -> Finding {
     let start = std::time::Instant::now();
     let step = jit(|x: Tensor, w: Tensor| value_and_grad(&w, |w| x.matmul(w).tanh().sum()));
     let (x, w) = (Tensor::from_vec(vec![0.5f32; 6], (2, 3)), Tensor::from_vec(vec![0.25f32; 12], (3, 4)));
     let tried = step.call((x, w)).and_then(|(y, g)| Ok((y.item::<f32>()?, g.to_vec::<f32>()?)));
     let ms = start.elapsed().as_secs_f64() * 1e3;
-    // 8 elements tanh(3 · 0.5 · 0.25); each weight meets 2 rows of 0.5 (1 - tanh²)
+    // 8 elements of tanh(3 · 0.5 · 0.25); each weight is multiplied with 2 rows of 0.5 (1 - tanh²).
     let tanh = 0.375f32.tanh();
     let (sum, slope) = (8.0 * tanh, 1.0 - tanh * tanh);
     let near = |a: f32, b: f32| (a - b).abs() < 1e-5;

@@ -1,4 +1,4 @@
-//! Evaluating expressions: what each argument means is read from the signature of the row that takes it.
+//! Evaluates expressions: the signature of a row determines the meaning of each argument.
 
 use super::parse::{Arg, Expr, Kind, wrong};
 use crate::fault::Fault;
@@ -9,12 +9,12 @@ use fulgurite::prelude::*;
 use fulgurite::{api, symbol};
 use std::ops::Range;
 
-/// A float list of the expression: what gradients are taken of.
+/// A float list of the expression, with respect to which gradients are taken.
 #[derive(Clone, Debug)]
 pub struct Leaf {
-    /// The row and argument that it was given to: `gelu.x`.
+    /// The row and argument that it is passed to: `gelu.x`.
     pub name: String,
-    /// Where it stands.
+    /// Its place in the text.
     pub span: Range<usize>,
     /// Its numbers.
     pub value: Tensor,
@@ -23,23 +23,23 @@ pub struct Leaf {
 /// Evaluates one expression, perhaps several times with other leaves.
 pub struct Evaluator<'a> {
     text: &'a str,
-    /// What the leaves are this time; without them, what the text says.
+    /// The values of the leaves in this evaluation; `None`: those of the text.
     given: Option<&'a [Tensor]>,
-    /// The leaves met so far.
+    /// The leaves found up to now.
     pub leaves: Vec<Leaf>,
 }
 
-/// What an expression is before it is known what takes it.
+/// An expression before its consumer is known.
 enum Met<'e> {
     Tensors(Vec<Tensor>),
     Literal(&'e Expr),
 }
 
-/// More elements than this are not typed by hand.
+/// At most this many elements, because a person types no more.
 const MOST: usize = 1 << 20;
 
 impl<'a> Evaluator<'a> {
-    /// For this text; `given` are the leaves of an earlier evaluation, replaced.
+    /// An evaluator of this text; `given` replaces the leaves of an earlier evaluation.
     pub fn new(text: &'a str, given: Option<&'a [Tensor]>) -> Evaluator<'a> {
         Evaluator { text, given, leaves: Vec::new() }
     }
@@ -47,7 +47,7 @@ impl<'a> Evaluator<'a> {
     /// The results of the expression.
     ///
     /// # Errors
-    /// E917: an argument that its row can't take. E903: an unknown operator.
+    /// E917: an argument that its row cannot take. E903: an unknown operator.
     pub fn results(&mut self, expr: &Expr) -> Result<Vec<Tensor>, Fault> {
         match self.meet(expr)? {
             Met::Tensors(tensors) => Ok(tensors),
@@ -81,7 +81,7 @@ impl<'a> Evaluator<'a> {
             let slot = self.slot(sig, row, i, arg)?;
             met.push((slot, self.meet(&arg.value)?, arg));
         }
-        // a number beside a tensor is weak, as a literal is in Rust; alone it is a tensor
+        // A number beside a tensor adapts to it, as a literal does in Rust; alone it is a tensor.
         let is_tensor = |m: &Met| match m {
             Met::Tensors(_) => true,
             Met::Literal(e) => matches!(e.kind, Kind::List(_)),
@@ -104,7 +104,7 @@ impl<'a> Evaluator<'a> {
     fn unknown(&self, row: &str, span: Range<usize>) -> Fault {
         let rows = symbol::all();
         let names = rows.iter().map(|s| s.name()).filter(|n| !n.contains('.'));
-        // the name alone: it stands behind the receiver of a method
+        // The error marks only the name, which follows the receiver of a method.
         let name = self.text.get(span.clone()).and_then(|call| call.find(row)).map(|at| span.start + at);
         let span = name.map_or(span, |at| at..at + row.len());
         let fault = Fault { code: "E903", ..wrong(self.text, span, format!("no op `{row}`")) };
@@ -114,7 +114,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Which argument of the signature this is.
+    /// The parameter of the signature for an argument.
     fn slot<'s>(&self, sig: &'s Sig, row: &str, at: usize, arg: &Arg) -> Result<Slot<'s>, Fault> {
         let by_name = |name: &str| {
             let param = sig.params.iter().find(|p| p.name.name == *name).map(Slot::Param);
@@ -142,7 +142,7 @@ impl<'a> Evaluator<'a> {
                 Met::Literal(Expr { kind: Kind::Number(Scalar::Int(seed)), .. }) => {
                     Ok(Value::Tensor(Key::new(*seed as u64).handle().clone()))
                 }
-                // beyond i64, where u64 goes on
+                // Seeds beyond i64, up to the end of u64.
                 Met::Literal(Expr { kind: Kind::Number(Scalar::Float(seed)), .. }) if *seed >= TOO_LARGE => {
                     Ok(Value::Tensor(Key::new(*seed as u64).handle().clone()))
                 }
@@ -247,7 +247,8 @@ impl<'a> Evaluator<'a> {
                 return fail("a number stands where its neighbours are lists".to_owned());
             }
             Kind::List(items) => {
-                // the first list of each depth decides the size; a number already read means that lists end above
+                // The first list at each depth determines the size; a number that was already read means that the lists
+                // end above.
                 if leaf(shape) && numbers.is_empty() {
                     shape.push(items.len());
                 } else if leaf(shape) {
@@ -278,5 +279,5 @@ enum Slot<'s> {
     Opt(Name, &'s OptType),
 }
 
-/// 2^63, the first float that i64 lacks.
+/// 2^63, the first float beyond i64.
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;

@@ -1,4 +1,4 @@
-//! `fulgurite eval`: calls of operators on numbers typed in the terminal, with their gradients.
+//! `fulgurite eval`: calls of operators on typed numbers, with their gradients.
 
 mod call;
 mod parse;
@@ -15,7 +15,7 @@ use serde_json::json;
 /// Runs the command.
 ///
 /// # Errors
-/// E903, E917: the expression. What its operators report.
+/// E903, E917: faults of the expression. The errors of its operators.
 pub fn run(args: &args::Eval, ui: &Ui) -> Outcome {
     let text = args.expression.as_str();
     let expr = parse::parse(text)?;

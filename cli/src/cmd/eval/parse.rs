@@ -7,26 +7,26 @@
 //! args := [arg {',' arg} [',']]     arg := [NAME '='] expr
 //! ```
 //!
-//! A method is its row with the receiver as first argument. What a name or a list means (a tensor, axes, a word of an
-//! option) depends on the row that it is given to: that is decided when it is called.
+//! A method is its row with the receiver as first argument. The meaning of a name or a list (a tensor, axes, a word of
+//! an option) depends on the row that takes it, so it is decided at the call.
 
 use crate::fault::Fault;
 use fulgurite::core::Scalar;
 use std::ops::Range;
 
-/// An expression and where it stands.
+/// An expression with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// The kind of the expression, with its parts.
     pub kind: Kind,
     /// Its bytes in the text.
     pub span: Range<usize>,
 }
 
-/// What an expression is.
+/// The kind of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// A number: an integer where it was written as a whole one that fits, exact to the last digit.
+    /// A number: an integer if it was written as a whole number that fits, exact to the last digit.
     Number(Scalar),
     /// `true`, `false`
     Bool(bool),
@@ -51,15 +51,15 @@ pub struct Arg {
     pub value: Expr,
 }
 
-/// Brackets and calls inside each other: more than this is no formula, and would overflow the stack.
+/// At most this many levels of brackets and calls, because more would overflow the stack.
 const DEEPEST: usize = 64;
-/// Calls and operators in one expression, which may all be nested: `1 + 1 + …`.
+/// At most this many calls and operators in an expression, because all of them may be nested: `1 + 1 + …`.
 const MOST: usize = 1000;
 
 /// Reads an expression.
 ///
 /// # Errors
-/// E917: with the text and a mark under the place.
+/// E917, with the text and a mark under the place.
 pub fn parse(text: &str) -> Result<Expr, Fault> {
     let tokens = lex(text)?;
     let mut parser = Parser { text, tokens, at: 0, depth: 0, calls: 0 };
@@ -264,7 +264,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Where the last token ended.
+    /// The end of the last token.
     fn behind(&self) -> usize {
         self.tokens[self.at.saturating_sub(1)].1.end
     }

@@ -1,4 +1,4 @@
-//! What the parser reads, printed back in one form, and what it refuses.
+//! Tests of the parser: expressions printed back in canonical form, and refusals.
 
 use super::*;
 

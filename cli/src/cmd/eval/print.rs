@@ -1,21 +1,22 @@
-//! Tensors as results of `eval`: every digit that is needed to type them again.
+//! Prints tensors as results of `eval`, with every digit that is needed to type them again.
 
 use crate::fault::Fault;
 use fulgurite::Tensor;
 use fulgurite::core::{DType, Scalar};
 use serde_json::{Value, json};
 
-/// Longer tensors are shown by their edges.
+/// At most this many elements are printed in full, because a reader takes in no more; a larger tensor is shown by its
+/// edges.
 const LONGEST: usize = 1000;
 
-/// `name: [[…]]` and the type; the name in a column of so many characters.
+/// `name: [[…]]` and the type; `column` is the width of the name's column.
 ///
 /// # Errors
 /// The error of a poisoned tensor.
 pub fn text(tensor: &Tensor, column: usize, name: &str) -> Result<String, Fault> {
     let buffer = tensor.buffer().map_err(Fault::from)?;
     let head = format!("{name:column$}");
-    // an axis of size 0 leaves no numbers, but the brackets of the axes before it are printed
+    // An axis of size 0 leaves no numbers, but the brackets of the axes before it are printed.
     let brackets = buffer.shape().iter().filter(|n| **n > 0).fold(1usize, |all, n| all.saturating_mul(*n));
     if brackets > LONGEST {
         return Ok(format!("{head}{tensor}"));
@@ -26,7 +27,7 @@ pub fn text(tensor: &Tensor, column: usize, name: &str) -> Result<String, Fault>
     Ok(format!("{head}{list}  {}[{}]", buffer.dtype(), sizes.join(", ")))
 }
 
-/// Type and numbers; what JSON has no number for is a text.
+/// Type and numbers; a number that JSON lacks becomes a text.
 ///
 /// # Errors
 /// The error of a poisoned tensor.
@@ -56,12 +57,12 @@ fn number(x: Scalar, dtype: DType) -> String {
     }
 }
 
-/// The plain form, unless it is long or short of digits.
+/// The plain form, or the scientific one where the plain form is long or loses digits.
 fn short(x: f64, plain: String, scientific: String) -> String {
     if x == 0.0 || !x.is_finite() || (1e-5..1e9).contains(&x.abs()) { plain } else { scientific }
 }
 
-/// Numbers in brackets by the sizes.
+/// Numbers in brackets, by the sizes.
 fn nested(numbers: &[String], shape: &[usize]) -> String {
     match shape.split_first() {
         None => numbers.first().cloned().unwrap_or_default(),

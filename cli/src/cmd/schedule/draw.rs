@@ -1,13 +1,13 @@
-//! A timeline in the terminal and as SVG.
+//! Draws a timeline in the terminal and as SVG.
 
 use crate::ui::Ui;
 use fulgurite::schedule::{Action, Kind, Schedule, Timeline, Work};
 use std::fmt::Write;
 
-/// Columns that a rank's line takes at most beside its name.
+/// Columns of a rank's name.
 const MARGIN: usize = 6;
 
-/// One line a rank: a letter for what it does at that time, `.` where it waits; capitals are even micro-batches.
+/// One line per rank: a letter for its action at that time, `.` where it waits; capitals are even micro-batches.
 pub fn lines(schedule: &Schedule, timeline: &Timeline, ui: &Ui) -> Vec<String> {
     let width = ui.width().saturating_sub(MARGIN).max(8) as u64;
     let total = timeline.makespan.max(1);
@@ -43,12 +43,12 @@ const ROW: u64 = 26;
 /// Pixels of the whole time.
 const WIDTH: u64 = 1200;
 
-/// The timeline as a picture: a row a rank, a box an action, darker for later stages.
+/// The timeline as an SVG image: a row per rank, a box per action, darker for later stages.
 pub fn svg(schedule: &Schedule, timeline: &Timeline) -> String {
     let (ranks, total) = (timeline.spans.len() as u64, timeline.makespan.max(1));
     let (width, height) = (WIDTH + 60, ranks * ROW + 20);
     let mut out = String::new();
-    // writing to a String can't fail
+    // Writing to a String cannot fail.
     let _ = writeln!(
         out,
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="10"><rect width="100%" height="100%" fill="#fff"/>"##

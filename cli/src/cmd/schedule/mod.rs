@@ -1,4 +1,4 @@
-//! `fulgurite schedule`: schedules of pipelines made, checked, drawn, compared.
+//! `fulgurite schedule`: makes, checks, draws and compares schedules of pipelines.
 
 mod draw;
 
@@ -8,7 +8,7 @@ use crate::ui::{Ink, Mode, Ui, format};
 use fulgurite::schedule::{Costs, Generator, KINDS, Limits, Schedule, Timeline, check, simulate};
 use serde_json::{Value, json};
 
-/// A schedule, and what it costs.
+/// A schedule, with its costs.
 struct Entry {
     name: String,
     schedule: Schedule,
@@ -16,7 +16,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The share of all ranks' time that is waiting.
+    /// The share of all ranks' time that is spent waiting.
     fn waiting(&self) -> f64 {
         let all = self.timeline.makespan * self.timeline.ranks.len() as u64;
         let idle: u64 = self.timeline.ranks.iter().map(|r| r.idle).sum();
@@ -35,7 +35,7 @@ impl Entry {
 /// Runs the command.
 ///
 /// # Errors
-/// E751 for a schedule that can't be made, read or run; E910, E913 for files; E921 for wrong times.
+/// E751 for a schedule that cannot be made, read or run; E910, E913 for files; E921 for wrong times.
 pub fn run(args: &args::Schedule, ui: &Ui) -> Outcome {
     if let Some(path) = &args.check {
         return of_file(path, args, ui);
@@ -53,7 +53,7 @@ pub fn run(args: &args::Schedule, ui: &Ui) -> Outcome {
     }
 }
 
-/// How many stages a rank has: what the schedule fixes, else what was asked.
+/// The number of stages per rank: fixed by the schedule, else by the option.
 fn chunks(kind: &str, asked: Option<usize>) -> usize {
     match kind {
         "gpipe" | "1f1b" => asked.unwrap_or(1),
@@ -66,7 +66,7 @@ fn generate(kind: &'static str, args: &args::Schedule, chunks: usize) -> Result<
     Ok(Generator { kind, ranks: args.ranks, micro_batches: args.micro_batches, chunks }.make()?)
 }
 
-/// The costs of a stage of a model that is cut into `stages`: times are those of a rank's share of the model.
+/// The costs of a stage, for a model cut into `stages`; the given times are those of a rank's share of the model.
 fn costs(args: &args::Schedule, stages: usize, ranks: usize) -> Result<Costs, Fault> {
     let wrong = || Fault::usage("E921", "`--times` takes three numbers: F,I,W").help("as `--times 10,10,10`");
     let times: Vec<u64> =
@@ -77,7 +77,7 @@ fn costs(args: &args::Schedule, stages: usize, ranks: usize) -> Result<Costs, Fa
         return Err(Fault::usage("E921", claim));
     }
     let share = (stages / ranks.max(1)).max(1) as u64;
-    // a rank with several stages has as much to do in all: times are counted in so many parts
+    // Several stages on a rank together have the work of its share, so times are divided into parts.
     let parts = |t: u64| t * PARTS / share;
     let mut costs = Costs::even(stages, parts(f), parts(i), parts(w));
     costs.overlap = args.overlap;
@@ -87,10 +87,10 @@ fn costs(args: &args::Schedule, stages: usize, ranks: usize) -> Result<Costs, Fa
     Ok(costs)
 }
 
-/// The longest time.
+/// The longest admitted time.
 const MOST: u64 = 1_000_000;
 
-/// A unit of time has so many parts, so that those of a rank with several stages stay whole numbers.
+/// The number of parts of a unit of time: divisible by the usual numbers of stages per rank, so that times stay whole.
 const PARTS: u64 = 720;
 
 fn entry(name: String, schedule: Schedule, args: &args::Schedule) -> Result<Entry, Fault> {
@@ -98,7 +98,7 @@ fn entry(name: String, schedule: Schedule, args: &args::Schedule) -> Result<Entr
     Ok(Entry { name, schedule, timeline })
 }
 
-/// A schedule of one's own.
+/// A schedule in a file.
 fn of_file(path: &std::path::Path, args: &args::Schedule, ui: &Ui) -> Outcome {
     let text = std::fs::read_to_string(path).map_err(|e| Fault::unreadable(path, &e))?;
     let schedule: Schedule = text.parse()?;
@@ -150,7 +150,8 @@ fn object(entry: &Entry) -> Value {
         "ranks": entry.timeline.ranks.iter().map(rank).collect::<Vec<_>>()})
 }
 
-/// All schedules for the same model, ranks and micro-batches; the quickest that keeps no more than it may is the best.
+/// Compares all schedules for one model and equal ranks and micro-batches. The best one is the fastest within the
+/// limits.
 fn compare(args: &args::Schedule, ui: &Ui) -> Outcome {
     let (mut entries, mut without) = (Vec::new(), Vec::new());
     for kind in KINDS {
@@ -162,7 +163,7 @@ fn compare(args: &args::Schedule, ui: &Ui) -> Outcome {
         }
     }
     let most = |e: &Entry| {
-        // two stages of half the size keep as much as one
+        // Two stages of half the size keep as many bytes as one.
         let share = (e.schedule.stages / e.schedule.ranks()).max(1);
         args.live.is_none_or(|live| e.peak() <= live.saturating_mul(share))
             && args.memory.is_none_or(|bytes| e.bytes() <= bytes)

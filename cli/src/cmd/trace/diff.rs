@@ -1,9 +1,9 @@
-//! What changed between two texts, line by line, in the form of `diff -u` without line numbers.
+//! The difference of two texts, line by line, in the form of `diff -u` without line numbers.
 
-/// Unchanged lines around a change.
+/// The number of unchanged lines shown around a change.
 const AROUND: usize = 2;
 
-/// Lines that start with `-`, `+` or a blank; `…` where unchanged lines are left out.
+/// Lines that start with `-`, `+` or a blank; `…` replaces unchanged lines.
 pub fn unified(old: &str, new: &str) -> Vec<String> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let mut lines = Vec::new();
@@ -31,8 +31,8 @@ pub fn unified(old: &str, new: &str) -> Vec<String> {
     out
 }
 
-/// Pairs of equal lines, as many as possible in order (longest common subsequence). Traces have hundreds of lines, so a
-/// table of all pairs is small.
+/// A longest common subsequence of the lines, as pairs of indices. Traces have hundreds of lines, so a table of all
+/// pairs is small.
 fn common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     let width = new.len() + 1;
     let mut longest = vec![0u32; (old.len() + 1) * width];

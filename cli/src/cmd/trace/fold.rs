@@ -1,7 +1,7 @@
-//! Long lists of a trace's inputs and results, cut for a terminal.
+//! Cuts the long lists of a trace's inputs and results for a terminal.
 
-/// The trace with its first and its `return` line cut to `width` columns, and how many entries that leaves out. What a
-/// program reads (a pipe, JSON) is never cut: it parses back.
+/// The trace with its first and its `return` line cut to `width` columns, with the number of omitted entries. Output
+/// for a program (a pipe, JSON) is never cut, so that it parses back.
 pub fn fold(text: &str, width: usize) -> String {
     let fold = |line: &str| match line.trim_start() {
         start if start.starts_with("fn ") || start.starts_with("return ") => cut(line, width),
@@ -10,7 +10,7 @@ pub fn fold(text: &str, width: usize) -> String {
     text.lines().map(fold).collect::<Vec<_>>().join("\n")
 }
 
-/// As many entries as fit.
+/// A list with the entries that fit.
 fn cut(line: &str, width: usize) -> String {
     let (list, end) = line.strip_suffix(") {").map_or((line, ""), |list| (list, ") {"));
     let entries = entries(list);
@@ -28,7 +28,7 @@ fn cut(line: &str, width: usize) -> String {
     shown
 }
 
-/// What stands between commas outside of brackets.
+/// The parts between commas outside of brackets.
 fn entries(list: &str) -> Vec<&str> {
     let (mut depth, mut start, mut out) = (0usize, 0, Vec::new());
     for (at, c) in list.char_indices() {
@@ -39,7 +39,7 @@ fn entries(list: &str) -> Vec<&str> {
                 out.push(&list[start..at]);
                 start = at + 1;
             }
-            // behind a comma; the indent of the line stays
+            // A blank after a comma is skipped; the indent of the line stays.
             ' ' if start > 0 && start == at => start = at + 1,
             _ => {}
         }

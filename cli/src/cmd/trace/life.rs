@@ -1,4 +1,4 @@
-//! Values of a trace: who makes and reads them, how large they are, how long they live; and the memory of all over time.
+//! Values of a trace: the lines that make and read them, their sizes and lifetimes; and the memory of all over time.
 
 use crate::fault::Fault;
 use crate::ui::format;
@@ -11,7 +11,7 @@ const ROWS: usize = 24;
 /// Columns of its bars.
 const COLUMNS: usize = 48;
 
-/// What a stage says of one value, as lines and as an object.
+/// Describes one value of a stage, as lines and as an object.
 ///
 /// # Errors
 /// E921 for a name that the trace does not have.
@@ -47,7 +47,7 @@ pub fn value(trace: &Trace, name: &str) -> Result<(Vec<String>, Value), Fault> {
     Ok((out, object))
 }
 
-/// The value of this name.
+/// The value with this name.
 ///
 /// # Errors
 /// E921 for a name that the trace does not have.
@@ -63,7 +63,7 @@ pub fn named(trace: &Trace, name: &str) -> Result<ProxyId, Fault> {
     })
 }
 
-/// The bytes of values that lines have made and that are still to be read, line by line; and as a chart.
+/// The bytes of values that are made and still to be read, line by line, and as a chart.
 pub fn memory(trace: &Trace) -> (Vec<String>, Value) {
     let lines = trace.lines();
     let mut last: HashMap<ProxyId, usize> = HashMap::new();

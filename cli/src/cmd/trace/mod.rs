@@ -1,4 +1,4 @@
-//! `fulgurite trace`: what the compiler makes of the demo's training step, stage by stage.
+//! `fulgurite trace`: the demo's training step after each stage of the compiler.
 
 mod diff;
 mod fold;
@@ -18,7 +18,7 @@ use serde_json::json;
 /// Runs the command.
 ///
 /// # Errors
-/// E921: an unknown stage. What the model reports.
+/// E921: an unknown stage. The errors of the model.
 pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
     let stages = train::stages()?;
     if args.stages {
@@ -39,7 +39,7 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
         return Ok(());
     }
     if args.value.is_some() || args.why.is_some() || args.memory {
-        // the last stage is a program, and has no values
+        // The last stage is a program, without values.
         let shown = find(&stages, args.stage.as_deref().unwrap_or("simplified"))?;
         let trace = parsed(shown)?;
         let (lines, object) = match (&args.value, &args.why) {
@@ -66,7 +66,7 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
     Ok(())
 }
 
-/// The last stage of this name.
+/// The last stage with this name.
 fn find<'s>(stages: &'s [CompileStage], name: &str) -> Result<&'s CompileStage, Fault> {
     stages.iter().rev().find(|s| s.name == name).ok_or_else(|| {
         let mut names: Vec<&str> = stages.iter().filter(|s| s.text.is_some()).map(|s| s.name).collect();
@@ -80,7 +80,7 @@ fn no_traces() -> Fault {
     Fault { status: crate::fault::BUG, ..Fault::failed("E921", "the compiler kept no trace") }
 }
 
-/// The trace of a stage. The last one has steps of a program instead.
+/// The trace of a stage. The last stage has the steps of a program instead.
 fn parsed(stage: &CompileStage) -> Result<Trace, Fault> {
     if stage.name == "compiled" {
         let claim = "the stage `compiled` has steps, which have no lines and values of their own";
@@ -89,7 +89,7 @@ fn parsed(stage: &CompileStage) -> Result<Trace, Fault> {
     Ok(Trace::parse(&text(stage, 0)?)?)
 }
 
-/// The program of a stage, bodies opened to this depth.
+/// The program of a stage, with bodies opened to this depth.
 fn text(stage: &CompileStage, depth: usize) -> Result<String, Fault> {
     let Some(text) = &stage.text else {
         return Err(Fault::usage("E921", format!("the stage `{}` has no trace: it is a program", stage.name)));
@@ -97,7 +97,7 @@ fn text(stage: &CompileStage, depth: usize) -> Result<String, Fault> {
     if depth == 0 {
         return Ok(text.clone());
     }
-    // the compiler makes bodies only where it needs them: read the program back, and make the others
+    // The compiler makes bodies only where it needs them; so the program is read back, and the other bodies are made.
     let trace = Trace::parse(text)?;
     trace.lines().iter().try_for_each(|line| open(&trace, line, depth))?;
     Ok(trace.print(&PrintOptions { depth, ..PrintOptions::default() }))

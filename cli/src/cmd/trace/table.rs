@@ -1,4 +1,4 @@
-//! The table of stages: how many lines, how long it took, what changed.
+//! The table of stages: number of lines, duration, and changes.
 
 use crate::ui::format;
 use fulgurite::jit::CompileStage;
@@ -6,10 +6,10 @@ use fulgurite::trace::Trace;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Operators that are named in a change.
+/// At most this many operators are named in a change, because it is one line.
 const NAMED: usize = 4;
 
-/// The table's lines, the head first.
+/// The lines of the table, the head first.
 pub fn lines(stages: &[CompileStage]) -> Vec<String> {
     let width = stages.iter().map(|s| s.name.len()).max().unwrap_or(0).max(5);
     let mut out = vec![format!("{:width$}  lines       ms   what changed", "stage")];
@@ -21,7 +21,7 @@ pub fn lines(stages: &[CompileStage]) -> Vec<String> {
     out
 }
 
-/// The same as objects.
+/// The table as objects.
 pub fn json(stages: &[CompileStage]) -> Vec<Value> {
     let one = |(i, s): (usize, &CompileStage)| {
         let ms = s.time.as_secs_f64() * 1e3;
@@ -30,17 +30,17 @@ pub fn json(stages: &[CompileStage]) -> Vec<Value> {
     stages.iter().enumerate().map(one).collect()
 }
 
-/// What a stage has to say, or what it changed.
+/// The remark of a stage, else its changes.
 fn said(stages: &[CompileStage], i: usize) -> String {
     stages[i].remark.clone().unwrap_or_else(|| change(before(stages, i), &stages[i]))
 }
 
-/// The stage before number `i` whose text was kept.
+/// The last stage before number `i` with a text.
 fn before(stages: &[CompileStage], i: usize) -> Option<&CompileStage> {
     stages[..i].iter().rev().find(|s| s.text.is_some())
 }
 
-/// How the operators of a stage differ from those of the one before.
+/// The difference between the operators of a stage and those of the previous one.
 fn change(before: Option<&CompileStage>, stage: &CompileStage) -> String {
     let Some(new) = operators(stage) else { return program(stage) };
     let Some(old) = before.and_then(operators) else { return named(new) };
@@ -52,14 +52,14 @@ fn change(before: Option<&CompileStage>, stage: &CompileStage) -> String {
     named(difference)
 }
 
-/// What a stage that is no trace says in its first line, sizes with units.
+/// The first line of a stage that is not a trace, with units after sizes.
 fn program(stage: &CompileStage) -> String {
     let head = stage.text.as_deref().and_then(|text| text.lines().next()).unwrap_or_default();
     let mut out = String::new();
     for piece in head.split_inclusive(|c: char| !c.is_ascii_digit()) {
         let digits = piece.trim_end_matches(|c: char| !c.is_ascii_digit());
         match digits.parse() {
-            // counts of steps are small, sizes are not
+            // Counts of steps are small, sizes are not.
             Ok(n) if digits.len() > 4 => out += &format!("{}{}", format::bytes(n), &piece[digits.len()..]),
             _ => out += piece,
         }
@@ -67,7 +67,7 @@ fn program(stage: &CompileStage) -> String {
     out.replace("B bytes", "B")
 }
 
-/// How often each operator stands in a stage's trace.
+/// The number of calls of each operator in a stage's trace.
 fn operators(stage: &CompileStage) -> Option<BTreeMap<&'static str, i64>> {
     let trace = Trace::parse(stage.text.as_deref()?).ok()?;
     let mut counts = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What became of a line, and why: for the gradient, for recomputation, in the program.
+//! Explains a line of a trace: its part in the gradient, its recomputation, and its step in the program.
 
 use super::life;
 use crate::fault::Fault;
@@ -11,10 +11,10 @@ use fulgurite::transforms::{Activity, LineRole};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// What there is to say about a line of `trace`, by its number or the name of a result.
+/// The explanation of a line of `trace`, given by its number or the name of a result.
 ///
 /// # Errors
-/// E921 for a line that the trace does not have; what compiling reports.
+/// E921 for a line that the trace does not have; the errors of compiling.
 pub fn line(trace: &Trace, which: &str) -> Result<(Vec<String>, Value), Fault> {
     let at = find(trace, which)?;
     let line = &trace.lines()[at];
@@ -49,7 +49,7 @@ fn call(trace: &Trace, line: &BoundSymbol) -> String {
     format!("{} = {}(…)  {}", made.join(", "), line.symbol.name(), line.place.loc)
 }
 
-/// What it is to differentiation by the float inputs.
+/// The part of the line in the derivative with respect to the float inputs.
 fn gradient(trace: &Trace, at: usize) -> Result<String, Fault> {
     let line = &trace.lines()[at];
     match line.place.role {
@@ -73,7 +73,7 @@ fn gradient(trace: &Trace, at: usize) -> Result<String, Fault> {
     Ok(text)
 }
 
-/// Whether it runs again for the backward.
+/// Whether the line is recomputed for the backward.
 fn again(trace: &Trace, at: usize) -> String {
     let line = &trace.lines()[at];
     let tags = trace.arena.effective_tags(line, trace.root);
@@ -81,7 +81,8 @@ fn again(trace: &Trace, at: usize) -> String {
     if line.place.role != Role::Forward {
         return "it is no line of the forward".to_owned();
     }
-    // a text does not say of which line another is the clone: operator and place do, unless a loop made several
+    // A text does not record which line a line was cloned from. Operator and place identify it, unless a loop made
+    // several.
     let alike = |role: Role| {
         let same = |l: &&std::rc::Rc<BoundSymbol>| {
             l.place.role == role && l.symbol.name() == line.symbol.name() && l.place.loc == line.place.loc
@@ -119,7 +120,7 @@ fn again(trace: &Trace, at: usize) -> String {
     format!("no: {} kept for a gradient, {}; {why}", names.join(", "), format::bytes(size))
 }
 
-/// The step that runs it, and the lines that it reads of and that run apart from it.
+/// The step that runs the line, and the neighbouring lines that are not fused with it.
 fn program(trace: &Trace, at: usize) -> Result<(String, Vec<String>), Fault> {
     let bodies = |line: &BoundSymbol| {
         body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()).at(line.id))
@@ -127,7 +128,7 @@ fn program(trace: &Trace, at: usize) -> Result<(String, Vec<String>), Fault> {
     let options = CompileOptions { explain: true, ..CompileOptions::new(&bodies) };
     let compiled = executors::compile(trace, &options).map_err(|e| fulgurite::Error::new(e.code, e.message))?;
     let described = compiled.describe();
-    // lines of bodies belong to the line of the trace
+    // Lines of bodies belong to the line of the trace.
     let mut owner: HashMap<BoundSymbolId, usize> = HashMap::new();
     for (i, line) in trace.lines().iter().enumerate() {
         own(line, i, &mut owner);

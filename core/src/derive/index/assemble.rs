@@ -1,4 +1,4 @@
-//! Derived rows: a body, the arguments that it needs, the options, and the call of it.
+//! Derived rows: a body, the arguments and options that it needs, and the call of the row.
 
 use crate::Name;
 use crate::derive::term::QUESTIONS;
@@ -7,17 +7,17 @@ use crate::lang::ast::*;
 use crate::row::{Meaning, Require, Row, Ties};
 use rustc_hash::FxHashSet;
 
-/// A tensor that a derived row may take.
+/// A tensor that a derived row can take.
 pub struct Candidate {
-    /// Its type there.
+    /// Its type in the derived row.
     pub param: Param,
     /// Its name in the rule.
     pub arg: Name,
-    /// It is taken in any case.
+    /// Whether the row takes it even if the body does not read it.
     pub must: bool,
 }
 
-/// What a derived row is made of.
+/// The ingredients of a derived row.
 pub struct Recipe<'a> {
     /// The row that is differentiated.
     pub row: &'a Row,
@@ -27,7 +27,7 @@ pub struct Recipe<'a> {
     pub body: Expr,
     /// Its result.
     pub ty: Type,
-    /// Tensors that it may take, in this order.
+    /// Tensors that it can take, in this order.
     pub candidates: Vec<Candidate>,
 }
 
@@ -94,7 +94,7 @@ impl Recipe<'_> {
         (row, Expr::bare(Node::Call(make::ident(self.op), args)))
     }
 
-    /// Takes what binds the sizes and names the axes that are needed.
+    /// Adds the arguments and options that bind the needed sizes and name the needed axes.
     fn close(&self, opts: &[Opt], needed: &mut FxHashSet<Name>, take: &mut [bool], keep: &mut [bool]) {
         let exact = self.exact();
         loop {
@@ -110,7 +110,7 @@ impl Recipe<'_> {
                 if *k {
                     option_names(o, needed);
                 }
-                // labels are read against the shapes of what they label
+                // Labels are read against the shapes of the tensors that they label.
                 if *k && matches!(o.ty, OptType::Labels(_)) {
                     self.candidates.iter().zip(take.iter_mut()).for_each(|(c, t)| *t |= c.param.ty.list.is_some());
                 }
@@ -131,7 +131,7 @@ impl Recipe<'_> {
             if !missing.is_empty() {
                 let helps = |c: &Candidate| {
                     let mut own = bound.clone();
-                    // of several that broadcast the join is what they bind together: each is a step
+                    // Several arguments that broadcast bind their join together, so each of them helps.
                     provides(c.dims(), &|n| !exact.contains(&n), &mut own);
                     !c.param.optional && missing.iter().any(|m| own.contains(m))
                 };
@@ -145,7 +145,7 @@ impl Recipe<'_> {
         }
     }
 
-    /// The sizes that arguments and options of the row bind exactly: what broadcasts to them binds nothing.
+    /// The sizes that arguments and options of the row bind exactly; a broadcasting argument binds none.
     fn exact(&self) -> FxHashSet<Name> {
         let mut bound: FxHashSet<Name> = self.row.sig.opts.iter().flat_map(|o| o.ty.binds()).collect();
         for p in &self.row.sig.params {
@@ -154,7 +154,7 @@ impl Recipe<'_> {
         bound
     }
 
-    /// Whether the arguments `known` that broadcast to this size are all of the row's that do.
+    /// Whether `known` holds every argument of the row that broadcasts to this size.
     fn is_join(&self, n: Name, known: &FxHashSet<Name>) -> bool {
         let takes_part = |p: &&Param| {
             let mut own = FxHashSet::default();
@@ -164,7 +164,7 @@ impl Recipe<'_> {
         self.row.sig.params.iter().filter(takes_part).all(|p| known.contains(&p.name.name))
     }
 
-    /// Whether the result aliases: a view's gradient that only names axes differently.
+    /// Whether the result aliases the argument, as in the gradient of a view, which only names axes differently.
     fn is_view(&self) -> bool {
         let Node::Access(a) = &*self.body.node else { return false };
         let plain = |p: &Place| match p {
@@ -198,8 +198,8 @@ fn reads(e: &Expr) -> FxHashSet<Name> {
     out
 }
 
-/// The sizes that a pattern binds where these are bound: of several lists none, unless an option names an axis between;
-/// what broadcasts binds what it `joins`.
+/// Adds the sizes that a pattern binds, given those already bound. Of several unbound lists none is bound, unless an
+/// option names an axis between them; a broadcast list is bound only if it `joins`.
 fn provides(dims: &[DimPat], joins: &dyn Fn(Name) -> bool, out: &mut FxHashSet<Name>) {
     let anchored = dims.iter().any(|d| matches!(&d.kind, DimKind::One { at: Some(_), .. }));
     let open = |d: &&DimPat| match &d.kind {
@@ -271,7 +271,7 @@ fn option_names(o: &Opt, out: &mut FxHashSet<Name>) {
     }
 }
 
-/// An option as a derived row takes it: the rule passes it normalised, so nothing is left to fill in.
+/// An option as a derived row takes it. The rule passes it normalised, so defaults need not be filled in.
 fn restated(o: &Opt) -> Opt {
     let ty = match &o.ty {
         OptType::Ints { list, broadcast, .. } => {
@@ -308,7 +308,7 @@ fn promote(row: &Row, loops: bool, view: bool) -> Option<Expr> {
     }))
 }
 
-/// Whether a requirement speaks of sizes and options that the derived row has.
+/// Whether a requirement mentions only sizes and options that the derived row has.
 fn is_static(r: &Require, known: &FxHashSet<Name>) -> bool {
     walk::names(&r.cond).iter().all(|n| n.is_size() && known.contains(n) || known.contains(n))
         && !walk::any(&r.cond, &mut |e| matches!(&*e.node, Node::Access(_)))

@@ -1,5 +1,5 @@
-//! The gradient of a gradient's row: where a result is linear in the one argument that a gradient flows to, the
-//! transpose of the transpose is the row itself.
+//! The second-order rule: where a result is linear in the row's only differentiable argument, the transpose of the
+//! transpose is the row itself.
 
 use crate::Name;
 use crate::derive::{differentiable, make, walk};
@@ -49,7 +49,7 @@ impl Linear {
 
     fn block(&mut self, b: &Block) -> bool {
         for stmt in &b.stmts {
-            // other patterns bind indices, which hold no elements of floats
+            // Other patterns bind indices, which hold no float elements.
             if let Stmt::Let(Pattern::Name(n), value) = stmt {
                 let (linear, free) = (self.value(value), self.free(value));
                 self.lets.insert(n.name, Let { linear, free });
@@ -58,7 +58,7 @@ impl Linear {
         self.value(&b.value)
     }
 
-    /// Whether nothing of the argument is in `e`.
+    /// Whether `e` does not depend on the argument.
     fn free(&self, e: &Expr) -> bool {
         let names = walk::names(e);
         !names.contains(&self.arg) && self.lets.iter().all(|(n, l)| l.free || !names.contains(n))

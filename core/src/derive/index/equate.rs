@@ -1,4 +1,4 @@
-//! The places of a read against the axes of the argument: equations, and what the gradient's axes are.
+//! Equates the places of a read with the axes of the argument, and derives the gradient's axes from them.
 
 use super::names::{Item, own_axes};
 use super::read::Reader;
@@ -9,24 +9,24 @@ use crate::derive::{NotDerivable, make};
 use crate::lang::ast::*;
 use crate::row::Row;
 
-/// The axes of an argument as those of its gradient.
+/// The axes of an argument, as axes of its gradient.
 pub struct Target {
-    /// Items of the pattern, with stand-ins for their indices.
+    /// Items of the pattern, with placeholders for their indices.
     pub items: Vec<Item>,
-    /// Stand-ins and their sizes.
+    /// Placeholders and their sizes.
     pub indices: Vec<(Name, Expr)>,
-    /// What is summed besides: axes along which the argument was broadcast.
+    /// Further summation variables: axes along which the argument was broadcast.
     pub extra: Vec<Var>,
     /// The gradient has the full broadcast shape: the rule sums it to the argument's.
     pub unbroadcast: bool,
-    /// The stand-in for the position in a list of tensors.
+    /// The placeholder of the position in a list of tensors.
     pub item: Option<Name>,
 }
 
 type Res<X> = Result<X, NotDerivable>;
 
 impl Target {
-    /// Stand-ins for every axis of a pattern.
+    /// Placeholders for every axis of a pattern.
     pub fn of(dims: &[DimPat], is_list: bool, reader: &mut Reader<'_, '_>, arg: Name) -> Res<Target> {
         let mut t =
             Target { items: Vec::new(), indices: Vec::new(), extra: Vec::new(), unbroadcast: false, item: None };
@@ -69,13 +69,13 @@ impl Target {
                         let vc = self.index(c, make::name(c), reader);
                         Item::Composite((g, c), (vg, vc))
                     }
-                    // an index of its own: the size of what is read is known
+                    // The index gets a name of its own, since only the size is known.
                     None => Item::One(size.clone(), self.index(Name::new("I"), size.clone(), reader)),
                 },
             },
             DimKind::Broadcast(b) => {
                 let stand_in = self.index(b.name, make::name(b.name), reader);
-                // `b` of the gradient and `b` of the sum are one list, so neither can be renamed
+                // `b` of the gradient and `b` of the sum are one list, so neither can be renamed.
                 let rest = Var { name: stand_in, kind: Kind::Part(complement(&own_axes(arg))) };
                 self.extra.push(rest);
                 Item::Broadcast(b.name, stand_in)
@@ -95,7 +95,8 @@ impl Target {
         Ok(())
     }
 
-    /// Equations between the places of `read` and the stand-ins; removes from `vars` what the gradient binds itself.
+    /// Equations between the places of `read` and the placeholders; removes from `vars` the variables that the gradient
+    /// binds.
     pub fn equate(
         &self,
         read: &TensorAccess,
@@ -162,7 +163,7 @@ impl Target {
                 },
                 (Item::Same(d), Place::List(v, place_axes)) => {
                     let DimKind::List { axes: Some(own), .. } = &d.kind else { continue };
-                    // where the item chooses axes, `i` of the type is the position that is read
+                    // Where the item chooses the axes, `i` of the type is the item's position in the read.
                     let here = |own: &Axes, position: Option<Name>| match position {
                         Some(position) => make::rename_axes(own, Name::new("i"), position),
                         None => own.clone(),
@@ -185,7 +186,7 @@ fn reader_lists(reader: &Reader<'_, '_>, list: Name) -> bool {
     reader.lists.contains(&list)
 }
 
-/// The gradient binds the axes `own` of list `name`: what is left of it stays in the sum.
+/// The gradient binds the axes `own` of list `name`; the remaining axes stay in the sum.
 fn bind_part(vars: &mut Vec<Var>, name: Name, own: &Axes, row: &Row) -> Res<()> {
     let parts: Vec<&Axes> = vars
         .iter()
@@ -197,7 +198,7 @@ fn bind_part(vars: &mut Vec<Var>, name: Name, own: &Axes, row: &Row) -> Res<()> 
         && a != own
         && b != own
     {
-        // the axes of the result and those of a sum are all there are
+        // The axes of the result and those of the sum together make up the list.
         vars.retain(|v| v.name != name);
         vars.push(Var { name, kind: Kind::Part(complement(own)) });
         return Ok(());
@@ -221,7 +222,7 @@ fn bind_part(vars: &mut Vec<Var>, name: Name, own: &Axes, row: &Row) -> Res<()> 
     Ok(())
 }
 
-/// `g`, `c` of `g * C + c`.
+/// Splits `g * C + c` into `g` and `c`.
 fn split_flat(e: &Expr, size: Name) -> Option<(Expr, Expr)> {
     match &*e.node {
         Node::Binary(BinOp::Add, a, c) => match &*a.node {
@@ -232,7 +233,7 @@ fn split_flat(e: &Expr, size: Name) -> Option<(Expr, Expr)> {
     }
 }
 
-/// The option whose one axis this is.
+/// The option that names this single axis.
 fn single_axis(axes: &Axes, row: &Row) -> Option<Name> {
     match &axes.kind {
         AxesKind::Name(n) if !axes.not => {

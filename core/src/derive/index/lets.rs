@@ -1,4 +1,4 @@
-//! A body without `let`s: what they name is written where it is used, unless it holds a reduction.
+//! Inlines the `let`s of a body, except those that hold reductions.
 
 use super::subst::{self, Sub};
 use super::var::{Kind, Var};
@@ -6,7 +6,7 @@ use crate::Name;
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
 
-/// A body opened.
+/// A body whose `let`s are inlined.
 #[derive(Clone, Debug, Default)]
 pub struct Opened {
     /// `let`s that hold reductions, in order.
@@ -35,7 +35,7 @@ impl Opened {
                             small.push((var(Kind::List(lo, hi)), Sub::Zip(inner.clone())));
                         }
                         _ if walk::any(&e, &mut |e| matches!(&*e.node, Node::Reduce(r) if r.binds.is_some())) => {
-                            // a second `let` of the name shadows the first
+                            // A second `let` of one name shadows the first.
                             let name = match self.lets.iter().any(|(n, _)| *n == id.name) {
                                 true => Name::new(&format!("{}#{}", id.name, self.lets.len())),
                                 false => id.name,
@@ -59,7 +59,7 @@ impl Opened {
         put(&self.expr(&b.value)?, &small)
     }
 
-    /// `e` with the blocks in it opened.
+    /// `e` with its inner blocks inlined.
     fn expr(&mut self, e: &Expr) -> Res<Expr> {
         let mut fault = None;
         let out = walk::map(e, &mut |e| match &*e.node {
@@ -98,7 +98,7 @@ fn put(e: &Expr, small: &[(Var, Sub)]) -> Res<Expr> {
     Ok(e)
 }
 
-/// Whether a reduction in `e` binds one of `names` as a whole: a choice of axes leaves the others alone.
+/// Whether a reduction in `e` binds one of `names` as a whole; a choice of axes leaves the other axes alone.
 fn binds_parts(e: &Expr, names: &rustc_hash::FxHashSet<Name>) -> bool {
     walk::any(e, &mut |e| match &*e.node {
         Node::Reduce(r) => r.binds.iter().flatten().any(|b| names.contains(&b.name.name) && b.axes.is_none()),

@@ -1,5 +1,5 @@
-//! Rules of index rows: linearise ([`read`]), equate places with the gradient's axes ([`equate`]), solve ([`solve`]),
-//! take out what is needed once ([`parts`]), and make rows of it ([`rows`]).
+//! Gradient rules of index rows: linearise ([`read`]), equate places with the gradient's axes ([`equate`]), solve
+//! ([`solve`]), hoist values that are needed once per result ([`parts`]), and make rows of the outcome ([`rows`]).
 
 mod assemble;
 mod back;
@@ -65,7 +65,7 @@ impl Index<'_> {
         let mut all: Option<Block> = None;
         for &n in &floats {
             let Some(one) = self.result(n, several, derived)? else { continue };
-            // a result that nobody uses has no cotangent
+            // A result that is not used has no cotangent.
             let one = if several {
                 let g = make::name(cotangent(self.row, outs[n].name.name));
                 let asked = make::call("some", [g.clone()]);
@@ -81,7 +81,7 @@ impl Index<'_> {
         Ok(all)
     }
 
-    /// What flows to the argument from result `n`.
+    /// The contribution of result `n` to the argument's gradient.
     fn result(&self, n: usize, several: bool, derived: &mut Derived) -> Res<Option<Block>> {
         let (row, arg) = (self.row, self.arg.name.name);
         if let Some((cond, _)) = row.at.iter().find(|(_, partials)| partials.iter().any(|(of, _)| *of == arg)) {
@@ -113,7 +113,7 @@ impl Index<'_> {
         let list = self.arg.ty.list.is_some();
         let target = Target::of(self.arg.ty.dims.as_deref().unwrap_or_default(), list, &mut reader, arg)?;
 
-        // what is there already need not be computed again
+        // Results and `let`s that the rule already has need not be computed again.
         let (mut results, mut names) = (Vec::new(), Vec::new());
         for (m, o) in row.sig.outs.iter().chain(&row.sig.aux).enumerate() {
             let name = if o.name.name == "out" { fresh.fresh(&["y", "result"]) } else { o.name.name };
@@ -152,7 +152,7 @@ impl Index<'_> {
         derived.notes.extend(reader.terms.fired.iter().map(|r| Note::Rule(arg, r)));
 
         let piece = piece.map(&mut |e| match target.item {
-            // the position in a list of results is `i`; what the cotangent's was called gets another name
+            // `i` is the position in a list of results, so an `i` of the cotangent is renamed first.
             Some(i) => names::rename(&names::rename(&e, Name::new("i"), Name::new("i#out")), i, Name::new("i")),
             None => e,
         });
@@ -177,9 +177,8 @@ impl Index<'_> {
     }
 }
 
-/// Whether the elements of an index tensor are checked by the row, or by the one from which it was derived: an access
-/// without `else` reads at them, or conditions say that they lie in `0..size`; from `-size` on if they are `wrapped`. An
-/// access with `else` takes any.
+/// Whether the row, or its origin, checks the elements of an index tensor: an access without `else` reads at them, or
+/// conditions bound them to `0..size` (from `-size` if `wrapped`). An access with `else` accepts any element.
 fn in_range(row: &Row, rows: &dyn Rows, index: Name, size: &Expr, wrapped: bool) -> bool {
     let origin = super::origin(row.op).and_then(|name| rows.row(name));
     let asked = |row: &Row| {
@@ -188,7 +187,7 @@ fn in_range(row: &Row, rows: &dyn Rows, index: Name, size: &Expr, wrapped: bool)
     };
     let read = |row: &Row| {
         let Some(body) = row.index_body() else { return false };
-        // what `let` calls it too
+        // Includes the names that `let`s give it.
         let mut names = vec![index];
         for stmt in &body.stmts {
             if let Stmt::Let(crate::lang::ast::Pattern::Name(id), e) = stmt
@@ -212,7 +211,7 @@ fn in_range(row: &Row, rows: &dyn Rows, index: Name, size: &Expr, wrapped: bool)
     std::iter::once(row).chain(origin.as_deref()).any(|row| asked(row) || read(row))
 }
 
-/// Whether the row, or the one from which it was derived, takes no calls in which an option is 0 or less.
+/// Whether the row, or its origin, refuses calls in which an option is 0 or less.
 fn is_positive(row: &Row, rows: &dyn Rows, option: Name) -> bool {
     fn says(cond: &Expr, option: Name) -> bool {
         let is = |e: &Expr| make::as_name(e) == Some(option);
@@ -230,7 +229,7 @@ fn is_positive(row: &Row, rows: &dyn Rows, option: Name) -> bool {
             _ => false,
         }
     }
-    // `c || …` and `!c || …`, where both say it
+    // `c || …` and `!c || …`, where both state it.
     fn says_either_way(row: &Row, option: Name) -> bool {
         let either = |e: &Expr| match &*e.node {
             Node::Binary(BinOp::Or, case, then) if says(then, option) => Some(case.clone()),
@@ -245,8 +244,8 @@ fn is_positive(row: &Row, rows: &dyn Rows, option: Name) -> bool {
     rows.any(|row| row.require.iter().any(|require| says(&require.cond, option)) || says_either_way(row, option))
 }
 
-/// Whether a condition says that an index is not below 0 (or the negative of a size, if it is wrapped), and that it is
-/// below the size.
+/// Whether a condition bounds an index from below (by 0, or by the negative size if `wrapped`) and from above (by the
+/// size).
 fn bounds(cond: &Expr, index: Name, size: &Expr, wrapped: bool) -> (bool, bool) {
     let is_index = |e: &Expr| make::as_name(e) == Some(index);
     let is_least = |e: &Expr| match &*e.node {
@@ -265,7 +264,7 @@ fn bounds(cond: &Expr, index: Name, size: &Expr, wrapped: bool) -> (bool, bool) 
     }
 }
 
-/// The component of a body's value that result `n` is.
+/// The component of a body's value for result `n`.
 fn component(value: &Expr, n: usize) -> Option<Expr> {
     match &*value.node {
         Node::Tuple(items) => items.get(n).cloned(),
@@ -285,7 +284,7 @@ fn sizes(row: &Row) -> FxHashSet<Name> {
     all
 }
 
-/// Sizes that results name: `L = len(xs)`.
+/// Sizes that types name: `L = len(xs)`.
 fn aliases(row: &Row) -> Vec<(Name, Expr)> {
     let types = row.sig.outs.iter().map(|o| &o.ty).chain(row.sig.params.iter().map(|p| &p.ty));
     types
@@ -297,7 +296,7 @@ fn aliases(row: &Row) -> Vec<(Name, Expr)> {
         .collect()
 }
 
-/// Sizes that are lists because a list argument says how many axes there are.
+/// Sizes that are lists because a list argument determines the number of their axes.
 fn lists(row: &Row) -> Vec<Name> {
     let tensors: Vec<Name> = row.sig.params.iter().filter(|p| p.ty.list.is_some()).map(|p| p.name.name).collect();
     let dims = row.sig.params.iter().flat_map(|p| p.ty.dims.iter().flatten());

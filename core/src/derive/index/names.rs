@@ -1,4 +1,4 @@
-//! Final names: result indices get the small letters of their sizes where nothing stands in the way.
+//! Final names: result indices get the small letters of their sizes where these are free.
 
 use super::subst::{self, Sub};
 use super::var::{Kind, Var};
@@ -7,12 +7,12 @@ use crate::derive::pointwise::Fresh;
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
 
-/// One axis (or list of axes) of the derived result, before it has its final name.
+/// One axis (or list of axes) of the derived result, before it gets its final name.
 #[derive(Clone, Debug)]
 pub enum Item {
-    /// As the argument has it: kept axes, chosen axes.
+    /// An axis as the argument has it: kept or chosen.
     Same(DimPat),
-    /// One axis with this size, and the stand-in of its index.
+    /// One axis with this size, and the placeholder of its index.
     One(Expr, Name),
     /// Two sizes in one axis.
     Composite((Name, Name), (Name, Name)),
@@ -20,7 +20,7 @@ pub enum Item {
     List(Name, Name),
     /// `..(O = e)`
     Zip(Name, Expr, Name),
-    /// A list that the argument broadcasts to: the result has the argument's own axes of it.
+    /// A list that the argument broadcasts to: the result has those of its axes along which the argument varies.
     Broadcast(Name, Name),
 }
 
@@ -81,7 +81,7 @@ pub fn own_axes(arg: Name) -> Axes {
     make::axes(AxesKind::Fn(make::ident(Name::new("of")), vec![make::ident(arg)]))
 }
 
-/// The name before the mark of a stand-in.
+/// The part of a placeholder before its mark.
 fn stand_in_base(stand_in: Name) -> Name {
     let text = stand_in.as_str();
     Name::new(text.split('#').next().unwrap_or(text)).size_of_index()
@@ -116,7 +116,7 @@ pub fn reductions(mut e: Expr, fresh: &mut Fresh) -> Expr {
     }
 }
 
-/// `from` is `to` everywhere.
+/// `e` with `from` renamed to `to` everywhere.
 pub fn rename(e: &Expr, from: Name, to: Name) -> Expr {
     let ident = |id: &Ident| if id.name == from { Ident { name: to, span: id.span } } else { *id };
     walk::map(e, &mut |e| match &*e.node {

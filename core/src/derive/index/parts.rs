@@ -1,31 +1,31 @@
-//! Values that a gradient needs once per result, not once per element: computed by rows of their own.
+//! Hoists values that a gradient needs once per result, not once per element, into rows of their own.
 //!
-//! The cofactor of `amax` asks for the maximum, and for how many share it. Both depend on the result's indices alone, so
-//! they leave the sum: the maximum is the row's own result, the count becomes `amax.vjp.x.part1`.
+//! The cofactor of `amax` reads the maximum and the number of elements that attain it. Both depend on the result's
+//! indices alone, so they leave the sum: the maximum is the row's own result, the count becomes `amax.vjp.x.part1`.
 
 use super::var::{Kind, Pattern, Var, complement};
 use crate::Name;
 use crate::derive::{make, walk};
 use crate::lang::ast::*;
 
-/// One value computed once.
+/// A value that is computed once per result.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Its name in the rule and in rows.
     pub name: Name,
-    /// What it is, in the result's indices.
+    /// Its value, in the result's indices.
     pub value: Expr,
     /// Its element class.
     pub elem: Elem,
 }
 
-/// Takes values out of sums.
+/// Hoists values out of sums.
 pub struct Hoist<'a> {
     /// The result's indices.
     pub out: &'a Pattern,
-    /// What the row's results are, and how they are read: nothing is computed that is already there.
+    /// Values of the row's results, with the reads that replace them: a known result is not computed again.
     pub results: Vec<(Expr, Expr)>,
-    /// Values so far.
+    /// The values hoisted up to now.
     pub parts: Vec<Part>,
     /// The prefix of their names.
     pub prefix: String,
@@ -34,7 +34,7 @@ pub struct Hoist<'a> {
 }
 
 impl Hoist<'_> {
-    /// `e`, in which `vars` are bound besides the result's indices, with reads of parts.
+    /// Rewrites `e` to read parts; `vars` are bound in `e` besides the result's indices.
     pub fn take(&mut self, e: &Expr, vars: &[Var]) -> Expr {
         let e = walk::map(e, &mut |e| self.known(e, vars));
         if vars.is_empty() {
@@ -49,7 +49,7 @@ impl Hoist<'_> {
         }
         let unit = match &*e.node {
             Node::Reduce(r) => r.binds.is_some() && !matches!(r.red, Red::ArgMax | Red::ArgMin),
-            // an index list has no value of its own
+            // An index list has no value of its own, so the unit is its `ravel`.
             Node::Call(f, args) => f.name == "ravel" && args.iter().any(|a| matches!(&*a.value.node, Node::Reduce(_))),
             _ => false,
         };
@@ -57,7 +57,8 @@ impl Hoist<'_> {
             return None;
         }
         if !self.is_outer(e, vars) {
-            // its own variables come between; what is inside may still be the result's
+            // A reduction's own variables are bound inside it; inner values may still depend on the result's indices
+            // alone.
             let Node::Reduce(r) = &*e.node else { return None };
             let inner: Vec<Var> = vars.iter().cloned().chain(r.binds.iter().flatten().map(Var::of_bind)).collect();
             let new = Reduce {
@@ -70,7 +71,7 @@ impl Hoist<'_> {
         Some(self.part(e, vars))
     }
 
-    /// A result instead of what it is, where that costs a loop or random numbers.
+    /// Replaces a value by the result that equals it, where computing it would cost a loop or random numbers.
     fn known(&self, e: &Expr, vars: &[Var]) -> Option<Expr> {
         let (_, read) = self.results.iter().find(|(value, _)| value == e)?;
         let dear = walk::any(e, &mut |e| match &*e.node {
@@ -82,7 +83,7 @@ impl Hoist<'_> {
     }
 
     fn part(&mut self, e: &Expr, vars: &[Var]) -> Expr {
-        // parts of parts first
+        // Parts inside the part come first.
         let value = match &*e.node {
             Node::Reduce(r) => {
                 let inner: Vec<Var> = vars.iter().cloned().chain(r.binds.iter().flatten().map(Var::of_bind)).collect();
@@ -116,7 +117,7 @@ impl Hoist<'_> {
                         Node::Float(_) => true,
                         _ => false,
                     });
-                    // a count only asks questions about elements
+                    // A count reads elements only in its conditions.
                     if float && !is_count(&r.body) { Elem::Acc(Name::new("T")) } else { class("i64") }
                 }
             },
@@ -124,7 +125,7 @@ impl Hoist<'_> {
         }
     }
 
-    /// Whether `e` depends on no variable but the result's indices.
+    /// Whether `e` depends only on the result's indices.
     fn is_outer(&self, e: &Expr, vars: &[Var]) -> bool {
         let mut uses = Vec::new();
         free(e, &mut Vec::new(), &mut uses);
@@ -133,7 +134,7 @@ impl Hoist<'_> {
             match (here.as_slice(), there.as_slice()) {
                 ([], []) => true,
                 (_, []) => true,
-                // the axes of the list that are the result's
+                // Those axes of the list that belong to the result.
                 ([Var { kind: Kind::Part(own), .. }], _) => axes.as_ref() == Some(own),
                 _ => false,
             }
@@ -141,7 +142,7 @@ impl Hoist<'_> {
     }
 }
 
-/// Whether the elements of `e` are literals chosen by conditions.
+/// Whether the elements of `e` are literals that conditions choose.
 fn is_count(e: &Expr) -> bool {
     match &*e.node {
         Node::Int(_) => true,
@@ -154,10 +155,10 @@ fn of(vars: &[Var], name: Name) -> Vec<Var> {
     vars.iter().filter(|v| v.name == name).cloned().collect()
 }
 
-/// A name, and its axes if only some of a list are meant.
+/// A name, with its axes if only some of a list are meant.
 type Mention = (Name, Option<Axes>);
 
-/// The names that `e` mentions and does not bind itself, with the axes if only some of a list are meant.
+/// Collects the free names of `e`, with their axes if only some of a list are meant.
 fn free(e: &Expr, bound: &mut Vec<Mention>, out: &mut Vec<Mention>) {
     let mut note = |bound: &[Mention], name: Name, axes: Option<&Axes>| {
         let mut axes = axes.cloned();

@@ -1,7 +1,7 @@
 //! Linearise: a body as a sum of reads of one argument, each with its variables, conditions and cofactor.
 //!
 //! The body is a term over *atoms*: reads, reductions, `let`s. Its derivative is the sum over the atoms that depend on
-//! the argument of (partial derivative) × (derivative of the atom); a reduction's is found by going into it.
+//! the argument of (partial derivative) × (derivative of the atom); the derivative of a reduction is found inside it.
 
 use super::subst::{self, Sub};
 use super::var::{Kind, Var};
@@ -14,20 +14,20 @@ use crate::row::Ties;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// One read, and what it is multiplied with.
+/// One read, with its cofactor and conditions.
 #[derive(Clone, Debug)]
 pub struct Term {
-    /// Variables of the reductions that it stands in, outermost first.
+    /// Variables of the enclosing reductions, outermost first.
     pub vars: Vec<Var>,
-    /// Where it counts.
+    /// Conditions under which the read contributes.
     pub conds: Vec<Expr>,
-    /// What is read.
+    /// The value that is read.
     pub leaf: Leaf,
     /// The cofactor.
     pub cof: T,
 }
 
-/// What is read.
+/// A value that depends on the argument.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Leaf {
     /// The argument.
@@ -42,17 +42,17 @@ pub struct Reader<'t, 'r> {
     pub terms: &'t mut Terms<'r>,
     /// The argument.
     pub arg: Name,
-    /// Whose gradient a maximum is.
+    /// The tie rule of maxima: the elements that share their gradient.
     pub ties: Ties,
     /// `let`s that hold reductions.
     pub lets: Vec<(Name, Expr)>,
-    /// Sizes that are lists though their pattern looks like one axis (`K@idx`).
+    /// Sizes that are lists although their pattern looks like one axis (`K@idx`).
     pub lists: Vec<Name>,
-    /// Whether a name is a size of the row: indices of no size count the items of a list.
+    /// Whether a name is a size of the row; an index whose size is not one counts the items of a list.
     pub is_size: &'t dyn Fn(Name) -> bool,
     /// Whether an option of this name is one axis.
     pub is_axis: &'t dyn Fn(Name) -> bool,
-    /// Number of names made so far.
+    /// Number of names made up to now.
     pub made: usize,
 }
 
@@ -75,13 +75,13 @@ impl Reader<'_, '_> {
                 .any(|(n, d)| names.contains(n) && self.depends_let(*n, d))
     }
 
-    /// A name that nothing has: final names are chosen at the end.
+    /// A fresh name; final names are chosen at the end.
     pub fn placeholder(&mut self, like: Name) -> Name {
         self.made += 1;
         Name::new(&format!("{like}#{}", self.made))
     }
 
-    /// The derivative of `e`, in which the variables of `scope` are bound.
+    /// The derivative of `e`; `scope` holds the variables that are bound around it.
     pub fn linear(&mut self, e: &Expr, scope: &[Var]) -> Res<Vec<Term>> {
         let t = self.terms.one(e, &Scope::default())?;
         let atoms = self.atoms(t);
@@ -124,7 +124,7 @@ impl Reader<'_, '_> {
         out
     }
 
-    /// The sides of a coefficient that are not zero, with the conditions under which they hold.
+    /// The nonzero branches of a coefficient, with the conditions under which they hold.
     fn cases(&mut self, c: T) -> Vec<(Vec<Expr>, T)> {
         match self.terms.op(c).clone() {
             _ if self.terms.is_zero(c) => Vec::new(),
@@ -177,7 +177,7 @@ impl Reader<'_, '_> {
                         Err(NotDerivable::new(why).at(e.span))
                     }
                     Node::Reduce(r) => self.reduce(&e, r, scope),
-                    // an index or a random number: no derivative flows through it
+                    // An index or a random number has no derivative.
                     _ => Ok(Vec::new()),
                 }
             }
@@ -245,7 +245,7 @@ impl Reader<'_, '_> {
         Ok(out)
     }
 
-    /// The variables of a reduction, its filter and body, with names that nothing around them has.
+    /// The variables of a reduction, its filter and body, renamed apart from all enclosing variables.
     fn open(&mut self, binds: &[Bind], r: &Reduce, scope: &[Var]) -> Res<(Vec<Var>, Option<Expr>, Expr)> {
         let taken = |n: Name| scope.iter().any(|v| v.name == n);
         let mut made = self.made;
@@ -286,7 +286,7 @@ impl Reader<'_, '_> {
         matches!(&v.kind, Kind::One(_, hi) if make::as_name(hi) == Some(size)) && !(self.is_size)(size)
     }
 
-    /// How many elements a mean is over.
+    /// The number of elements that a mean averages.
     fn count(&mut self, vars: &[Var], filter: Option<&Expr>) -> Res<Expr> {
         if let Some(c) = filter {
             let binds = vars.iter().map(Var::bind).collect();
@@ -339,7 +339,7 @@ impl Reader<'_, '_> {
                 let is_nan = self.terms.builtin(Name::new("isnan"), vec![top]);
                 let (nan, zero) = (self.terms.num(f64::NAN), self.terms.num(0.0));
                 let share = self.terms.product(&[], &[count]);
-                // one NaN makes every share NaN
+                // One NaN makes every share NaN.
                 let lost = self.terms.branch(is_nan, nan, zero);
                 let share = self.terms.branch(hit, share, lost);
                 for t in &mut terms {
@@ -391,7 +391,7 @@ impl Reader<'_, '_> {
         Ok(flat.unwrap_or_else(|| make::int(0)))
     }
 
-    /// That these variables are the first (or last) that pass the filter.
+    /// The condition that these variables are the first (or last) that pass the filter.
     fn chosen(&mut self, red: Red, vars: &[Var], filter: Option<&Expr>) -> Res<Expr> {
         if vars.iter().any(|v| matches!(v.kind, Kind::Part(_))) {
             return Err(NotDerivable::new("the first or last of some axes of a list has no form"));
@@ -431,8 +431,8 @@ impl Reader<'_, '_> {
         Ok(make::reduce(Red::Prod, binds, make::all(conds), body))
     }
 
-    /// The same variables under other names, and `e` with these names. Chosen axes become the whole list: the caller
-    /// says that the others agree.
+    /// A renamed copy of the variables, and `e` in terms of it. Chosen axes become the whole list; the caller adds the
+    /// condition that the other axes agree.
     fn copy(&mut self, vars: &[Var], mut e: Option<Expr>) -> Res<(Vec<Var>, Option<Expr>)> {
         let mut copies = Vec::new();
         for v in vars {
@@ -457,7 +457,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// That a copy of a list agrees with the original on the axes that are not chosen.
+/// The condition that a copy of a list agrees with the original on the axes that are not chosen.
 fn agrees(axes: &Axes, copy: Name, original: Name) -> Res<Expr> {
     let Axes { not: false, kind: AxesKind::Name(n), .. } = axes else {
         return Err(NotDerivable::new("a product over axes that no option names"));
@@ -467,12 +467,12 @@ fn agrees(axes: &Axes, copy: Name, original: Name) -> Res<Expr> {
     Ok(make::over_axes(Red::All, make::binary(BinOp::Or, member, same)))
 }
 
-/// Whether elements may be left out of the reduction whose body this is.
+/// Whether the reduction with this body can skip elements.
 fn leaves_out(body: &Expr) -> bool {
     let mut found = false;
     walk::visit(body, &mut |e| {
         found |= matches!(&*e.node, Node::Access(a) if a.outside == Outside::Skip);
-        // an inner reduction leaves out its own
+        // An inner reduction skips elements of its own.
         !found && !matches!(&*e.node, Node::Reduce(_))
     });
     found

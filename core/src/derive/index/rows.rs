@@ -1,7 +1,7 @@
-//! The rows that a gradient is made of, and the rule that calls them.
+//! The rows of a gradient, and the rule that calls them.
 //!
-//! Usually one row. Where options choose between forms and some need values computed once, each form is a row of its own
-//! and the rule chooses, so that nothing is computed for a form that is not taken.
+//! Usually there is one row. Where options choose between forms and some forms need values computed once, each form is
+//! a row of its own and the rule chooses, so that a form that is not taken computes nothing.
 
 use super::assemble::{Candidate, Recipe};
 use super::back;
@@ -16,7 +16,7 @@ use crate::lang::ast::*;
 use crate::row::Row;
 use crate::sig::statics::axis_number;
 
-/// A gradient through one result, before it has rows.
+/// A gradient through one result, before its rows are built.
 pub struct Gradient<'a> {
     /// The row.
     pub row: &'a Row,
@@ -30,13 +30,13 @@ pub struct Gradient<'a> {
     pub items: &'a [Item],
     /// Values computed once.
     pub parts: &'a [Part],
-    /// The cotangent in rows, and in the rule.
+    /// The name of the cotangent in rows, and in the rule.
     pub seed: (Name, Name),
     /// The result's axes.
     pub pattern: &'a Pattern,
-    /// Results under the names that they have in derived rows.
+    /// Results with their names in derived rows.
     pub names: &'a [(Name, &'a Out)],
-    /// What the row means.
+    /// The meaning of the row.
     pub body: &'a Block,
 }
 
@@ -68,7 +68,7 @@ impl Gradient<'_> {
                 make::block(Expr::bare(Node::If(c, a, b)))
             }
             Piece::Match(on, arms) => {
-                // arms hold no statements; the last one needs no question
+                // Arms hold no statements, so the forms become a chain of `if`s; the last form needs no condition.
                 let mut chain: Option<Block> = None;
                 let mut blocks = Vec::new();
                 for (word, p) in arms {
@@ -120,7 +120,7 @@ impl Gradient<'_> {
         Ok(Block { stmts, value })
     }
 
-    /// Whether `e` reads this part, perhaps through others.
+    /// Whether `e` reads this part, directly or through other parts.
     fn needs(&self, e: &Expr, part: Name) -> bool {
         let names = walk::names(e);
         names.contains(&part) || self.parts.iter().any(|p| names.contains(&p.name) && self.needs(&p.value, part))
@@ -145,7 +145,7 @@ impl Gradient<'_> {
         same && !cast && self.out.ty.list.is_none() && *value == make::access(self.seed.0, self.pattern.places.clone())
     }
 
-    /// What a derived row may take: arguments, results, parts before this one, the cotangent.
+    /// The candidates for arguments of a derived row: arguments, results, earlier parts, the cotangent.
     fn candidates(&self, parts: usize, must: bool) -> Vec<Candidate> {
         let typed = |name: Name, ty: Type, arg: Name| Candidate {
             param: Param { access: Access::Read, name: make::ident(name), ty, optional: false },
@@ -193,10 +193,10 @@ fn tensor(elem: Elem, dims: &[DimPat], list: Option<ListLen>) -> Type {
     Type { elem: vec![elem], dims: Some(dims.to_vec()), list, span: Span::default() }
 }
 
-/// An axis that an option names in an argument has that option in the cotangent too, where the lists around it are the
-/// same: so a rank-0 call finds its imagined axis again.
+/// Carries options that name an axis of an argument over to the cotangent, where the lists around the axis match, so
+/// that a call at rank 0 finds its imagined axis again.
 pub fn anchor(dims: &mut [DimPat], row: &Row) {
-    // `K@idx`, `..K@idx`: how many axes a list has is what the argument says
+    // `K@idx`, `..K@idx`: the argument determines how many axes a list has.
     for p in row.sig.params.iter().flat_map(|p| p.ty.dims.iter().flatten()) {
         let (anchored, at) = match &p.kind {
             DimKind::One { name: None, size, at: Some(at) } => (make::as_name(size), at),
@@ -214,7 +214,7 @@ pub fn anchor(dims: &mut [DimPat], row: &Row) {
         DimKind::List { name, axes: None, .. } => Some(name.name),
         _ => None,
     };
-    // an axis of a batch, which stands in front of both
+    // A batch axis, which stands in front of both.
     let plain = |d: &DimPat| match &d.kind {
         DimKind::One { name: None, size, at: None } => make::as_name(size),
         _ => None,

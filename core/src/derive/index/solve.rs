@@ -1,8 +1,8 @@
 //! Equations between places and result indices, solved for the variables of the sum.
 //!
-//! Reading at `e(o)` transposes to a sum over `o` with `e(o) == i`. A variable that such an equation determines leaves the
-//! sum: `i = o + c` gives `o = i - c`, a flat position gives its unravelling, a filter `index[m] == n` gives
-//! `n = index[m]`. What is left stays a filter.
+//! Reading at `e(o)` transposes to a sum over `o` with `e(o) == i`. A variable that such an equation determines leaves
+//! the sum: `i = o + c` gives `o = i - c`, a flat position gives its unravelling, a filter `index[m] == n` gives `n =
+//! index[m]`. An equation that solves for no variable stays as a filter.
 
 use super::subst::{self, Sub};
 use super::var::{Kind, Var};
@@ -13,45 +13,46 @@ use crate::lang::ast::*;
 /// `left == right`, per axis if `list`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Eq {
-    /// In the variables of the sum.
+    /// The side in the variables of the sum.
     pub left: Expr,
-    /// In the indices of the result.
+    /// The side in the indices of the result.
     pub right: Expr,
-    /// Of lists of indices.
+    /// Whether both sides are lists of indices.
     pub list: bool,
 }
 
-/// One term on its way: a sum over `vars` where `conds`, of `body`.
+/// One term during solving: the sum of `body` over `vars` where `conds` hold.
 #[derive(Clone, Debug)]
 pub struct Sum {
-    /// What is summed over.
+    /// The summation variables.
     pub vars: Vec<Var>,
     /// Equations not yet used.
     pub eqs: Vec<Eq>,
     /// Conditions.
     pub conds: Vec<Expr>,
-    /// What is summed: reads of the cotangent (and of parts) among it.
+    /// The summand, which reads the cotangent (and parts).
     pub body: Expr,
 }
 
-/// What solving may look at.
+/// Facts that solving uses.
 pub struct Known<'a> {
     /// Result indices and their sizes.
     pub result: Vec<(Name, Expr)>,
-    /// The position in a list of tensors, and how many there are.
+    /// The position in a list of tensors, and the length of the list.
     pub item: Option<(Name, Expr)>,
-    /// Sizes by another form: `L = len(xs)`.
+    /// Sizes that have another form: `L = len(xs)`.
     pub aliases: Vec<(Name, Expr)>,
-    /// The cotangent: an access of it may lie outside.
+    /// The cotangent: only its accesses may lie outside.
     pub seed: Name,
-    /// Whether the elements of an argument are indices below a size, or such that `wrap` makes them that (`true`).
+    /// Whether the elements of an argument are indices below a size; with `true`, whether `wrap` makes them so.
     pub is_index: &'a dyn Fn(Name, &Expr, bool) -> bool,
-    /// Of an option, whether it is above 0 in every call.
+    /// Whether an option is above 0 in every call; `None` if the name is not an option.
     pub positive: &'a dyn Fn(Name) -> Option<bool>,
 }
 
 impl Known<'_> {
-    /// Whether a factor may be 0 since an option may be: then its multiples are no equation for what it multiplies.
+    /// Whether a factor may be 0 because an option may be 0. A product with such a factor determines nothing about the
+    /// other factor.
     fn may_be_zero(&self, by: &Expr) -> bool {
         match &*by.node {
             Node::Name(n) => (self.positive)(*n) == Some(false),
@@ -74,12 +75,12 @@ type Res<X> = Result<X, NotDerivable>;
 struct Solution {
     var: Var,
     sub: Sub,
-    /// Where there is a solution at all.
+    /// Conditions under which the solution exists.
     conds: Vec<Expr>,
 }
 
 impl Sum {
-    /// Solves what can be solved.
+    /// Solves all equations that determine a variable.
     pub fn solve(&mut self, known: &Known<'_>) -> Res<()> {
         self.equations_of_conds();
         for step in [Step::Plain, Step::Shift, Step::Scale] {
@@ -97,7 +98,7 @@ impl Sum {
         Ok(())
     }
 
-    /// Conditions `a == b` that a variable may be solved from.
+    /// Turns conditions `a == b` that may determine a variable into equations.
     fn equations_of_conds(&mut self) {
         let mut conds = Vec::new();
         for c in std::mem::take(&mut self.conds) {
@@ -135,7 +136,7 @@ impl Sum {
         for (at, eq) in self.eqs.iter().enumerate() {
             let unknown: Vec<&Var> =
                 self.vars.iter().filter(|v| mentions(&eq.left, v.name) || mentions(&eq.right, v.name)).collect();
-            // `o * stride + k`: solved for `o`, so that the few places of a window are left to run over
+            // `o * stride + k` is solved for `o`, so that the sum runs over the few places of a window.
             let solved = |v: &Var, step: Step| eq.solve_for(v, step, known);
             let scaled = |v: &Var| solved(v, Step::Shift).is_none() && solved(v, Step::Scale).is_some();
             let waits = step == Step::Shift && unknown.iter().any(|v| scaled(v));
@@ -196,7 +197,7 @@ impl Sum {
 
     fn range(&mut self, c: &Expr, known: &Known<'_>) -> bool {
         let Node::Binary(op, l, r) = &*c.node else { return false };
-        // normalised to `v < bound` or `bound <= v`
+        // Comparisons are normalised to `v < bound` or `bound <= v`.
         let (op, l, r) = match op {
             BinOp::Lt | BinOp::Le => (*op, l.clone(), r.clone()),
             BinOp::Gt => (BinOp::Lt, r.clone(), l.clone()),
@@ -229,19 +230,19 @@ impl Sum {
     }
 }
 
-/// Which equations are solved first: those that cost nothing.
+/// The order in which equations are solved: the cheapest first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// A variable stands alone.
     Plain,
-    /// A sum, a difference, a rotation, a flat position.
+    /// A variable in a sum, a difference, a rotation or a flat position.
     Shift,
-    /// A multiple: where it divides.
+    /// A variable times a factor: solved where the factor divides.
     Scale,
 }
 
 impl Eq {
-    /// It as a condition.
+    /// The equation as a condition.
     fn cond(self) -> Expr {
         let e = make::binary(BinOp::Eq, self.left, self.right);
         if self.list { make::over_axes(Red::All, e) } else { e }
@@ -254,7 +255,7 @@ impl Eq {
             (false, true) => (&self.right, &self.left),
             _ => return None,
         };
-        // a list is solved axis by axis or as a flat position
+        // A list is solved axis by axis, or as a flat position.
         if v.is_list() && !self.list {
             let sizes = flat(from)?;
             let call = make::call("unravel", [to.clone(), sizes]);
@@ -270,8 +271,8 @@ impl Eq {
             return None;
         }
         let (value, conds) = invert(from, to.clone(), v, step, known)?;
-        // where elements say the place, each of the few values of `i` in `floor(g[p]) + i == h` places an element; solved
-        // for it, each `h` would look for its elements among all
+        // In `floor(g[p]) + i == h`, each of the few values of `i` places an element. Solved for `i`, each `h` would
+        // have to search all elements for those that it receives.
         let few = matches!(&v.kind, Kind::One(lo, hi) if make::as_int(lo).is_some() && make::as_int(hi).is_some());
         if few && step != Step::Plain && walk::any(&value, &mut |e| matches!(&*e.node, Node::Access(_))) {
             return None;
@@ -287,7 +288,7 @@ impl Eq {
     }
 }
 
-/// The `v` for which `from` is `to`, and where there is one.
+/// The `v` for which `from` equals `to`, with the conditions under which it exists.
 fn invert(from: &Expr, to: Expr, v: &Var, step: Step, known: &Known<'_>) -> Option<(Expr, Vec<Expr>)> {
     let has = |e: &Expr| mentions(e, v.name);
     match &*from.node {
@@ -308,7 +309,7 @@ fn invert(from: &Expr, to: Expr, v: &Var, step: Step, known: &Known<'_>) -> Opti
                 conds.push(whole);
                 Some((value, conds))
             }
-            // a rotation of all of its range
+            // A rotation of the variable's whole range.
             (BinOp::Rem, true) => {
                 let (Kind::One(lo, hi) | Kind::List(lo, hi)) = &v.kind else { return None };
                 if make::as_int(lo) != Some(0) || hi != b {
@@ -331,7 +332,8 @@ fn invert(from: &Expr, to: Expr, v: &Var, step: Step, known: &Known<'_>) -> Opti
     }
 }
 
-/// A quotient rounded down, or what is left: of elements by the functions that they have for it.
+/// A floored quotient or remainder. Elements need the builtins `div_floor` and `rem_floor`, since `/` divides floats
+/// exactly.
 fn floored(op: BinOp, a: &Expr, b: &Expr) -> Expr {
     let elements = [a, b].into_iter().any(|e| walk::any(e, &mut |e| matches!(&*e.node, Node::Access(_))));
     match elements {
@@ -350,7 +352,7 @@ fn is_flat(e: &Expr, v: Name) -> Option<Expr> {
     }
 }
 
-/// Whether `e` mentions `v`, in places too.
+/// Whether `e` mentions `v`, also in the places of accesses.
 fn mentions(e: &Expr, v: Name) -> bool {
     walk::mentions(e, v)
 }
@@ -382,7 +384,7 @@ impl Sub {
 }
 
 impl Var {
-    /// Whether what it was solved to lies in its range.
+    /// Whether the solution certainly lies in the variable's range.
     fn fits(&self, sub: &Sub, known: &Known<'_>) -> bool {
         let (Kind::One(lo, hi) | Kind::List(lo, hi)) = &self.kind else { return true };
         if make::as_int(lo) != Some(0) {
@@ -397,7 +399,7 @@ impl Var {
         }
     }
 
-    /// The conditions under which what it was solved to lies in its range.
+    /// The conditions under which the solution lies in the variable's range.
     fn within(&self, sub: &Sub) -> Res<Vec<Expr>> {
         let (Kind::One(lo, hi) | Kind::List(lo, hi)) = &self.kind else { return Ok(Vec::new()) };
         let value = match sub {
@@ -407,7 +409,7 @@ impl Var {
         };
         let simple = make::as_name(&value).is_some();
         let mut conds = Vec::new();
-        // an index is never negative
+        // An index is never negative.
         if !(simple && make::as_int(lo) == Some(0)) {
             conds.push(make::binary(BinOp::Le, lo.clone(), value.clone()));
         }
@@ -419,7 +421,7 @@ impl Var {
     }
 }
 
-/// Whether `0 <= e < size`, by its form.
+/// Whether the form of `e` shows `0 <= e < size`.
 fn inside(e: &Expr, size: &Expr, known: &Known<'_>) -> bool {
     match &*e.node {
         Node::Name(n) => known.runs_over(*n, size),
@@ -432,7 +434,7 @@ fn inside(e: &Expr, size: &Expr, known: &Known<'_>) -> bool {
         }
         Node::Binary(BinOp::Rem, _, by) => by == size,
         Node::If(_, a, b) => inside(&a.value, size, known) && inside(&b.value, size, known),
-        // the last index minus an index
+        // `size - 1 - i` for an index `i`.
         Node::Binary(BinOp::Sub, last, i) => {
             *last == make::binary(BinOp::Sub, size.clone(), make::int(1)) && inside(i, size, known)
         }
@@ -440,8 +442,8 @@ fn inside(e: &Expr, size: &Expr, known: &Known<'_>) -> bool {
     }
 }
 
-/// Whether an access of `seed` has `v` as a place of its own, so that the access can look after its range; no other
-/// tensor may be read there.
+/// Whether an access of `seed` has `v` as a whole place, so that the access itself can check the range. No other tensor
+/// may be read at `v`.
 fn reads_plainly(e: &Expr, seed: Name, v: &Var) -> bool {
     let elsewhere = |e: &Expr| matches!(&*e.node, Node::Access(a) if a.base.name != seed && mentions(e, v.name));
     !walk::any(e, &mut |e| elsewhere(e))
@@ -455,7 +457,7 @@ fn reads_plainly(e: &Expr, seed: Name, v: &Var) -> bool {
         })
 }
 
-/// Accesses of `seed` give 0 outside.
+/// Makes accesses of `seed` give 0 outside.
 fn mark_outside(e: &Expr, seed: Name) -> Expr {
     walk::map(e, &mut |e| match &*e.node {
         Node::Access(a) if a.base.name == seed && a.outside == Outside::Refuse => {

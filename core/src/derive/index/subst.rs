@@ -1,4 +1,4 @@
-//! Index variables replaced by what they were solved to.
+//! Substitution of index variables by their solutions.
 
 use super::var::{Kind, Var};
 use crate::Name;
@@ -7,7 +7,7 @@ use crate::lang::ast::*;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// What an index variable stands for.
+/// The replacement of an index variable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sub {
     /// One index.
@@ -37,8 +37,8 @@ struct Subst<'a> {
     list: bool,
     sub: &'a Sub,
     fault: Option<NotDerivable>,
-    /// What became of the parts of the tree so far, by address (the tree outlives this, and what becomes of a part hangs on
-    /// nothing around it): written out, a `let` stands in many places, which share it.
+    /// Results by the address of the part (the tree outlives this struct, and a result depends on nothing around the
+    /// part). Inlined `let`s are shared by many places, so each is rewritten once.
     done: FxHashMap<*const Node, Expr>,
 }
 
@@ -52,7 +52,7 @@ impl Subst<'_> {
         if let Some(done) = self.done.get(&at) {
             return done.clone();
         }
-        // names inside a `ravel` are lists, elsewhere the element at the axis
+        // Inside a `ravel` a name means the list, elsewhere the index at the current axis.
         let new = self.node(e).unwrap_or_else(|| walk::rebuilt(e, &mut |part| self.expr(part)));
         self.done.insert(at, new.clone());
         new
@@ -79,7 +79,7 @@ impl Subst<'_> {
         let sizes = args.get(1).map_or_else(|| make::name(self.name.size_of_index()), |a| a.value.clone());
         let list = match self.sub {
             Sub::Unravel(call) => match &*call.node {
-                // the flat position of what a flat position stands for
+                // Ravelling an unravelled position gives the position itself.
                 Node::Call(_, inner) if inner.get(1).is_some_and(|s| s.value == sizes) => {
                     return Some(inner[0].value.clone());
                 }
@@ -158,14 +158,14 @@ impl Subst<'_> {
         }
         let same = binds.iter().find(|b| b.name.name == self.name)?;
         let Some(_) = &same.axes else {
-            // bound anew inside: only ranges still speak of ours
+            // The inner reduction binds the name anew; only ranges still refer to the outer variable.
             let binds = binds
                 .iter()
                 .map(|b| Bind { range: b.range.as_ref().map(|(lo, hi)| (self.expr(lo), self.expr(hi))), ..b.clone() })
                 .collect();
             return Some(Expr::new(Node::Reduce(Reduce { binds: Some(binds), ..r.clone() }), e.span));
         };
-        // chosen axes are bound anew, the others are ours
+        // Chosen axes are bound anew; the other axes refer to the outer list.
         let Sub::Rename(to) = self.sub else {
             self.fail(format!("`{e}` binds some axes of `{}`, which was solved", self.name));
             return None;
@@ -177,7 +177,7 @@ impl Subst<'_> {
         Some(Expr::new(Node::Reduce(self.inside(&Reduce { binds: Some(binds), ..r.clone() })), e.span))
     }
 
-    /// A reduction with everything but its variables replaced.
+    /// A reduction with everything replaced except its variables.
     fn inside(&mut self, r: &Reduce) -> Reduce {
         Reduce {
             filter: r.filter.as_ref().map(|c| self.expr(c)),
@@ -187,7 +187,7 @@ impl Subst<'_> {
         }
     }
 
-    /// Axes that the position of an item chooses.
+    /// Axes that depend on the position of an item.
     fn axes(&mut self, a: &Axes) -> Axes {
         let to = match self.sub {
             Sub::Rename(r) => Some(*r),
@@ -208,7 +208,7 @@ impl Subst<'_> {
     }
 }
 
-/// Whether replacing free `name` in `e` by something that mentions `others` would let a reduction inside capture them.
+/// Whether a reduction in `e` would capture a variable if free `name` were replaced by an expression with `others`.
 pub fn captures(e: &Expr, name: Name, others: &dyn Fn(Name) -> bool) -> bool {
     walk::any(e, &mut |e| match &*e.node {
         Node::Reduce(r) => {
@@ -220,7 +220,7 @@ pub fn captures(e: &Expr, name: Name, others: &dyn Fn(Name) -> bool) -> bool {
     })
 }
 
-/// The variables of `binds`, renamed where `taken` has their names, and how.
+/// The variables of `binds`, each with its new name if `taken` has the old one.
 pub fn rename_binds(
     binds: &[Bind],
     taken: &dyn Fn(Name) -> bool,

@@ -8,13 +8,13 @@ use crate::row::Row;
 /// An index variable of the sum that a transposed read becomes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Var {
-    /// Its name.
+    /// The variable's name.
     pub name: Name,
-    /// What it runs over.
+    /// The variable's range.
     pub kind: Kind,
 }
 
-/// What an index variable runs over.
+/// The range of an index variable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// One axis: `lo..hi`.
@@ -71,14 +71,14 @@ impl Var {
     }
 }
 
-/// How a tensor of a shape pattern is indexed.
+/// The indices that read a tensor with a shape pattern.
 #[derive(Clone, Debug, Default)]
 pub struct Pattern {
     /// Every axis variable, slowest first.
     pub vars: Vec<Var>,
     /// The places of an access.
     pub places: Vec<Place>,
-    /// The pattern as that of an argument: every list exact.
+    /// The pattern in the form for an argument: every list is exact.
     pub dims: Vec<DimPat>,
 }
 
@@ -172,7 +172,7 @@ pub fn is_permutation(a: &Axes, row: &Row) -> bool {
     }
 }
 
-/// The axes that `a` leaves.
+/// The axes that are not in `a`.
 pub fn complement(a: &Axes) -> Axes {
     match &a.kind {
         AxesKind::Before(n) if !a.not => make::axes(AxesKind::From(*n)),

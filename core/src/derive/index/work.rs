@@ -1,4 +1,4 @@
-//! One result's gradient: choices by options kept, every read of the argument transposed.
+//! The gradient through one result: choices by options are kept, every read of the argument is transposed.
 
 use super::equate::Target;
 use super::lets::Opened;
@@ -15,7 +15,7 @@ use crate::row::Row;
 
 type Res<X> = Result<X, NotDerivable>;
 
-/// The choices that a body makes by options alone, with gradients at their ends (`None`: zero).
+/// The choices that a body makes by options alone, with a gradient at each leaf (`None`: zero).
 #[derive(Clone, Debug)]
 pub enum Piece {
     /// `if c { … } else { … }`
@@ -27,7 +27,7 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// Whether every end is zero.
+    /// Whether every leaf is zero.
     pub fn is_zero(&self) -> bool {
         match self {
             Piece::If(_, a, b) => a.is_zero() && b.is_zero(),
@@ -36,7 +36,7 @@ impl Piece {
         }
     }
 
-    /// It as one expression.
+    /// The choices as one expression.
     pub fn expr(&self) -> Expr {
         match self {
             Piece::If(c, a, b) => make::branch(c.clone(), a.expr(), b.expr()),
@@ -51,7 +51,7 @@ impl Piece {
         }
     }
 
-    /// The same with every value changed.
+    /// Applies `f` to every leaf.
     pub fn map(self, f: &mut dyn FnMut(Expr) -> Expr) -> Piece {
         match self {
             Piece::If(c, a, b) => Piece::If(c, Box::new(a.map(f)), Box::new(b.map(f))),
@@ -61,17 +61,17 @@ impl Piece {
     }
 }
 
-/// The work on one result.
+/// The state of one derivation, for one result.
 pub struct Work<'a, 't, 'r> {
     /// The row.
     pub row: &'a Row,
-    /// Its derivative's terms.
+    /// The reader, which holds the terms of the derivative.
     pub reader: Reader<'t, 'r>,
     /// The gradient's axes.
     pub target: Target,
-    /// What is computed once.
+    /// Hoists values that are needed once per result.
     pub hoist: Hoist<'a>,
-    /// What solving may look at.
+    /// Facts that solving uses.
     pub known: Known<'a>,
     /// The body's `let`s.
     pub opened: &'a Opened,
@@ -89,7 +89,7 @@ impl Work<'_, '_, '_> {
                 Piece::Match(*on, arms.iter().map(|(w, e)| Ok((*w, self.piece(e, n)?))).collect::<Res<_>>()?)
             }
             Node::If(c, a, b) if self.is_static(c) => {
-                // the argument is there: what asks for that is decided
+                // The argument is present here, so conditions on its presence are decided.
                 let t = self.reader.terms.one(c, &Scope::default())?;
                 let c = self.reader.terms.written(t);
                 let (a, b) = (self.piece(&a.value, n)?, self.piece(&b.value, n)?);
@@ -107,7 +107,7 @@ impl Work<'_, '_, '_> {
         })
     }
 
-    /// Whether `e` is decided by options, sizes and presence.
+    /// Whether options, sizes and presence decide `e`.
     fn is_static(&self, e: &Expr) -> bool {
         let sig = &self.row.sig;
         let mut tensors = Vec::new();
@@ -140,7 +140,7 @@ impl Work<'_, '_, '_> {
         for t in &mut pending {
             t.cof = self.reader.terms.product(&[self.seed, t.cof], &[]);
         }
-        // what flows to a `let` flows on through what it names, the last one first
+        // The gradient of a `let` flows on to its definition, the last `let` first.
         for (name, def) in self.opened.lets.clone().into_iter().rev() {
             let (through, rest): (Vec<Term>, Vec<Term>) = pending.into_iter().partition(|t| t.leaf == Leaf::Let(name));
             pending = rest;
@@ -178,7 +178,7 @@ impl Work<'_, '_, '_> {
         sum(&t.vars, make::all(t.conds.iter().cloned()), body, self.known.seed)
     }
 
-    /// One read as a sum over everything that its places do not determine.
+    /// One read, as a sum over the variables that its places do not determine.
     fn transpose(&mut self, t: &Term, read: &TensorAccess) -> Res<Expr> {
         let body = self.whole(&self.reader.terms.written(t.cof))?;
         let body = self.hoist.take(&body, &t.vars);
@@ -191,7 +191,7 @@ impl Work<'_, '_, '_> {
         s.vars.extend(self.target.extra.iter().cloned());
         let cond = make::all(s.conds);
         let only = match (&s.vars[..], &cond) {
-            // pieces that lie end to end: one of them holds the element
+            // The pieces lie end to end, so exactly one of them holds the element.
             ([Var { kind: Kind::Item, .. }], None) => partition(&s.body, self.known.seed),
             _ => None,
         };
@@ -201,7 +201,7 @@ impl Work<'_, '_, '_> {
         })
     }
 
-    /// `e` with `let`s written out: what is needed once only is found again.
+    /// `e` with `let`s inlined; hoisting later finds the parts that are needed once.
     fn whole(&self, e: &Expr) -> Res<Expr> {
         let mut e = e.clone();
         for (name, def) in self.opened.lets.iter().rev() {
@@ -227,9 +227,9 @@ fn sum(vars: &[Var], cond: Option<Expr>, body: Expr, seed: Name) -> Expr {
     items.into_iter().fold(inner, |e, i| make::reduce(Red::Sum, vec![i.bind()], None, e))
 }
 
-/// The factors of a product of a sum, where they lie outside of their tensor: there is no cotangent, so the product is
-/// left out, and no other factor is multiplied by 0; an argument that the row leaves out there stays left out, and is 0
-/// where there is no sum to leave it out of.
+/// Guards the factors of a product in a sum against reads outside of their tensors. Where the cotangent lies outside,
+/// the whole product is skipped, so that no factor is multiplied by 0. An argument that the row skips outside stays
+/// skipped, or reads as 0 where there is no sum to skip in.
 fn outside_of_products(body: &Expr, seed: Name, in_sum: bool) -> Expr {
     let zero = Outside::Value(make::int(0));
     match &*body.node {
@@ -249,7 +249,7 @@ fn outside_of_products(body: &Expr, seed: Name, in_sum: bool) -> Expr {
     }
 }
 
-/// The access of pieces that are known to lie end to end, for `only`.
+/// The access under `only`, if the pieces are known to lie end to end.
 fn partition(body: &Expr, seed: Name) -> Option<Expr> {
     let Node::Access(a) = &*body.node else { return None };
     if a.base.name != seed || !matches!(a.outside, Outside::Value(_)) {

@@ -5,7 +5,7 @@ use crate::builtins::{Builtin, eval_bool, eval_int};
 use crate::lang::ast::Red;
 use crate::{DType, Scalar};
 
-/// A reduction on its way.
+/// A reduction in progress.
 pub(super) struct Acc<F> {
     red: Red,
     ty: DType,
@@ -15,17 +15,17 @@ pub(super) struct Acc<F> {
     pub(super) count: i64,
     /// Flat position of the extremum.
     chosen: i64,
-    /// Flat position of the next element, over the ranges as they are run through.
+    /// Flat position of the next element, in the order of the loops.
     pub(super) flat: i64,
 }
 
 impl<F: Field> Acc<F> {
-    /// Of type `ty`, over elements of type `dtype`.
+    /// A reduction to type `ty` over elements of type `dtype`.
     pub(super) fn new(red: Red, ty: DType, dtype: DType) -> Acc<F> {
         Acc { red, ty, dtype, value: None, count: 0, chosen: 0, flat: 0 }
     }
 
-    /// The next element; `false`: enough was seen.
+    /// Adds the next element; `false`: the result is decided.
     pub(super) fn add(&mut self, v: Val<F>, flat: i64) -> Result<bool, Stop> {
         self.count += 1;
         let Some(old) = self.value.take() else {
@@ -76,7 +76,7 @@ impl<F: Field> Acc<F> {
         })
     }
 
-    /// The value of what was seen.
+    /// The value of the elements that were added.
     pub(super) fn finish(self) -> Result<Val<F>, Stop> {
         let ty = self.ty;
         Ok(match (self.red, self.value) {
@@ -90,8 +90,7 @@ impl<F: Field> Acc<F> {
     }
 }
 
-/// The value of a reduction of nothing, where it does not say one: neutral elements; for `max` and `min` the end of the
-/// dtype.
+/// The value of an empty reduction without `else`: the neutral element; for `max` and `min` the end of the dtype.
 pub fn neutral(red: Red, dtype: DType) -> Scalar {
     let float = dtype.is_float();
     match red {

@@ -1,18 +1,20 @@
-//! One builtin over whole tensors of floats. Most calls of a program come to that, and no element needs its position.
+//! Evaluates one builtin over whole float tensors, the most frequent call, without computing the position of any
+//! element.
 
 use super::{Array, Data, Field, Val, called};
 use crate::nest::{NestOut, SExpr, SOp};
 
-/// What a builtin is given.
+/// An operand of the builtin.
 enum Operand<'a, F> {
-    /// An element each.
+    /// One value per element.
     Each(&'a [F]),
-    /// The same for all.
+    /// One value for all elements.
     Same(F),
 }
 
 impl<F: Field> Operand<'_, F> {
-    /// How many elements there are; of a result that no tensor is as large as, nobody knows whether there is room for it.
+    /// The number of elements; `None` for a broadcast value, since only a tensor of that size shows that the result
+    /// fits.
     fn count(&self) -> Option<usize> {
         match self {
             Operand::Each(elements) => Some(elements.len()),
@@ -28,8 +30,8 @@ impl<F: Field> Operand<'_, F> {
     }
 }
 
-/// The elements of a result of this shape, and what they take; `None` of any other expression, or where the steps do not
-/// suffice.
+/// The elements of a result of this shape, paid for from `steps`; `None` for any other expression, or where the steps
+/// do not suffice.
 pub(super) fn floats<F: Field>(
     out: &NestOut,
     shape: &[usize],

@@ -1,4 +1,4 @@
-//! The listed helpers of the tensor language. Rows may not take their names (codegen refuses them: E012).
+//! The listed helpers of the tensor language. Rows cannot take their names (codegen refuses them: E012).
 //!
 //! | helper | is |
 //! |---|---|
@@ -47,12 +47,12 @@ pub const HELPERS: &[&str] = &[
     "dtype",
 ];
 
-/// Floats below 2^53 that have no fraction are integers exactly.
+/// Floats below 2^53 without a fraction are exact integers.
 const WHOLE: f64 = (1u64 << 53) as f64;
 
 type Out<M> = Result<Value<<M as Machine>::V>, <M as Machine>::Error>;
 
-/// The rows that programs call without naming them: those of operators, and those that helpers are made of.
+/// The rows that programs call without naming them: those of operators, and those that helpers call.
 pub const UNNAMED: &[&str] = &[
     "add",
     "cast",
@@ -87,7 +87,7 @@ pub fn call1<M: Machine>(machine: &mut M, op: &str, args: Vec<Value<M::V>>) -> O
     Ok(results.remove(0))
 }
 
-/// The helper called `f`, if it is one for these arguments.
+/// The result of the helper called `f`, if it exists for these arguments.
 pub fn helper<M: Machine>(
     machine: &mut M,
     f: Name,
@@ -142,7 +142,7 @@ pub fn helper<M: Machine>(
             }
             Value::List(vec![value.clone(); n.len()])
         }
-        // an integer and a size make a size, also one that is symbolic
+        // An integer and a size make a size, which may be symbolic.
         ("whole", [Value::Num(Scalar::Float(x))]) if x.fract() == 0.0 && x.abs() < WHOLE => {
             Value::Num(Scalar::Int(*x as i64))
         }
@@ -160,7 +160,7 @@ pub fn helper<M: Machine>(
             });
             return call1(machine, "reshape", vec![v.clone(), Value::List(shape.collect())]).map(Some);
         }
-        // of what is known while tracing
+        // Only values that are known while tracing can be checked.
         ("checked", [v, Value::Num(holds)]) if holds.as_bool() => v.clone(),
         ("checked", [_, Value::Num(_)]) => {
             return Err(Refusal::new("E705", "two values that must agree differ").into());
@@ -186,7 +186,7 @@ pub fn helper<M: Machine>(
             let axes = dims.as_dims().ok_or_else(|| fault("needs axes"))?;
             let rank = t.rank() as i64;
             let at = |d: &Dim| match rank {
-                // a tensor of rank 0 counts as one axis, as where an option names it
+                // A tensor of rank 0 counts as having one axis, as where an option names it.
                 0 if matches!(d.value(), 0 | -1) => Some(Dim::from(1)),
                 _ => t.shape.get(if d.value() < 0 { d.value() + rank } else { d.value() } as usize).copied(),
             };
@@ -244,7 +244,7 @@ pub fn zeros<M: Machine>(machine: &mut M, t: &TensorTy) -> Out<M> {
 /// `value` summed over the axes along which `like` was broadcast, in the shape of `like`.
 pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) -> Out<M> {
     let Value::Tensor(v) = &value else {
-        // a number as cotangent (a constant derivative): it fills the argument's shape
+        // A number as cotangent (a constant derivative) fills the argument's shape.
         let shape = Value::List(like.shape.iter().map(|&d| Value::size(d)).collect());
         return call1(machine, "full", vec![shape, value, Value::DType(like.dtype)]);
     };
@@ -252,8 +252,9 @@ pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) 
     if t.rank() == like.rank() && t.shape.iter().zip(&like.shape).all(|(a, b)| a.same(*b)) {
         return Ok(value);
     }
-    // axis by axis from the right: where only `like` is 1 the value is summed, where only the value is 1 it is expanded.
-    // Of symbolic sizes it is asked last whether they are 1: mostly they are equal
+    // Axes are compared from the right: where only `like` has 1 the value is summed, where only the value has 1 it is
+    // expanded. Whether a symbolic size is 1 is tested last, since sizes are usually equal and the test records a
+    // guard.
     let int = |i: usize| Value::Num(Scalar::Int(i as i64));
     let sizes = |l: &[Dim]| Value::List(l.iter().map(|&d| Value::size(d)).collect());
     let lead = t.rank().saturating_sub(like.rank());

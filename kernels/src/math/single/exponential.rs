@@ -1,4 +1,4 @@
-//! e^x and what is made of it.
+//! e^x and functions derived from it.
 //!
 //! x = n ln 2 + r with |r| ≤ ln 2 / 2; n comes out of the low bits of x log2(e) + 1.5·2²³, so nothing is converted to
 //! integers, and e^r is a polynomial.
@@ -7,7 +7,7 @@ use super::{LN_2, horner, pick, with_sign};
 use crate::math::Isa;
 use std::f32::consts::LOG2_E;
 
-/// Adding 1.5·2²³ rounds to an integer, which then stands in the low bits; the 254 more are the bias of two exponents.
+/// Adding 1.5·2²³ rounds to an integer in the low bits; 254 is the bias of two exponents.
 const MAGIC: f32 = 12_582_912.0 + 254.0;
 /// ln 2 in two parts; the upper has 9 bits, so its product with n is exact (Cephes).
 const LN2_HIGH: f32 = 355.0 / 512.0;
@@ -25,8 +25,8 @@ fn reduce<I: Isa>(x: f32) -> (f32, f32) {
     (t, I::fma(n, -LN2_LOW, I::fma(n, -LN2_HIGH, x)))
 }
 
-/// p 2^n for n in -252..=254: two factors, so that subnormal results round once and large ones overflow. The two
-/// exponents add up to n + 254; whatever stands above them in t is shifted out.
+/// p 2^n for n in -252..=254, as two factors, so that subnormal results round once and large ones overflow. The two
+/// exponents add up to n + 254; the higher bits of t are shifted out.
 #[inline(always)]
 fn scale(p: f32, t: f32) -> f32 {
     let sum = t.to_bits();
@@ -47,7 +47,7 @@ fn clamp(x: f32, low: f32, high: f32) -> f32 {
     pick(high < x, high, x)
 }
 
-/// x where e^x is neither 0 nor infinite, and a little more.
+/// x clamped to where e^x is neither 0 nor infinite, with a small margin.
 #[inline(always)]
 fn clamp_exp(x: f32) -> f32 {
     clamp(x, -105.0, 90.0)
@@ -61,11 +61,11 @@ pub(super) fn exp<I: Isa>(x: f32) -> f32 {
 
 /// [`MAGIC`] without bias.
 const UNBIASED: f32 = 12_582_912.0;
-/// |x| up to which e^x and all on the way to it is normal: |n| ≤ 124, and the polynomial is at least 0.7.
+/// The |x| up to which e^x and all intermediate results are normal: |n| ≤ 124, and the polynomial is at least 0.7.
 pub(super) const NORMAL: f32 = 86.0;
 
-/// [`exp`] for |x| up to [`NORMAL`]: 2^n is added to the exponent of the polynomial, which gives the bits of the two
-/// products.
+/// [`exp`] for |x| up to [`NORMAL`]: 2^n is added to the exponent of the polynomial, which gives bits equal to those of
+/// the two products.
 #[inline(always)]
 pub(super) fn exp_normal<I: Isa>(x: f32) -> f32 {
     let t = I::fma(x, LOG2_E, UNBIASED);
@@ -85,7 +85,7 @@ pub(super) fn exp_of_sum<I: Isa>(x: f32, low: f32) -> f32 {
 #[inline(always)]
 pub(super) fn half_exp<I: Isa>(x: f32) -> f32 {
     let (t, r) = reduce::<I>(clamp_exp(x));
-    // The integer one below: t has no fraction bits.
+    // The integer below: t has no fraction bits.
     scale(exp_core::<I>(r), t - 1.0)
 }
 
@@ -101,7 +101,7 @@ pub(super) fn expm1<I: Isa>(x: f32) -> f32 {
     // e^-18 is less than half an ulp of 1.
     let (t, r) = reduce::<I>(clamp(x, -18.0, 89.0));
     let p = I::fma(r * r, horner::<I, 6>(r, EXPM1), r);
-    // 2^(n-1) p + (2^(n-1) - 1/2): n = 128 doesn't overflow on the way. The exponent n - 1 has the bias 127.
+    // 2^(n-1) p + (2^(n-1) - 1/2), so that n = 128 does not overflow in between. The exponent n - 1 has the bias 127.
     let power = f32::from_bits(t.to_bits().wrapping_sub(128) << 23);
     with_sign(2.0 * I::fma(power, p, power - 0.5), x)
 }
@@ -109,8 +109,8 @@ pub(super) fn expm1<I: Isa>(x: f32) -> f32 {
 /// [`UNBIASED`] with the bias of one exponent.
 const BIASED: f32 = 12_582_912.0 + 127.0;
 
-/// e^x - 1 for |x| ≤ 20, without the sign of zero, for functions that flatten where |x| grows: ln 2 is one number, off
-/// by 2e-9, which is 2e-9 |x| / ln 2 of e^x. `p` is (e^r - 1 - r) / r².
+/// e^x - 1 for |x| ≤ 20, without the sign of zero, for functions that flatten for large |x|. ln 2 is one number with an
+/// error of 2e-9, which causes a relative error of 2e-9 |x| / ln 2 in e^x. `p` is (e^r - 1 - r) / r².
 #[inline(always)]
 pub(super) fn expm1_flat<I: Isa, const N: usize>(x: f32, p: [f32; N]) -> f32 {
     let t = I::fma(x, LOG2_E, BIASED);

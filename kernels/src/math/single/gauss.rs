@@ -67,7 +67,8 @@ fn erf_near<I: Isa>(a: f32) -> f32 {
 
 #[inline(always)]
 pub(super) fn erf<I: Isa>(x: f32) -> f32 {
-    // 1 - e^(ln erfc), which loses no digits near 0; beyond 4 it is 1, and the polynomial must not turn back.
+    // 1 - e^(ln erfc) loses no digits near 0. Beyond 4 it is 1, and x is clamped so that the polynomial cannot turn
+    // back.
     let a = f32::abs(x);
     let t = pick(a > 4.0, 4.0, a);
     let ln_erfc = I::fma(-t, horner::<I, 9>(t, ERF), -t);
@@ -84,7 +85,7 @@ pub(super) fn erfc<I: Isa>(x: f32) -> f32 {
     let low = (high - t) * (high + t);
     let tail = scaled * exp_of_sum::<I>(-high * high, low);
     let far = pick(x < 0.0, 2.0 - tail, tail);
-    // The many roundings above show most where the result is near 1.
+    // The roundings above are most visible where the result is near 1.
     pick(a < 0.5, 1.0 - with_sign(erf_near::<I>(a), x), far)
 }
 

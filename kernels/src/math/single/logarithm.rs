@@ -56,7 +56,7 @@ pub(super) fn ln<I: Isa>(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn log2<I: Isa>(x: f32) -> f32 {
     let (e, f, t) = reduce::<I>(x);
-    // (f + t) log2(e) with the 1 of log2(e) apart, which adds without rounding.
+    // (f + t) log2(e), with the 1 of log2(e) split off, which adds without rounding.
     let low = I::fma(t, LOG2_E - 1.0, f * (LOG2_E - 1.0)) + t;
     limits(x, (low + f) + e)
 }

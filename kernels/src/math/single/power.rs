@@ -1,4 +1,4 @@
-//! x^y through f64: 2^(y log2 |x|) with a logarithm good to 1e-12, since y multiplies its error by up to 150.
+//! x^y through f64: 2^(y log2 |x|), with a logarithm accurate to 1e-12, because y multiplies its error by up to 150.
 
 use super::{horner64, pick};
 use crate::math::Isa;
@@ -25,10 +25,10 @@ const EXP2: [f64; 8] = [
 ];
 /// The bits of √½ in f64.
 const SQRT_HALF: u64 = 0x3FE6_A09E_667F_3BCD;
-/// Adding 1.5·2⁵² rounds to an integer, which then stands in the low bits.
+/// Adding 1.5·2⁵² rounds to an integer in the low bits.
 const MAGIC: f64 = 6_755_399_441_055_744.0;
 
-/// log2 of a positive f32, subnormal or not: in f64 all of them are normal.
+/// log2 of a positive f32, subnormal or not: in f64 it is normal.
 #[inline(always)]
 fn log2<I: Isa>(x: f32) -> f64 {
     let bits = (x as f64).to_bits().wrapping_sub(SQRT_HALF);
@@ -65,7 +65,7 @@ pub(super) fn pow<I: Isa>(x: f32, y: f32) -> f32 {
     let odd = whole & (crate::math::trunc::<I, f32>(half) != half);
     let sign = pick(odd, x.to_bits() & 0x8000_0000, 0);
     let power = f32::from_bits(power.to_bits() ^ sign);
-    // A finite negative base has no real power but to integers.
+    // A finite negative base has a real power only for integers.
     let undefined = (x < 0.0) & (x > f32::NEG_INFINITY) & !whole & !f32::is_nan(y);
     pick(undefined, f32::NAN, power)
 }

@@ -1,19 +1,20 @@
-//! Functions that are shorter where no number is near the ends of the exponents, with the bits of the long form.
+//! Shorter forms of functions for numbers away from the ends of the exponent range, with bits equal to those of the
+//! long form.
 
 use super::{exponential, with_sign};
 use crate::math::{Isa, exp};
 
-/// A function of an element and of what is the same for all of them.
+/// A function of an element and of a value that is common to all elements.
 pub trait Quick {
-    /// What is the same for all.
+    /// The common value.
     type Known: Copy;
-    /// Smallest and largest magnitude for which the short form is good; it is good for 0.
+    /// The smallest and the largest magnitude for which the short form is valid; it is also valid for 0.
     const RANGE: (f32, f32);
-    /// Whether the short form is good for this.
+    /// Whether the short form is valid for this common value.
     fn allows<I: Isa>(known: Self::Known) -> bool;
     /// The short form; `#[inline(always)]`.
     fn short<I: Isa>(x: f32, known: Self::Known) -> f32;
-    /// The form for every number; `#[inline(always)]`.
+    /// The long form, for every number; `#[inline(always)]`.
     fn long<I: Isa>(x: f32, known: Self::Known) -> f32;
 }
 
@@ -37,13 +38,14 @@ impl Quick for Exp {
     }
 }
 
-/// Many numbers divided by one: a product and a correction.
+/// Division of many numbers by one: a product and a correction.
 ///
 /// With r = 1/d correctly rounded and q = x r rounded, `q + (x - q d) r` with fused operations is the correctly rounded
-/// quotient (known, say Brisebarre, Muller, Raina, "Accelerating correctly rounded floating-point division when the
-/// divisor is known in advance", IEEE Transactions on Computers 53, 2004; all pairs of mantissas of up to 13 bits were
-/// tried, and all of f32 by 1,500 divisors). Nothing may leave the exponents on the way: the quotient is within 2^±121
-/// here, and the last bit of x - q d is at least 2^(-90 - 2·24), a multiple of the smallest subnormal number.
+/// quotient (Brisebarre, Muller, Raina, "Accelerating correctly rounded floating-point division when the divisor is
+/// known in advance", IEEE Transactions on Computers 53, 2004). It was tested on all pairs of mantissas of up to 13
+/// bits, and on all of f32 with 1,500 divisors. No intermediate result may leave the exponent range: the quotient is
+/// within 2^±121 here, and the last bit of x - q d is at least 2^(-90 - 2·24), a multiple of the smallest subnormal
+/// number.
 pub struct Quotient;
 
 /// A divisor and its reciprocal.
@@ -54,7 +56,7 @@ pub struct Divisor {
 }
 
 impl Divisor {
-    /// Of a number.
+    /// The divisor of a number.
     #[inline(always)]
     pub fn new(d: f32) -> Divisor {
         Divisor { d, reciprocal: 1.0 / d }
@@ -76,7 +78,7 @@ impl Quick for Quotient {
     #[inline(always)]
     fn short<I: Isa>(x: f32, by: Divisor) -> f32 {
         let first = x * by.reciprocal;
-        // -0 comes back as 0.
+        // The sign restores -0, which the sum loses.
         with_sign(I::fma(I::fma(-first, by.d, x), by.reciprocal, first), first)
     }
     #[inline(always)]

@@ -1,15 +1,15 @@
 //! Sine, cosine and tangent for every f32, without a branch for large arguments.
 //!
-//! x = m 2^k with an integer m below 2²⁴. For each of the 256 exponents a table holds 2^k·2/π mod 4 in two f64: an
-//! upper part of 29 bits, so that its product with m is exact, and the rest. Quadrant and remainder then come out with
-//! an absolute error below 2^-56 of a quadrant, where no f32 lies nearer than 2^-31 to a multiple of π/2.
+//! x = m 2^k with an integer m below 2²⁴. For each of the 256 exponents a table holds 2^k·2/π mod 4 as two f64: an
+//! upper part of 29 bits, so that its product with m is exact, and the rest. Quadrant and remainder then have an
+//! absolute error below 2^-56 of a quadrant, while no f32 lies nearer than 2^-31 to a multiple of π/2.
 
 use super::{horner, pick};
 use crate::math::Isa;
 
 include!("two_over_pi.rs");
 
-/// Adding 1.5·2⁵² rounds to an integer, which then stands in the low bits.
+/// Adding 1.5·2⁵² rounds to an integer in the low bits.
 const MAGIC: f64 = 6_755_399_441_055_744.0;
 /// (sin r - r) / r³ in r², relative to sin r: 6e-9.
 const SIN: [f32; 3] = [-0.16666655, 0.008332099, -0.00019503628];

@@ -1,4 +1,4 @@
-//! Calls of two rows, and calls near them.
+//! Calls of two rows, and random changes of them.
 
 use fulgurite_codegen::check::cases;
 use fulgurite_codegen::check::gradients::numbers::Numbers;
@@ -7,7 +7,7 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{DType, Dim, Scalar, TensorTy, Value};
 
-/// Element types that a change puts in the place of another.
+/// Element types that a change may choose.
 const DTYPES: [DType; 10] = [
     DType::F64,
     DType::F32,
@@ -28,7 +28,7 @@ pub(super) fn bases(right: &Row, wrong: &Row) -> Vec<Vec<Value<ArgTy>>> {
     families.flat_map(|family| family.cases).map(|case| case.args).collect()
 }
 
-/// Elements of all tensors.
+/// The number of elements of all tensors.
 pub(super) fn numel(call: &[Value<ArgTy>]) -> usize {
     let mut sum: usize = 0;
     call.iter().for_each(|value| {
@@ -41,12 +41,12 @@ pub(super) fn numel(call: &[Value<ArgTy>]) -> usize {
     sum
 }
 
-/// One of 0..n.
+/// A random number in 0..n.
 pub(super) fn below(numbers: &mut Numbers, n: usize) -> usize {
     ((numbers.draw() * n as f64) as usize).min(n.saturating_sub(1))
 }
 
-/// Changes one thing.
+/// Makes one random change.
 pub(super) fn change(row: &Row, call: &mut [Value<ArgTy>], numbers: &mut Numbers) {
     let params = row.sig.params.len();
     if call.is_empty() {
@@ -133,14 +133,14 @@ fn every_tensor(call: &mut [Value<ArgTy>], f: &mut dyn FnMut(&mut TensorTy)) {
     call.iter_mut().for_each(|value| each_tensor(value, f));
 }
 
-/// Every size `from` becomes `to`, in tensors and options alike: what belongs together stays together.
+/// Replaces every size `from` by `to`, in tensors and options alike, so that related sizes stay equal.
 fn resize(call: &mut [Value<ArgTy>], from: i64, to: i64) {
     every_tensor(call, &mut |t| {
         t.shape.iter_mut().filter(|size| size.value() == from).for_each(|size| *size = Dim::from(to));
     });
 }
 
-/// Changes one tensor: its type, a size, its number of axes.
+/// Changes one tensor: its dtype, a size, or the number of its axes.
 fn one_tensor(value: &mut Value<ArgTy>, how: usize, numbers: &mut Numbers) {
     if let (Value::List(items), true) = (&mut *value, how == 11) {
         if items.len() > 1 {

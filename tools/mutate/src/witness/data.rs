@@ -1,4 +1,4 @@
-//! Data for calls: ties, ends of numbers, and what lies between.
+//! Data for calls: ties, extreme numbers, and ordinary ones.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use fulgurite_core::{DType, TensorTy, Value};
 
 use super::Call;
 
-/// Numbers at which functions bend, break or end.
+/// Numbers at which functions have kinks, jumps or limits.
 const ENDS: [f64; 12] = [0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e3, -1e3, 1e-7, 0.5, -30.0, 30.0];
 
 /// The call with data of kind `n`.
@@ -35,7 +35,7 @@ fn array(t: &TensorTy, kind: usize, numbers: &mut Numbers) -> Array<f64> {
             4 => short(100.0 * numbers.draw() - 50.0),
             _ => whole(numbers, 0.0, 3.0),
         };
-        // as the dtype holds it: PyTorch can be asked about the same numbers
+        // The number as the dtype holds it, so that PyTorch can be called with equal numbers.
         return Array::float(t.dtype, &shape, count.map(|_| one(numbers).kept_as(t.dtype)).collect());
     }
     if kind % 9 == 8 && t.dtype == DType::I64 {

@@ -1,8 +1,8 @@
-//! A call that tells a wrong row from the right one: what a row's points lack.
+//! Witness search: finds a call that distinguishes a wrong row from the right one, which the row's points lack.
 //!
-//! Calls are drawn near those of both rows' families ([`calls`]), with data at ties, at the ends of numbers and in
-//! between ([`data`]). Rows differ where one refuses what the other accepts, in types, in values, or in gradients. What
-//! is found is written as a point of the right row ([`point`]). Nothing found proves nothing.
+//! Calls are drawn near those of both rows' families ([`calls`]), with data at ties, at extreme numbers and in between
+//! ([`data`]). Rows differ if one refuses a call that the other accepts, in types, in values, or in gradients. A
+//! witness is written as a point of the right row ([`point`]). An unsuccessful search proves nothing.
 
 mod calls;
 mod data;
@@ -21,40 +21,40 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{self, ArgTy, OutTy};
 
-/// Calls that are compared by their types.
+/// At most this many calls are compared by their types, because each signature is solved twice.
 const MOST_TYPES: usize = 12_000;
 
-/// Calls that are run on data.
+/// At most this many calls are run on data, because each runs both rows.
 const MOST_RUNS: usize = 400;
 
-/// Of these also gradients are compared.
+/// At most this many calls of these have their gradients compared, because gradients cost several runs.
 const MOST_SLOPES: usize = 60;
 
-/// Elements of a call that is run.
+/// At most this many elements of a call that is run, because each element is evaluated.
 const MOST_ELEMENTS: usize = 300;
 
-/// Witnesses among which the shortest is taken.
+/// The number of witnesses from which the shortest is taken.
 const ENOUGH: usize = 6;
 
-/// A call, with data.
+/// A call with data.
 type Call = Vec<Value<V<f64>>>;
 
-/// What a search found.
+/// The result of a search.
 pub enum Found {
-    /// A point of the right row that the wrong one does not meet; `None` where a point can't say the call.
+    /// A point of the right row that the wrong one does not meet; `None` if a point cannot express the call.
     Point(Option<String>),
-    /// `typed` calls, of which `accepted` are accepted and `ran` were run, make no difference.
+    /// No difference was found.
     Nothing {
         /// Calls that were compared by their types.
         typed: usize,
-        /// Of these, accepted.
+        /// The accepted ones among them.
         accepted: usize,
         /// Calls that were run.
         ran: usize,
     },
 }
 
-/// Looks for a call on which the rows differ. Their arguments must have the same names.
+/// Searches for a call on which the rows differ. Their arguments must have equal names.
 pub fn search(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> Found {
     let (own, other) = (RowSet::new(rows, [], &[]), RowSet::new(rows, [wrong.clone()], &[]));
     let compare = Compare { right, wrong, own: &own, other: &other };
@@ -78,7 +78,7 @@ pub fn search(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> F
                     runnable.push(call);
                 }
             }
-            // the body may refuse what the signature accepts
+            // The body may refuse a call that the signature accepts.
             _ => {
                 accepted += 1;
                 let filled = data::fill(&call, n, &mut numbers);
@@ -124,7 +124,7 @@ struct Compare<'a> {
 }
 
 impl Compare<'_> {
-    /// The point that the call is, if the rows differ there and a point can say it.
+    /// A point for the call, if the rows differ on it; the inner `None` means that a point cannot express it.
     fn differ(&self, call: &Call, slopes: bool) -> Option<Option<String>> {
         let (a, b) = (Ran::new(self.right, call.clone(), self.own), Ran::new(self.wrong, call.clone(), self.other));
         match (a, b) {
@@ -148,12 +148,12 @@ impl Compare<'_> {
     }
 }
 
-/// Whether a point that states one of the numbers takes the other for it.
+/// Whether a point that states one of the numbers accepts the other.
 fn close(a: f64, b: f64) -> bool {
     points::close(a, b) || points::close(a, 0.0) && points::close(b, 0.0)
 }
 
-/// Whether results are the same in type, and in value as far as points tell.
+/// Whether results are equal in type, and in value within the precision of points.
 fn same(a: &[Value<V<f64>>], b: &[Value<V<f64>>], outs: usize) -> bool {
     let arrays = |values: &[Value<V<f64>>]| {
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! A call as a point of its row.
+//! Writes a call as a point of its row.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use fulgurite_core::lang::Param;
 use fulgurite_core::row::Row;
 use fulgurite_core::{DType, Name, Scalar, Value};
 
-/// `{x: [1, 2], dim: 3, refused: true}`; `None` where a point can't say it.
+/// `{x: [1, 2], dim: 3, refused: true}`; `None` if a point cannot express the call.
 pub(super) fn refused(row: &Row, call: &[Value<V<f64>>]) -> Option<String> {
     Some(format!("{{{}, refused: true}}", arguments(row, call)?))
 }
@@ -53,7 +53,7 @@ fn argument(row: &Row, param: &Param, value: &Value<V<f64>>) -> Option<String> {
     }
 }
 
-/// Numbers with their dtype, unless it is the one that is meant without.
+/// Numbers with their dtype, unless it is the default.
 fn tensor(value: &Value<V<f64>>, usual: Option<DType>) -> Option<String> {
     match value {
         Value::Tensor(V::Key([a, b])) => Some(format!("[{a}, {b}]")),
@@ -64,7 +64,7 @@ fn tensor(value: &Value<V<f64>>, usual: Option<DType>) -> Option<String> {
             }
             let mut elements = elements(a).into_iter();
             let text = nested(&a.shape, &mut elements);
-            // floats of a result are f64 unless they say so
+            // The default of a float result is f64.
             let told = usual.map_or(matches!(a.dtype, DType::F64), |usual| usual == a.dtype);
             Some(if told { text } else { format!("'{} {text}'", a.dtype) })
         }
@@ -107,12 +107,12 @@ fn nested(shape: &[usize], elements: &mut dyn Iterator<Item = String>) -> String
     }
 }
 
-/// Ten digits: points are compared to eight.
+/// A number with ten digits: points are compared to eight.
 fn number(x: f64) -> String {
     match x {
         x if x.is_nan() => "nan".to_owned(),
         x if x.is_infinite() => if x > 0.0 { "inf" } else { "-inf" }.to_owned(),
-        // points tell no more
+        // Points do not distinguish smaller numbers from 0.
         x if x.abs() < 1e-12 => "0".to_owned(),
         x if x == x.trunc() && x.abs() < 1e9 => format!("{x}"),
         x => {

@@ -1,4 +1,4 @@
-//! A witness made simpler: people read it.
+//! Simplifies a witness for its readers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use fulgurite_core::{DType, Value};
 
 use super::Call;
 
-/// The call without what is not needed for `holds`: options that were given, dtypes, digits.
+/// The call without details that `holds` does not need: given options, dtypes, digits.
 pub(super) fn shrink(row: &Row, mut call: Call, holds: &mut dyn FnMut(&Call) -> bool) -> Call {
     let mut attempt = |call: &mut Call, simpler: Call| {
         if holds(&simpler) {
