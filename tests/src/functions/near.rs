@@ -22,7 +22,7 @@ const NUDGES: u64 = 6;
 const MOVES: f64 = 16.0;
 
 /// Refusals of a class, and of a batch of one slice, which tracing finds.
-const OF_CLASSES: [&str; 3] = ["E708", "E715", "E727"];
+const OF_CLASSES: [&str; 4] = ["E701", "E708", "E715", "E727"];
 /// Refusals of elements. An eager run may refuse them in an earlier line, while a traced program has not yet read
 /// elements when a class refuses a later line.
 const OF_ELEMENTS: [&str; 2] = ["E705", "E804"];
