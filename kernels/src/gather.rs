@@ -19,7 +19,7 @@ pub struct Coordinate {
 
 /// An index that is out of range for its axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outside {
+pub struct OutOfRange {
     /// The position of the coordinate.
     pub coordinate: usize,
     /// The index.
@@ -30,12 +30,12 @@ pub struct Outside {
 ///
 /// # Safety
 /// Every coordinate holds `offsets.len()` indices.
-pub unsafe fn offsets(coordinates: &[Coordinate], offsets: &mut [isize]) -> Result<(), Outside> {
+pub unsafe fn offsets(coordinates: &[Coordinate], offsets: &mut [isize]) -> Result<(), OutOfRange> {
     for (k, c) in coordinates.iter().enumerate() {
         // SAFETY: the caller upholds the contract of this function.
         let index = unsafe { std::slice::from_raw_parts(c.index, offsets.len()) };
         if let Some(&index) = index.iter().find(|i| **i < 0 || **i >= c.size) {
-            return Err(Outside { coordinate: k, index });
+            return Err(OutOfRange { coordinate: k, index });
         }
         for (o, i) in offsets.iter_mut().zip(index) {
             *o += *i as isize * c.stride;

@@ -21,7 +21,7 @@ pub const LANES: usize = 32;
 const FEW: usize = 8;
 
 /// A number type in which lanes or blocks are accumulated.
-pub trait Num: Copy + PartialOrd {
+pub trait Accumulator: Copy + PartialOrd {
     /// The number 0.
     const ZERO: Self;
     /// The number 1.
@@ -59,7 +59,7 @@ pub trait Num: Copy + PartialOrd {
 
 macro_rules! float_num {
     ($($t:ty $({ $($own:item)* })?)+) => {$(
-        impl Num for $t {
+        impl Accumulator for $t {
             const NAN: $t = <$t>::NAN;
             #[inline(always)]
             fn is_nan(self) -> bool {
@@ -109,7 +109,7 @@ float_num! {
     f64
 }
 
-impl Num for i64 {
+impl Accumulator for i64 {
     const NAN: i64 = 0;
     #[inline(always)]
     fn is_nan(self) -> bool {
@@ -138,11 +138,11 @@ impl Num for i64 {
 }
 
 /// A register type, with the types of its lanes and its accumulators.
-pub trait Elem: Copy {
+pub trait Reducible: Copy {
     /// The type of lanes.
-    type Lane: Num;
+    type Lane: Accumulator;
     /// The type of accumulators, f64 or i64.
-    type Acc: Num;
+    type Acc: Accumulator;
     /// Converts an element to a lane.
     fn lane(self) -> Self::Lane;
     /// Converts a lane to an accumulator.
@@ -151,7 +151,7 @@ pub trait Elem: Copy {
 
 macro_rules! elem {
     ($($t:ty: $lane:ty, $acc:ty;)+) => {$(
-        impl Elem for $t {
+        impl Reducible for $t {
             type Lane = $lane;
             type Acc = $acc;
             #[inline(always)]
@@ -180,11 +180,11 @@ pub trait Fold {
     /// Whether NaN wins over numbers, which a comparison alone does not ensure.
     const NAN_WINS: bool;
     /// The neutral element.
-    fn start<N: Num>() -> N;
+    fn start<N: Accumulator>() -> N;
     /// Combines two numbers.
-    fn step<N: Num>(a: N, b: N) -> N;
+    fn step<N: Accumulator>(a: N, b: N) -> N;
     /// Combines two numbers that are not NaN, an accumulator and an element, in one instruction.
-    fn step_numbers<N: Num>(a: N, b: N) -> N;
+    fn step_numbers<N: Accumulator>(a: N, b: N) -> N;
     /// Like `step_numbers`, for four lanes.
     #[cfg(target_arch = "x86_64")]
     fn four(a: __m128, b: __m128) -> __m128;
@@ -197,15 +197,15 @@ macro_rules! fold {
         impl Fold for $name {
             const NAN_WINS: bool = $nan_wins;
             #[inline(always)]
-            fn start<N: Num>() -> N {
+            fn start<N: Accumulator>() -> N {
                 N::$start
             }
             #[inline(always)]
-            fn step<N: Num>(a: N, b: N) -> N {
+            fn step<N: Accumulator>(a: N, b: N) -> N {
                 a.$step(b)
             }
             #[inline(always)]
-            fn step_numbers<N: Num>(a: N, b: N) -> N {
+            fn step_numbers<N: Accumulator>(a: N, b: N) -> N {
                 $numbers(a, b)
             }
             #[cfg(target_arch = "x86_64")]
@@ -227,12 +227,12 @@ fold! {
 /// A source of elements for a fold.
 trait Source: Copy {
     /// The register type of the source.
-    type T: Elem;
+    type T: Reducible;
     /// Element `i`, as a lane.
     ///
     /// # Safety
     /// The source holds more than `i` elements.
-    unsafe fn at(self, i: usize) -> <Self::T as Elem>::Lane;
+    unsafe fn at(self, i: usize) -> <Self::T as Reducible>::Lane;
     /// The rest of the source from element `i` on.
     ///
     /// # Safety
@@ -244,7 +244,7 @@ trait Source: Copy {
 #[derive(Clone, Copy)]
 struct Line<T>(*const T);
 
-impl<T: Elem> Source for Line<T> {
+impl<T: Reducible> Source for Line<T> {
     type T = T;
     #[inline(always)]
     unsafe fn at(self, i: usize) -> T::Lane {
@@ -283,10 +283,10 @@ impl Source for Products {
 /// `x` holds `ROWS * LANES + rest` elements.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
-unsafe fn fold_block<S: Source, F: Fold, const ROWS: usize>(x: S, rest: usize) -> <S::T as Elem>::Lane {
+unsafe fn fold_block<S: Source, F: Fold, const ROWS: usize>(x: S, rest: usize) -> <S::T as Reducible>::Lane {
     // SAFETY: the caller upholds the contract of this function.
     let at = |i: usize, j: usize| unsafe { x.at(i * LANES + j) };
-    let mut lanes = [F::start::<<S::T as Elem>::Lane>(); LANES];
+    let mut lanes = [F::start::<<S::T as Reducible>::Lane>(); LANES];
     let mut nan = [false; LANES];
     for j in 0..LANES {
         for i in 0..ROWS {
@@ -303,9 +303,9 @@ unsafe fn fold_block<S: Source, F: Fold, const ROWS: usize>(x: S, rest: usize) -
         }
     }
     if nan.iter().fold(false, |any, x| any | x) {
-        return Num::NAN;
+        return Accumulator::NAN;
     }
-    Num::fold_halves::<F>(&lanes)
+    Accumulator::fold_halves::<F>(&lanes)
 }
 
 const _: () = assert!(BLOCK == 8 * LANES && LANES == 32);
@@ -315,7 +315,7 @@ const _: () = assert!(BLOCK == 8 * LANES && LANES == 32);
 /// # Safety
 /// `x` holds `n` elements.
 #[inline(always)]
-unsafe fn fold_few<S: Source, F: Fold>(x: S, n: usize) -> <S::T as Elem>::Lane {
+unsafe fn fold_few<S: Source, F: Fold>(x: S, n: usize) -> <S::T as Reducible>::Lane {
     // SAFETY: the caller upholds the contract of this function.
     (0..n).fold(F::start(), |total, i| F::step(total, unsafe { x.at(i) }))
 }
@@ -328,7 +328,7 @@ unsafe fn fold_few<S: Source, F: Fold>(x: S, n: usize) -> <S::T as Elem>::Lane {
 unsafe fn fold_into<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
     // SAFETY: the caller upholds the contract of this function.
     unsafe {
-        let acc = acc as *mut <S::T as Elem>::Acc;
+        let acc = acc as *mut <S::T as Reducible>::Acc;
         let mut total = acc.read();
         let mut at = 0;
         while at < n {
@@ -346,7 +346,7 @@ unsafe fn fold_into<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
                 7 => fold_block::<S, F, 7>(x, k - 7 * LANES),
                 _ => fold_block::<S, F, 8>(x, 0),
             };
-            total = F::step(total, <S::T as Elem>::acc(folded));
+            total = F::step(total, <S::T as Reducible>::acc(folded));
             at += k;
         }
         acc.write(total);
@@ -361,9 +361,9 @@ unsafe fn fold_into<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
 unsafe fn fold_apart<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
     // SAFETY: the caller upholds the contract of this function.
     unsafe {
-        let acc = acc as *mut <S::T as Elem>::Acc;
+        let acc = acc as *mut <S::T as Reducible>::Acc;
         for i in 0..n {
-            acc.add(i).write(F::step(acc.add(i).read(), <S::T as Elem>::acc(x.at(i))));
+            acc.add(i).write(F::step(acc.add(i).read(), <S::T as Reducible>::acc(x.at(i))));
         }
     }
 }
@@ -373,7 +373,7 @@ multi! {
     ///
     /// # Safety
     /// `src` holds `n` registers of `T`, `acc` one accumulator that no other code uses.
-    unsafe fn line<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
+    unsafe fn line<T: Reducible, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
         // SAFETY: the caller upholds the contract of this function.
         unsafe { fold_into::<_, F>(Line(src as *const T), n, acc) }
     }
@@ -384,7 +384,7 @@ multi! {
     ///
     /// # Safety
     /// `src` holds `n` registers of `T`, `acc` holds `n` accumulators that no other code uses.
-    unsafe fn columns<T: Elem, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
+    unsafe fn columns<T: Reducible, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
         // SAFETY: the caller upholds the contract of this function.
         unsafe { fold_apart::<_, F>(Line(src as *const T), n, acc) }
     }
@@ -494,7 +494,7 @@ pub fn start(red: Red, float: bool) -> u64 {
 /// The state of a search for the position of an extremum.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Arg {
+pub struct ExtremumPosition {
     /// The bits of the extremum, an f64 or i64.
     best: u64,
     /// The position of the extremum.
@@ -503,13 +503,13 @@ pub struct Arg {
     seen: u64,
 }
 
-impl Arg {
+impl ExtremumPosition {
     /// The state before any element; its position is 0.
-    pub const NONE: Arg = Arg { best: 0, at: 0, seen: 0 };
+    pub const NONE: ExtremumPosition = ExtremumPosition { best: 0, at: 0, seen: 0 };
 }
 
 /// Registers that have an order, for positions of extrema.
-pub trait Ordered: Elem {
+pub trait Ordered: Reducible {
     /// The element as bits of f64 or i64.
     fn bits(self) -> u64;
     /// The element of these bits.
@@ -552,13 +552,13 @@ multi! {
     /// Continues the search for the first extremum with elements at positions from `from` on for which `mask` holds.
     ///
     /// # Safety
-    /// `src` holds `n` registers of `T`, `mask` holds `n` bytes or is null, `acc` holds one [`Arg`] that no other code
+    /// `src` holds `n` registers of `T`, `mask` holds `n` bytes or is null, `acc` holds one [`ExtremumPosition`] that no other code
     /// uses.
     unsafe fn extremum<T: Ordered>(src: *const u8, mask: *const u8, n: usize, from: i64, max: bool, acc: *mut u8) {
-        // SAFETY: the caller's pointers hold `n` elements (a null mask means all) and one `Arg`.
+        // SAFETY: the caller's pointers hold `n` elements (a null mask means all) and one `ExtremumPosition`.
         unsafe {
             let x = src as *const T;
-            let arg = &mut *(acc as *mut Arg);
+            let arg = &mut *(acc as *mut ExtremumPosition);
             if mask.is_null() && n > 0 {
                 // Most blocks hold no better element, so the block's extremum is found before its position.
                 let mut best = x.read();
@@ -576,7 +576,7 @@ multi! {
                 }
                 let v = x.add(i).read();
                 if arg.seen == 0 || v.beats(T::from_bits(arg.best), max) {
-                    *arg = Arg { best: v.bits(), at: from + i as i64, seen: 1 };
+                    *arg = ExtremumPosition { best: v.bits(), at: from + i as i64, seen: 1 };
                 }
             }
         }
@@ -660,8 +660,8 @@ mod tests {
     #[test]
     fn extrema_are_first_and_nan_wins() {
         let find = |x: &[f32], mask: Option<&[u8]>, max: bool| {
-            let mut arg = Arg::NONE;
-            let at = &mut arg as *mut Arg as *mut u8;
+            let mut arg = ExtremumPosition::NONE;
+            let at = &mut arg as *mut ExtremumPosition as *mut u8;
             let mask = mask.map_or(std::ptr::null(), |m| m.as_ptr());
             // SAFETY: the slices hold their elements.
             unsafe { search(DType::F32, Level::current())(x.as_ptr() as *const u8, mask, x.len(), 0, max, at) };

@@ -183,5 +183,5 @@ fn as_tree(ty: &Type) -> TokenStream {
 
 /// Adds a fixed field to the fingerprint `f`; `part` is a reference to it.
 fn mark_fixed(part: &dyn ToTokens, ty: &Type) -> TokenStream {
-    quote_spanned!(ty.span()=> (&&&::fulgurite::tree::Probe::<#ty>(#part)).mark(f))
+    quote_spanned!(ty.span()=> (&&&::fulgurite::tree::FixedProbe::<#ty>(#part)).mark(f))
 }

@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 /// A call that its signature accepts and that is not recorded yet.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct AcceptedCall {
     /// The row, with its overload resolved.
     pub symbol: SymbolRef,
     /// One value per parameter and option.
@@ -114,7 +114,7 @@ impl Builder {
         op: Name,
         positional: Vec<Value<ProxyId>>,
         named: Vec<(Name, Value<ProxyId>)>,
-    ) -> Result<Call, Error> {
+    ) -> Result<AcceptedCall, Error> {
         let candidates = symbol::candidates(op);
         let mut first: Option<Error> = None;
         for symbol in &candidates {
@@ -133,7 +133,7 @@ impl Builder {
     }
 
     /// Like [`Builder::resolve`], from a symbol and arguments in its order.
-    fn accept(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<Call, Error> {
+    fn accept(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<AcceptedCall, Error> {
         let wanted = symbol.row().sig.params.len() + symbol.row().sig.opts.len();
         if args.len() < wanted {
             args.resize(wanted, Value::Absent);
@@ -157,7 +157,7 @@ impl Builder {
     }
 
     /// Solves the signature.
-    pub(crate) fn solve(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<Call, Error> {
+    pub(crate) fn solve(&self, symbol: SymbolRef, mut args: Vec<Value<ProxyId>>) -> Result<AcceptedCall, Error> {
         let row = symbol.row();
         for (param, arg) in row.sig.params.iter().zip(&mut args) {
             if param.access == Access::Like {
@@ -174,7 +174,7 @@ impl Builder {
             return Err(Error::new("E702", claim));
         }
         match solved::solve(symbol, &args, self.arena()) {
-            Ok(solved) => Ok(Call { symbol, args, solved }),
+            Ok(solved) => Ok(AcceptedCall { symbol, args, solved }),
             Err(refusal) => Err(self.refused(refusal, symbol, &args)),
         }
     }
@@ -196,7 +196,7 @@ impl Builder {
     ///
     /// # Errors
     /// E707, and errors of making a body if the result types come from it.
-    pub fn record(&mut self, call: Call) -> Result<Rc<BoundSymbol>, Error> {
+    pub fn record(&mut self, call: AcceptedCall) -> Result<Rc<BoundSymbol>, Error> {
         let call = match self.autocast(call.symbol, &call.args)? {
             Some(args) => self.accept(call.symbol, args)?,
             None => call,
@@ -221,8 +221,13 @@ impl Builder {
     }
 
     /// Records an accepted call with the proxies that `make` returns, and its auxiliary results if wanted.
-    pub(crate) fn record_as(&mut self, call: Call, aux: bool, make: &mut MakeOut) -> Result<Rc<BoundSymbol>, Error> {
-        let Call { symbol, args, solved } = call;
+    pub(crate) fn record_as(
+        &mut self,
+        call: AcceptedCall,
+        aux: bool,
+        make: &mut MakeOut,
+    ) -> Result<Rc<BoundSymbol>, Error> {
+        let AcceptedCall { symbol, args, solved } = call;
         let row = symbol.row();
         let device = self.device(symbol, &args)?;
         let mut line = BoundSymbol {

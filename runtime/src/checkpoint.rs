@@ -18,7 +18,7 @@ pub use header::{Entry, Header};
 
 use crate::buffer::{Buffer, U4x2};
 use crate::error::{Error, ErrorKind};
-use crate::tensor::{Kind, Tensor, View};
+use crate::tensor::{CellKind, Tensor, View};
 use crate::tree::{Detail, Tree, describe_apart, rebuild_apart};
 use fulgurite_core::{DType, TensorTy};
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) 
     for (leaf, (name, _)) in leaves.iter().zip(&wanted) {
         let kind = match leaf.view() {
             View::Cell(cell) => cell.kind(),
-            _ => Kind::Tensor,
+            _ => CellKind::Tensor,
         };
         let mut buffer = file.tensor(name)?;
         if leaf.dtype() == DType::U4X2 {

@@ -43,7 +43,7 @@ impl Operand for Tensor {
 
 /// A name in another library, and the row that it calls.
 #[derive(Debug)]
-pub struct Form {
+pub struct ForeignForm {
     /// The row.
     pub symbol: SymbolRef,
     form: foreign::Form<Tensor>,
@@ -60,8 +60,8 @@ pub struct Results {
 
 /// The rows that `name` may call, in the order of the database; none for an unknown name. `aten.add.Tensor` and
 /// `torch.nn.functional.gelu` are such names; an ATen operator without overloads may be called `….default`.
-pub fn forms(name: &str) -> &'static [Form] {
-    static TABLE: OnceLock<FxHashMap<Name, Vec<Form>>> = OnceLock::new();
+pub fn forms(name: &str) -> &'static [ForeignForm] {
+    static TABLE: OnceLock<FxHashMap<Name, Vec<ForeignForm>>> = OnceLock::new();
     let name = Name::new(name.strip_suffix(".default").unwrap_or(name));
     TABLE.get_or_init(table).get(&name).map_or(&[], Vec::as_slice)
 }
@@ -123,8 +123,8 @@ fn run(symbol: SymbolRef, args: &[(Name, Given)], key: &Given, loc: Loc) -> Resu
     Err(first.unwrap_or_else(|| Error::bug("E710", "an unregistered symbol")))
 }
 
-fn table() -> FxHashMap<Name, Vec<Form>> {
-    let mut table: FxHashMap<Name, Vec<Form>> = FxHashMap::default();
+fn table() -> FxHashMap<Name, Vec<ForeignForm>> {
+    let mut table: FxHashMap<Name, Vec<ForeignForm>> = FxHashMap::default();
     let mut symbols = symbol::all();
     symbols.sort_by_key(|s| (s.krate, s.text.line, s.name()));
     for symbol in symbols {
@@ -132,11 +132,11 @@ fn table() -> FxHashMap<Name, Vec<Form>> {
         let aliases = symbol.text.aliases.iter().filter_map(|(of, text)| Some((*of, parse_alias(text).ok()?)));
         for (of, alias) in aliases {
             let form = foreign::Form::new(symbol.row(), &alias);
-            table.entry(alias.full(of)).or_default().push(Form { symbol, form });
+            table.entry(alias.full(of)).or_default().push(ForeignForm { symbol, form });
         }
         let own = Name::new(symbol.name());
         if symbol::is_alias(symbol.name()) && !table.contains_key(&own) {
-            table.insert(own, vec![Form { symbol, form: foreign::Form::own(symbol.row()) }]);
+            table.insert(own, vec![ForeignForm { symbol, form: foreign::Form::own(symbol.row()) }]);
         }
     }
     table

@@ -24,7 +24,7 @@ use crate::jit::acquire::{How, acquired};
 use crate::jit::backend::Backend;
 use crate::jit::program::Program;
 use crate::jit::{Stages, retake, shared, stages};
-use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::tensor::{Cell, CellKind, Tensor, View};
 use crate::trace::{ProxyTy, Trace};
 use crate::transforms::{Joint, Pipeline, Split};
 use crate::tree::{Tree, describe};
@@ -147,9 +147,9 @@ pub fn data(tensor: &Tensor) -> Result<Buffer, Error> {
 /// A value of this type in memory, as a user holds it.
 pub fn value(ty: &ProxyTy, buffer: Buffer) -> Tensor {
     let kind = match ty {
-        ProxyTy::Tensor(_) => Kind::Tensor,
-        ProxyTy::Number(_) => Kind::Number,
-        ProxyTy::Key => Kind::Key,
+        ProxyTy::Tensor(_) => CellKind::Tensor,
+        ProxyTy::Number(_) => CellKind::Number,
+        ProxyTy::Key => CellKind::Key,
     };
     Tensor::from_kind(kind, buffer)
 }

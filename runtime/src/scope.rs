@@ -12,7 +12,7 @@
 use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::{Port, Ports, SymbolRef};
-use crate::tensor::{Alias, Tensor, TraceToken, View, note_write, set_maker};
+use crate::tensor::{Tensor, TraceToken, View, ViewCall, note_write, set_maker};
 use crate::trace::tag::save_at_all;
 use crate::trace::{Carrier, OwnRule, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
 use crate::transforms::Pipeline;
@@ -282,7 +282,7 @@ fn record_in(
     let is_view = symbol.is_view() || matches!(symbol.port(), Some((_, Port::Flatten)));
     let handle = |(at, &p): (usize, &ProxyId)| match base.filter(|_| is_view) {
         Some(base) => {
-            let alias = Alias { symbol, args: args.to_vec(), at, loc };
+            let alias = ViewCall { symbol, args: args.to_vec(), at, loc };
             Tensor::view_of(token, p, arena.ty(p), alias, base)
         }
         None => Tensor::traced(token, p, arena.ty(p)),

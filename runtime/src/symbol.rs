@@ -5,7 +5,7 @@ mod class;
 mod mentions;
 pub(crate) mod outer;
 
-pub use batched::{Batch, batch_of, batched};
+pub use batched::{BatchedSymbol, batch_of, batched};
 pub(crate) use batched::{batch_named, refused};
 pub use class::{Native, Port, Subclass, SubclassRef};
 

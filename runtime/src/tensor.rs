@@ -14,7 +14,7 @@ mod print;
 mod shape;
 mod wrapped;
 
-pub use cell::{Alias, Cell, Kind, TraceToken, Traced};
+pub use cell::{Cell, CellKind, TraceToken, Traced, ViewCall};
 pub(crate) use cell::{note_write, set_maker, shows_twice};
 pub use key::Key;
 pub(crate) use shape::poisoned_size;
@@ -89,11 +89,11 @@ impl Tensor {
 
     /// A tensor in memory with the data of a buffer.
     pub fn from_buffer(buffer: Buffer) -> Tensor {
-        Tensor::from_kind(Kind::Tensor, buffer)
+        Tensor::from_kind(CellKind::Tensor, buffer)
     }
 
     /// A tensor, number or key; the buffer has the shape of its kind.
-    pub(crate) fn from_kind(kind: Kind, buffer: Buffer) -> Tensor {
+    pub(crate) fn from_kind(kind: CellKind, buffer: Buffer) -> Tensor {
         Tensor(Repr::Cell(Arc::new(Cell::new(kind, buffer))))
     }
 
@@ -103,12 +103,18 @@ impl Tensor {
     }
 
     /// A value of the trace of `token` that is a view of another one.
-    pub(crate) fn view_of(token: &Arc<TraceToken>, proxy: ProxyId, ty: ProxyTy, alias: Alias, of: ProxyId) -> Tensor {
+    pub(crate) fn view_of(
+        token: &Arc<TraceToken>,
+        proxy: ProxyId,
+        ty: ProxyTy,
+        alias: ViewCall,
+        of: ProxyId,
+    ) -> Tensor {
         Tensor(Repr::Traced(Arc::new(Traced::new(token, proxy, ty).aliasing(alias, of))))
     }
 
     /// The record of the view that the handle is, if no other handle shares the tensor.
-    pub(super) fn into_alias(self) -> Option<Box<Alias>> {
+    pub(super) fn into_alias(self) -> Option<Box<ViewCall>> {
         match self.0 {
             Repr::Cell(cell) => Arc::into_inner(cell)?.into_origin(),
             Repr::Traced(traced) => Arc::into_inner(traced)?.into_alias(),
@@ -123,7 +129,7 @@ impl Tensor {
 
     fn number<T: Element>(x: T) -> Tensor {
         match Buffer::scalar(x) {
-            Ok(buffer) => Tensor::from_kind(Kind::Number, buffer),
+            Ok(buffer) => Tensor::from_kind(CellKind::Number, buffer),
             Err(e) => Tensor::poisoned(Error::new("E743", e.to_string())),
         }
     }

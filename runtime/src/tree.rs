@@ -16,7 +16,7 @@ mod fixed;
 pub use fingerprint::Fingerprint;
 pub use fixed::Fixed;
 #[doc(hidden)]
-pub use fixed::{ByBits, ByDebug, ByHash, Probe};
+pub use fixed::{ByBits, ByDebug, ByHash, FixedProbe};
 pub use fulgurite_core::loc::Loc;
 
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! The kernels of all rows and of the fusions, compiled by NVIDIA's compiler for several architectures.
 
-use fulgurite::executors::cuda::device::Unit;
+use fulgurite::executors::cuda::device::KernelUnit;
 use fulgurite::executors::cuda::device::nvrtc::{self, Usage};
 use libtest_mimic::Failed;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,10 +21,10 @@ fn architectures() -> Result<Vec<u32>, Failed> {
     Ok([80, 90, newest].into_iter().filter(|a| known.contains(a)).collect())
 }
 
-fn units(all: &Unit) -> Vec<Unit> {
+fn units(all: &KernelUnit) -> Vec<KernelUnit> {
     let kernels: Vec<(&String, &String)> = all.names().iter().zip(all.texts()).collect();
     let unit = |chunk: &[(&String, &String)]| {
-        let mut unit = Unit::default();
+        let mut unit = KernelUnit::default();
         chunk.iter().for_each(|(name, text)| unit.add(name, text));
         unit
     };
@@ -32,13 +32,13 @@ fn units(all: &Unit) -> Vec<Unit> {
 }
 
 /// Every kernel compiles, and none needs more than a multiprocessor has for two blocks.
-pub fn compile(all: &Unit) -> Result<(), Failed> {
+pub fn compile(all: &KernelUnit) -> Result<(), Failed> {
     if let Err(e) = nvrtc::present() {
         println!("skipped: {e}");
         return Ok(());
     }
     let (units, architectures) = (units(all), architectures()?);
-    let jobs: Vec<(u32, &Unit)> = architectures.iter().flat_map(|a| units.iter().map(|u| (*a, u))).collect();
+    let jobs: Vec<(u32, &KernelUnit)> = architectures.iter().flat_map(|a| units.iter().map(|u| (*a, u))).collect();
     let next = AtomicUsize::new(0);
     let started = std::time::Instant::now();
     let work = || -> Result<Vec<(u32, Usage)>, String> {

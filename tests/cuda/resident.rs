@@ -2,7 +2,7 @@
 
 use fulgurite::buffer::Buffer;
 use fulgurite::executors::cuda::device::host::Host;
-use fulgurite::executors::cuda::device::{Address, Device, Gemm, Matrix, Module, Replay, Unit};
+use fulgurite::executors::cuda::device::{Address, Device, Gemm, KernelUnit, Matrix, Module, Replay};
 use fulgurite::executors::cuda::{self, Cuda};
 use fulgurite::executors::{self, CompileOptions, ExecError, Executor};
 use fulgurite::prelude::*;
@@ -164,7 +164,7 @@ impl Device for Counting {
         }
         Ok(())
     }
-    fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError> {
+    fn load(&self, unit: &KernelUnit) -> Result<Arc<dyn Module>, ExecError> {
         self.host.load(unit)
     }
 }

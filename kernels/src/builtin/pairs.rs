@@ -10,7 +10,7 @@ use fulgurite_core::kernel::KernelEntry;
 use std::marker::PhantomData;
 
 /// `B(A(x, y), z)`; `Y` and `Z` say whether y and z are one number each for all elements.
-pub struct Pair<A, B, const Y: bool, const Z: bool>(PhantomData<(A, B)>);
+pub struct BuiltinPair<A, B, const Y: bool, const Z: bool>(PhantomData<(A, B)>);
 
 /// z - x: a difference whose second operand is the result of the first builtin.
 #[allow(non_camel_case_types)]
@@ -44,7 +44,7 @@ unsafe fn operand<const ONE: bool>(one: f32, ins: *const *const u8, k: usize, at
     unsafe { if ONE { [one; CHUNK] } else { load(ins, k, at, len) } }
 }
 
-impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> Pair<A, B, Y, Z> {
+impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> BuiltinPair<A, B, Y, Z> {
     /// The elements `at..at + len`; a function, because a closure is not compiled for the instruction set around it.
     ///
     /// # Safety
@@ -64,7 +64,7 @@ impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> P
     }
 }
 
-impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> Tile for Pair<A, B, Y, Z> {
+impl<A: Op2<f32, Y = f32>, B: Op2<f32, Y = f32>, const Y: bool, const Z: bool> Tile for BuiltinPair<A, B, Y, Z> {
     #[inline(always)]
     unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
         let whole = n / CHUNK * CHUNK;
@@ -94,8 +94,8 @@ macro_rules! pairs {
     )*)*] };
     (@ $a:ident, $variant:expr, $b:ident $y:literal $z:literal) => {
         entry!(
-            @ concat!("builtin.", stringify!($a)), $variant, F32, Pair<ops::$a, second::$b, $y, $z>,
-            avx512_of::<Pair<ops::$a, second::$b, $y, $z>>()
+            @ concat!("builtin.", stringify!($a)), $variant, F32, BuiltinPair<ops::$a, second::$b, $y, $z>,
+            avx512_of::<BuiltinPair<ops::$a, second::$b, $y, $z>>()
         )
     };
 }

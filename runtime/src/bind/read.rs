@@ -1,9 +1,9 @@
 //! Binds printed traces again: names and types come from the text, all else follows from the rows.
 
-use super::{Builder, Call};
+use super::{AcceptedCall, Builder};
 use crate::error::Error;
 use crate::symbol;
-use crate::trace::parse::{self, Arg, Item, Line, Pos, Text, TypedName, WrittenClass, WrittenTy};
+use crate::trace::parse::{self, ArgText, Line, Pos, TraceItem, TraceText, TypedName, WrittenClass, WrittenTy};
 use crate::trace::tag::{Carrier, Tag, TagSet};
 use crate::trace::*;
 use fulgurite_core::lang::ast::OptType;
@@ -36,7 +36,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn trace(mut self, text: &Text) -> Result<Trace, Error> {
+    fn trace(mut self, text: &TraceText) -> Result<Trace, Error> {
         text.atoms.iter().for_each(|(name, value)| self.builder.arena().add_atom(name, *value));
         for input in &text.inputs {
             let ty = input.ty.as_ref().ok_or_else(|| input.pos.error("E731", "an input needs a name"))?;
@@ -55,11 +55,11 @@ impl Reader {
         Ok(trace)
     }
 
-    fn items(&mut self, items: &[Item], writes: &mut Vec<EpilogueWrite>) -> Result<(), Error> {
+    fn items(&mut self, items: &[TraceItem], writes: &mut Vec<EpilogueWrite>) -> Result<(), Error> {
         for item in items {
             match item {
-                Item::Line(line) => self.line(line)?,
-                Item::Region { kind, number, tags, items } => {
+                TraceItem::Line(line) => self.line(line)?,
+                TraceItem::Region { kind, number, tags, items } => {
                     let parent = self.builder.context.region;
                     let known = number.and_then(|n| self.regions.get(&n).copied());
                     let region = match known {
@@ -74,7 +74,7 @@ impl Reader {
                     self.items(items, writes)?;
                     self.builder.context.region = parent;
                 }
-                Item::Write { input, value, phase } => {
+                TraceItem::Write { input, value, phase } => {
                     let (cell, new) = (self.lookup(input)?, self.lookup(value)?);
                     let at = self.builder.inputs().iter().position(|c| c.proxy == cell);
                     let at = at.ok_or_else(|| input.1.error("E731", format!("`{}` is no input", input.0)))?;
@@ -108,7 +108,7 @@ impl Reader {
         self.set_place(line)?;
         let at = |e: Error| e.note(format!("in the trace text, line {}", line.pos.line));
         let args = sig::arrange(symbol.row(), positional, named).map_err(|r| at(Error::from(r)))?;
-        let call: Call = self.builder.solve(symbol, args).map_err(at)?;
+        let call: AcceptedCall = self.builder.solve(symbol, args).map_err(at)?;
         let written: Vec<&TypedName> = line.outs.iter().chain(&line.aux).collect();
         let types = written.iter().map(|out| out.ty.as_ref().map(|ty| self.proxy_ty(ty)).transpose());
         let types = types.collect::<Result<Vec<_>, _>>()?;
@@ -156,14 +156,14 @@ impl Reader {
     }
 
     /// The value of an argument for an option of this type, or for a parameter.
-    fn value(&self, arg: &Arg, opt: Option<&OptType>) -> Result<Value<ProxyId>, Error> {
+    fn value(&self, arg: &ArgText, opt: Option<&OptType>) -> Result<Value<ProxyId>, Error> {
         Ok(match arg {
-            Arg::Num(number) => Value::Num(*number),
-            Arg::Size(size) => Value::size(*size),
-            Arg::Str(text) => Value::Str(text.clone()),
-            Arg::Type(ty) => Value::Type(ty.clone()),
-            Arg::List(items) => Value::List(items.iter().map(|i| self.value(i, opt)).collect::<Result<_, _>>()?),
-            Arg::Word(word, pos) => match opt {
+            ArgText::Num(number) => Value::Num(*number),
+            ArgText::Size(size) => Value::size(*size),
+            ArgText::Str(text) => Value::Str(text.clone()),
+            ArgText::Type(ty) => Value::Type(ty.clone()),
+            ArgText::List(items) => Value::List(items.iter().map(|i| self.value(i, opt)).collect::<Result<_, _>>()?),
+            ArgText::Word(word, pos) => match opt {
                 Some(OptType::Enum(_)) => Value::Word(Name::new(word)),
                 Some(OptType::Dtype(_)) => match DType::from_name(word) {
                     Some(dtype) => Value::DType(dtype),
@@ -193,7 +193,7 @@ impl Reader {
 }
 
 /// Returns the value of an argument for an option of this type.
-type Values<'a> = dyn Fn(&Arg, Option<&OptType>) -> Result<Value<ProxyId>, Error> + 'a;
+type Values<'a> = dyn Fn(&ArgText, Option<&OptType>) -> Result<Value<ProxyId>, Error> + 'a;
 
 fn written_ty(ty: &WrittenTy, values: &Values) -> Result<ProxyTy, Error> {
     let tensor = |ty: &TensorTy, device: Device, subclass| {
@@ -213,9 +213,9 @@ fn written_ty(ty: &WrittenTy, values: &Values) -> Result<ProxyTy, Error> {
             };
             let fields = fields.iter().map(field).collect::<Result<_, _>>()?;
             let opts = &class.rules().sig.opts;
-            let value = |(name, arg): &(Name, Arg)| {
+            let value = |(name, arg): &(Name, ArgText)| {
                 let opt = opts.iter().find(|o| o.name.name == *name).map(|o| &o.ty);
-                let absent = matches!(arg, Arg::Word(word, _) if word == "_");
+                let absent = matches!(arg, ArgText::Word(word, _) if word == "_");
                 Ok::<_, Error>((*name, if absent { Value::Absent } else { values(arg, opt)? }))
             };
             let meta = meta.iter().map(value).collect::<Result<_, _>>()?;

@@ -1,7 +1,7 @@
 //! Edits a trace line by line: a kept line keeps its id, names, tags and place; an emitted line gets them from the line
 //! that it replaces.
 
-use super::{Builder, Call, Context};
+use super::{AcceptedCall, Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, SplitSide, TagSet};
 use crate::trace::verify;
@@ -137,7 +137,7 @@ impl<'t> Rewriter<'t> {
             })?;
             return Ok(());
         }
-        let Call { args, solved, symbol: _ } = call;
+        let AcceptedCall { args, solved, symbol: _ } = call;
         let dispatch = line.dispatch.as_ref().map(|body| Rc::new(body.remap(&mut |p| self.get(p))));
         let mut edited = BoundSymbol { args, solved, dispatch, body: OnceCell::new(), ..(*line).clone() };
         if edited.solved.outs.iter().chain(&edited.solved.aux).any(|o| *o == OutTy::FromBody) {

@@ -5,9 +5,9 @@
 
 mod cut;
 
-pub use cut::Part;
+pub use cut::ProgramPart;
 
-use super::{Builder, Call};
+use super::{AcceptedCall, Builder};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::*;
@@ -161,7 +161,7 @@ impl SymbolicTrace {
         if !known {
             return Err(stray(&self.name));
         }
-        let call: Call = builder.solve(line.symbol, args).map_err(|e| e.at(line.place.loc))?;
+        let call: AcceptedCall = builder.solve(line.symbol, args).map_err(|e| e.at(line.place.loc))?;
         let op = line.symbol.name();
         let differs = |claim: String| Error::bug("E730", format!("`{op}` at other sizes: {claim}")).at(line.place.loc);
         let recorded = builder.record_as(call, line.aux > 0, &mut |i, _, ty| {

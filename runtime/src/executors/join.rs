@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// Lines that become one kernel.
-pub struct Part<'a> {
+pub struct JoinedPart<'a> {
     pub(crate) trace: &'a Trace,
     /// The lines in order; conditions precede the line that they belong to.
     pub(crate) lines: &'a [Joined],
@@ -94,7 +94,7 @@ pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, Exe
         }
         let read_elsewhere = |p: &ProxyId| readers.get(p).is_some_and(|r| r.iter().any(|run| *run != at));
         let outs: Vec<ProxyId> = defined.into_iter().filter(read_elsewhere).collect();
-        let part = Part { trace, lines: &lines, inputs: &inputs, outs: &outs, root: &root };
+        let part = JoinedPart { trace, lines: &lines, inputs: &inputs, outs: &outs, root: &root };
         let kernel = executor.join(&part)?;
         let refuses = lines.iter().any(|l| may_refuse(&trace.arena, &l.line().symbol));
         let lines = lines.iter().map(|l| l.line().id()).collect();

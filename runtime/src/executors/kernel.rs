@@ -28,7 +28,7 @@ pub struct TensorMut<'a> {
 }
 
 /// A tensor to be sent to a device: in the memory of a running program, or in a buffer.
-pub enum Operand<'a> {
+pub enum TransferSource<'a> {
     /// In host memory.
     Here(TensorRef<'a>),
     /// Wherever it lies.
@@ -44,7 +44,7 @@ pub trait OnDevice: Send + Sync {
     ///
     /// # Errors
     /// E806 where there is no memory, E807 where the device fails.
-    fn send(&self, from: Operand<'_>) -> Result<Buffer, ExecError>;
+    fn send(&self, from: TransferSource<'_>) -> Result<Buffer, ExecError>;
 
     /// Computes every output; inputs and outputs lie in the device's memory.
     ///

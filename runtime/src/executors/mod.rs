@@ -40,8 +40,8 @@ mod transfer;
 
 pub use error::ExecError;
 pub use fusion::fuse::Separate;
-pub use join::Part;
-pub use kernel::{Kernel, OnDevice, Operand, TensorMut, TensorRef, Works};
+pub use join::JoinedPart;
+pub use kernel::{Kernel, OnDevice, TensorMut, TensorRef, TransferSource, Works};
 pub use line::Line;
 pub use program::{Compiled, Description, StepInfo, set_threads, threads};
 
@@ -87,7 +87,7 @@ pub trait Executor: Send + Sync {
     ///
     /// # Errors
     /// E802 if it can't, and errors that the executor defines.
-    fn join(&self, part: &Part<'_>) -> Result<Arc<dyn Kernel>, ExecError> {
+    fn join(&self, part: &JoinedPart<'_>) -> Result<Arc<dyn Kernel>, ExecError> {
         Err(ExecError::new("E802", format!("executor `{}` does not join {} lines", self.name(), part.lines.len())))
     }
 }

@@ -4,7 +4,7 @@ use super::stages::Stages;
 use crate::bind::{Builder, value_name};
 use crate::error::Error;
 use crate::scope::{self, Open};
-use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::tensor::{Cell, CellKind, Tensor, View};
 use crate::trace::{Arena, Guard, ProxyTy, Trace};
 use crate::transforms::{At, Pipeline};
 use crate::tree::{self, Tree, flatten_apart, rebuild_apart};
@@ -23,7 +23,7 @@ pub(crate) struct Acquired<T> {
     /// The result, a tree around handles of the ended trace.
     pub template: T,
     /// The kind of each leaf of the result.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<CellKind>,
     /// For each argument, the position of the first one with its cell, which is its own if no other shares it.
     pub aliases: Vec<usize>,
     /// The names of symbolic sizes, one for each axis of each tensor among the arguments.
@@ -90,7 +90,8 @@ pub(crate) fn acquire<T: Tree>(
         let leaves = flatten_apart(&template);
         let outputs = leaves.leaves().iter().map(|t| open.resolve(t)).collect::<Result<Vec<_>, _>>()?;
         // handles know the types of values; a key that the function made is a value of two numbers
-        let kinds: Vec<Kind> = leaves.leaves().iter().map(|t| t.ty().map_or(Kind::Tensor, |ty| kind(&ty))).collect();
+        let kinds: Vec<CellKind> =
+            leaves.leaves().iter().map(|t| t.ty().map_or(CellKind::Tensor, |ty| kind(&ty))).collect();
         drop(leaves);
         Ok((template, outputs, kinds))
     });
@@ -167,11 +168,11 @@ fn refuse_captured_arguments<T>(made: &Acquired<T>, arguments: &[(Tensor, Arc<st
     Ok(())
 }
 
-fn kind(ty: &ProxyTy) -> Kind {
+fn kind(ty: &ProxyTy) -> CellKind {
     match ty {
-        ProxyTy::Tensor(_) => Kind::Tensor,
-        ProxyTy::Number(_) => Kind::Number,
-        ProxyTy::Key => Kind::Key,
+        ProxyTy::Tensor(_) => CellKind::Tensor,
+        ProxyTy::Number(_) => CellKind::Number,
+        ProxyTy::Key => CellKind::Key,
     }
 }
 
@@ -243,7 +244,11 @@ pub fn aliases<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<usize> {
 }
 
 /// A tree around values that a program returned.
-pub(crate) fn rebuild<T: Tree>(template: &T, kinds: &[Kind], values: impl Iterator<Item = crate::buffer::Buffer>) -> T {
+pub(crate) fn rebuild<T: Tree>(
+    template: &T,
+    kinds: &[CellKind],
+    values: impl Iterator<Item = crate::buffer::Buffer>,
+) -> T {
     let mut leaves = kinds.iter().zip(values).map(|(kind, buffer)| Tensor::from_kind(*kind, buffer));
     rebuild_apart(template, &mut leaves)
 }

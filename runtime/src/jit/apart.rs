@@ -18,7 +18,7 @@ use crate::bind::Builder;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::scope;
-use crate::tensor::{Cell, Kind, Tensor, View};
+use crate::tensor::{Cell, CellKind, Tensor, View};
 use crate::trace::{EpilogueWrite, Phase, ProxyId, ProxyTy};
 use crate::transforms::mutation::{self, MutationPlan};
 use crate::transforms::{self, Joint, Seed, Split};
@@ -168,7 +168,7 @@ impl<F> Jit<F> {
         let template = entry.template::<A::Returned>()?;
         let value = super::acquire::rebuild(template, &entry.kinds, values.into_iter());
         let form = |t: &Tensor| match t.view() {
-            View::Cell(cell) if cell.kind() != Kind::Key => Tensor::poisoned(Error::bug("E709", "a form was read")),
+            View::Cell(cell) if cell.kind() != CellKind::Key => Tensor::poisoned(Error::bug("E709", "a form was read")),
             _ => t.clone(),
         };
         let arguments = tree::map(&args, form);

@@ -7,7 +7,7 @@ use super::stages::Stages;
 use super::tail::Plan;
 use crate::error::Error;
 use crate::scope;
-use crate::tensor::{Kind, Tensor, View};
+use crate::tensor::{CellKind, Tensor, View};
 use crate::trace::{ProxyId, ProxyTy, TagSet, Trace};
 use crate::tree::{Detail, Fingerprint, Tree, flatten_apart};
 use fulgurite_core::{DType, TensorTy};
@@ -23,7 +23,7 @@ const MOST: usize = 128;
 /// The type of an argument.
 #[derive(Clone, PartialEq)]
 pub(super) struct LeafKey {
-    kind: Kind,
+    kind: CellKind,
     dtype: DType,
     sizes: SmallVec<[usize; 4]>,
     tags: TagSet,
@@ -48,7 +48,7 @@ pub(super) struct Entry {
     /// The pattern of arguments that share a cell, or `None` if any pattern fits, because nothing is written.
     pub aliases: Option<Vec<usize>>,
     /// The kind of each leaf of the result.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<CellKind>,
     /// The result, a tree around handles of the ended trace.
     pub template: Box<dyn Any + Send + Sync>,
     /// The facts that `update` needs about the state.
@@ -102,7 +102,7 @@ impl LeafKey {
         match leaf.view() {
             View::Cell(cell) => Ok(self.dtype == cell.dtype()
                 && self.kind == cell.kind()
-                && if symbolic && self.kind == Kind::Tensor {
+                && if symbolic && self.kind == CellKind::Tensor {
                     self.sizes.len() == cell.sizes().len()
                 } else {
                     self.sizes.as_slice() == cell.sizes()
@@ -133,13 +133,13 @@ impl LeafKey {
     /// Prints the type, with names for symbolic sizes.
     fn show(&self, atoms: Option<&mut dyn Iterator<Item = &str>>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind, atoms) {
-            (Kind::Tensor, Some(atoms)) => {
+            (CellKind::Tensor, Some(atoms)) => {
                 let names: Vec<&str> = atoms.take(self.sizes.len()).collect();
                 write!(f, "{}[{}]", self.dtype, names.join(", "))?;
             }
-            (Kind::Tensor, None) => write!(f, "{}", ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)))?,
-            (Kind::Number, _) => write!(f, "{}", ProxyTy::Number(self.dtype))?,
-            (Kind::Key, _) => write!(f, "{}", ProxyTy::Key)?,
+            (CellKind::Tensor, None) => write!(f, "{}", ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)))?,
+            (CellKind::Number, _) => write!(f, "{}", ProxyTy::Number(self.dtype))?,
+            (CellKind::Key, _) => write!(f, "{}", ProxyTy::Key)?,
         }
         self.tags.iter().try_for_each(|tag| write!(f, " #{}", tag.name()))
     }
@@ -156,7 +156,7 @@ impl Key {
                 tags: cell.tags(),
             },
             // acquisition has refused such leaves
-            _ => LeafKey { kind: Kind::Tensor, dtype: leaf.dtype(), sizes: SmallVec::new(), tags: TagSet::EMPTY },
+            _ => LeafKey { kind: CellKind::Tensor, dtype: leaf.dtype(), sizes: SmallVec::new(), tags: TagSet::EMPTY },
         };
         Key { symbolic, mark, leaves: leaves.iter().map(key).collect(), detail, autocast: scope::ambient() }
     }
@@ -195,7 +195,7 @@ impl Key {
 
     /// The sizes of all tensors.
     pub fn sizes(&self) -> Sizes {
-        self.leaves.iter().filter(|l| l.kind == Kind::Tensor).flat_map(|l| l.sizes.iter().copied()).collect()
+        self.leaves.iter().filter(|l| l.kind == CellKind::Tensor).flat_map(|l| l.sizes.iter().copied()).collect()
     }
 
     /// The differences from the key of a program, one line each.
@@ -258,7 +258,7 @@ impl fmt::Display for Entry {
 }
 
 impl Entry {
-    pub fn new(key: Key, program: Program, kinds: Vec<Kind>, template: Box<dyn Any + Send + Sync>) -> Entry {
+    pub fn new(key: Key, program: Program, kinds: Vec<CellKind>, template: Box<dyn Any + Send + Sync>) -> Entry {
         let (aliases, state, stages) = (None, StateFacts::default(), Stages::default());
         let (family, pulled, used) = (None, None, AtomicU64::new(0));
         Entry { key, program, aliases, kinds, template, state, family, stages, pulled, used }

@@ -4,7 +4,7 @@ use super::acquire::rebuild;
 use super::cache::{Entry, Ready};
 use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::tensor::{Cell, Key, Kind, Tensor, View};
+use crate::tensor::{Cell, CellKind, Key, Tensor, View};
 use crate::tree::{LeafMut, Tree, VisitorMut, flatten_apart, rebuild_apart};
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -138,7 +138,7 @@ impl<'s> Loan<'s> {
     }
 
     /// Gives each leaf a new value.
-    fn replace(mut self, values: &mut dyn Iterator<Item = (Buffer, Kind)>) {
+    fn replace(mut self, values: &mut dyn Iterator<Item = (Buffer, CellKind)>) {
         for (leaf, (value, kind)) in self.leaves.iter_mut().zip(values) {
             let LeafMut::Owned(leaf) = leaf else { continue };
             match leaf.cell_mut() {
@@ -184,7 +184,7 @@ where
     drop(batch);
     let mut values = loan.inputs.run_here(ready)?;
     for &i in &entry.state.advance {
-        let key = Key::from_handle(Tensor::from_kind(Kind::Key, values[i].clone())).after();
+        let key = Key::from_handle(Tensor::from_kind(CellKind::Key, values[i].clone())).after();
         key.handle().check()?;
         if let View::Cell(cell) = key.handle().view() {
             values[i] = cell.buffer();

@@ -4,7 +4,7 @@ use super::derivatives::{cotangent_types, is_float, types};
 use crate::error::Error;
 use crate::scope::{self, Open, Source};
 use crate::symbol::Ports;
-use crate::tensor::{Kind, Tensor, View};
+use crate::tensor::{CellKind, Tensor, View};
 use crate::trace::{BoundSymbol, OwnInput, OwnRule, ProxyId, ProxyTy, RegionId, Trace};
 use crate::transforms::At;
 use crate::tree::{self, Leaves, Tree, flatten};
@@ -57,7 +57,7 @@ pub fn custom_vjp<P: Tree, O: Tree, K: Tree>(
 /// of which it is a view or a clone.
 fn own(out: &Tensor) -> Tensor {
     match out.view() {
-        View::Cell(cell) if cell.kind() == Kind::Tensor => {
+        View::Cell(cell) if cell.kind() == CellKind::Tensor => {
             let is_shared = Arc::strong_count(cell) > 1 || cell.origin().is_some() || !cell.live_views().is_empty();
             match out.data() {
                 Ok(buffer) if is_shared => Tensor::from_buffer(buffer),

@@ -5,7 +5,7 @@ use super::tail::{Parts, Plan};
 use crate::bind::SymbolicTrace;
 use crate::error::Error;
 use crate::executors::Executor;
-use crate::tensor::{Kind, Tensor, View};
+use crate::tensor::{CellKind, Tensor, View};
 use crate::trace::Trace;
 use fulgurite_core::dim::DimGuard;
 use rustc_hash::FxHashMap;
@@ -47,7 +47,7 @@ pub(super) fn sizes(leaves: &[&Tensor]) -> Sizes {
     let mut all = Sizes::new();
     for leaf in leaves {
         if let View::Cell(cell) = leaf.view()
-            && cell.kind() == Kind::Tensor
+            && cell.kind() == CellKind::Tensor
         {
             all.extend_from_slice(cell.sizes());
         }

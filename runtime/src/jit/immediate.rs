@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::executors;
 use crate::scope;
 use crate::symbol::{Port, SymbolRef};
-use crate::tensor::{Alias, Cell, Kind, Tensor, View};
+use crate::tensor::{Cell, CellKind, Tensor, View, ViewCall};
 use crate::trace::{ProxyId, ProxyTy, RegionKind, SubclassLayout};
 use crate::transforms;
 use crate::tree::Fingerprint;
@@ -107,7 +107,7 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
     if let Some((base, args)) = base {
         for (at, result) in results.iter().enumerate() {
             if let View::Cell(view) = result.view() {
-                base.note_view(view, Alias { symbol, args: args.clone(), at, loc: Loc::NOWHERE });
+                base.note_view(view, ViewCall { symbol, args: args.clone(), at, loc: Loc::NOWHERE });
             }
         }
     }
@@ -118,7 +118,7 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
 ///
 /// # Errors
 /// Reports errors of running it.
-pub(crate) fn retake(alias: &Alias, base: Buffer) -> Result<Buffer, Error> {
+pub(crate) fn retake(alias: &ViewCall, base: Buffer) -> Result<Buffer, Error> {
     let base = Tensor::from_buffer(base);
     // a view has one tensor argument
     let args = alias.args.iter().map(|arg| arg.map(&mut |_| base.clone())).collect();
@@ -219,9 +219,9 @@ fn note_tensor<'a>(
         View::Cell(cell) => {
             cell.check()?;
             let kind = match cell.kind() {
-                Kind::Tensor => 1,
-                Kind::Number => 2,
-                Kind::Key => 3,
+                CellKind::Tensor => 1,
+                CellKind::Number => 2,
+                CellKind::Key => 3,
             };
             mark.add(kind << 56 | (cell.dtype() as u64) << 48 | cell.sizes().len() as u64);
             cell.sizes().iter().for_each(|&n| mark.add(n as u64));

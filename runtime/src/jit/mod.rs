@@ -36,7 +36,7 @@ pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, 
 pub use jacobian::{hessian, jacobian, jacobian_forward, jacobian_reverse};
 pub use stages::{CompileStage, Stages};
 pub use stats::{Miss, Stats};
-pub use traceable::{Arguments, Batch, Many, One, Outcome, Traceable};
+pub use traceable::{Arguments, Many, One, Outcome, Traceable, UpdateArguments};
 
 use crate::error::Error;
 use crate::executors::Executor;
@@ -190,7 +190,7 @@ impl<F> Jit<F> {
     pub fn update<S, B>(&self, state: &mut S, batch: B) -> Result<B::Returned, Error>
     where
         S: Tree + Send + Sync + 'static,
-        B: Batch<F, S>,
+        B: UpdateArguments<F, S>,
     {
         if scope::is_tracing() {
             let owned = tree::map(state, Tensor::clone);

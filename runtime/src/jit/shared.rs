@@ -6,11 +6,11 @@
 
 use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::tensor::{Alias, Cell, shows_twice};
+use crate::tensor::{Cell, ViewCall, shows_twice};
 use std::sync::Arc;
 
 /// Takes a view again, of another base.
-pub(crate) type Retake<'a> = &'a dyn Fn(&Alias, Buffer) -> Result<Buffer, Error>;
+pub(crate) type Retake<'a> = &'a dyn Fn(&ViewCall, Buffer) -> Result<Buffer, Error>;
 
 /// Runs code that writes to these cells while no other thread writes them, and stores its results: a value to return,
 /// and a value for each cell. `read` are other cells that the program has as inputs.
@@ -111,7 +111,7 @@ fn views(
 }
 
 /// The tensor `whole`, in which the elements that a view shows are replaced by `part`.
-fn replaced(alias: &Alias, whole: Buffer, part: &Buffer, retake: Retake<'_>) -> Result<Buffer, Error> {
+fn replaced(alias: &ViewCall, whole: Buffer, part: &Buffer, retake: Retake<'_>) -> Result<Buffer, Error> {
     let failed = |e: &dyn std::fmt::Display| Error::new("E743", e.to_string());
     let count: Vec<i64> = (0..whole.len() as i64).collect();
     let positions = Buffer::from_slice(&count, whole.shape()).map_err(|e| failed(&e))?;

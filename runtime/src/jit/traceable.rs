@@ -79,7 +79,7 @@ where
 }
 
 /// The arguments of a function `Fn(S, Self) -> (S, Returned)` beside the state `S`; like [`Arguments`], for `update`.
-pub trait Batch<F, S>: Tree {
+pub trait UpdateArguments<F, S>: Tree {
     /// The value that the function returns beside the next state.
     type Returned: Tree + Send + Sync + 'static;
     /// Calls the function.
@@ -89,7 +89,7 @@ pub trait Batch<F, S>: Tree {
     fn run(self, f: &F, state: S) -> Result<(S, Self::Returned), Error>;
 }
 
-impl<F, S: Tree, B: Tree, R: Tree + Send + Sync + 'static> Batch<F, S> for B
+impl<F, S: Tree, B: Tree, R: Tree + Send + Sync + 'static> UpdateArguments<F, S> for B
 where
     F: Traceable<Many, (S, B)>,
     F::Out: Outcome<Tree = (S, R)>,

@@ -3,7 +3,7 @@
 use crate::bind::{Builder, body_of};
 use crate::error::Error;
 use crate::symbol::Registered;
-use crate::tensor::Alias;
+use crate::tensor::ViewCall;
 use crate::trace::{Arena, BoundSymbol};
 use fulgurite_core::Value;
 use fulgurite_core::dim::estimating;
@@ -18,7 +18,7 @@ use std::rc::Rc;
 ///
 /// # Errors
 /// E714, and errors of making a body.
-pub(super) fn check(b: &Builder, alias: &Alias) -> Result<(), Error> {
+pub(super) fn check(b: &Builder, alias: &ViewCall) -> Result<(), Error> {
     let Some(line) = b.lines().last() else { return Ok(()) };
     // the test must not bind sizes, because it decides nothing
     match estimating(|| repeats(b.arena(), line))? {

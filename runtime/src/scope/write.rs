@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::intrinsics;
 use crate::intrinsics::Intrinsic;
 use crate::symbol::Port;
-use crate::tensor::{Alias, Tensor, Traced, View, note_write, shows_twice};
+use crate::tensor::{Tensor, Traced, View, ViewCall, note_write, shows_twice};
 use crate::trace::{Phase, ProxyId, RegionKind};
 use fulgurite_core::dim::estimating;
 use fulgurite_core::loc::Loc;
@@ -191,7 +191,7 @@ fn taken(stack: &mut [Frame], depth: usize, view: &Tensor, base: ProxyId) -> Res
 }
 
 /// Takes the view of another base.
-fn apply(b: &mut Builder, alias: &Alias, base: ProxyId) -> Result<Vec<ProxyId>, Error> {
+fn apply(b: &mut Builder, alias: &ViewCall, base: ProxyId) -> Result<Vec<ProxyId>, Error> {
     let mut args: Vec<Value<ProxyId>> = Vec::new();
     for arg in &alias.args {
         // a view has one tensor argument
@@ -227,7 +227,7 @@ fn put(
     let own = |stack: &[Frame]| traced.filter(|t| t.token().id() == stack[top].token.id());
     if let Some((alias, of)) = viewed(target) {
         let (views, base) = chain(target);
-        let (quiet, moved): (Vec<&Alias>, Vec<&Alias>) = views.into_iter().partition(|a| a.symbol.facts().stops);
+        let (quiet, moved): (Vec<&ViewCall>, Vec<&ViewCall>) = views.into_iter().partition(|a| a.symbol.facts().stops);
         let mode = if !quiet.is_empty() && mode == Mode::Write { Mode::Quiet } else { mode };
         let whole = resolve(stack, top, base)?;
         let new = match own(stack) {
@@ -374,7 +374,7 @@ fn version(
 }
 
 /// The base of a view, and the call by which it was taken.
-fn viewed(target: &Tensor) -> Option<(&Alias, &Tensor)> {
+fn viewed(target: &Tensor) -> Option<(&ViewCall, &Tensor)> {
     let View::Traced(traced) = target.view() else { return None };
     let alias = traced.alias()?;
     Some((alias, alias.base()?))
@@ -382,7 +382,7 @@ fn viewed(target: &Tensor) -> Option<(&Alias, &Tensor)> {
 
 /// The views by which a handle shows elements of a tensor, in the order in which they were taken, and that tensor. A
 /// field of a class is replaced as a whole, so a chain of views ends at a field.
-fn chain(target: &Tensor) -> (Vec<&Alias>, &Tensor) {
+fn chain(target: &Tensor) -> (Vec<&ViewCall>, &Tensor) {
     let (mut views, mut base) = (Vec::new(), target);
     while let Some((alias, of)) = viewed(base) {
         let field = is_field(alias);
@@ -399,7 +399,7 @@ fn chain(target: &Tensor) -> (Vec<&Alias>, &Tensor) {
     (views, base)
 }
 
-fn is_field(alias: &Alias) -> bool {
+fn is_field(alias: &ViewCall) -> bool {
     matches!(alias.symbol.port(), Some((_, Port::Flatten)))
 }
 
@@ -407,8 +407,8 @@ fn is_field(alias: &Alias) -> bool {
 /// view. It takes one scatter, however many views are in the chain.
 fn replaced(
     b: &mut Builder,
-    views: &[&Alias],
-    shown_by: &Alias,
+    views: &[&ViewCall],
+    shown_by: &ViewCall,
     whole: ProxyId,
     part: ProxyId,
     loc: Loc,

@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Mutex};
 
 /// A symbol that applies another one to every slice.
 #[derive(Clone, Debug)]
-pub struct Batch {
+pub struct BatchedSymbol {
     /// The symbol.
     pub symbol: SymbolRef,
     /// The symbol that is applied to every slice.
@@ -23,7 +23,7 @@ pub struct Batch {
 /// The batches, by the address of their symbol, and by the symbol from which they were made.
 #[derive(Default)]
 struct Known {
-    made: FxHashMap<usize, Batch>,
+    made: FxHashMap<usize, BatchedSymbol>,
     of: FxHashMap<(usize, Box<[bool]>), SymbolRef>,
 }
 
@@ -37,7 +37,7 @@ fn address(symbol: SymbolRef) -> usize {
 ///
 /// # Errors
 /// E726 if the row has no batched form.
-pub fn batched(of: SymbolRef, flags: &[bool]) -> Result<Batch, Error> {
+pub fn batched(of: SymbolRef, flags: &[bool]) -> Result<BatchedSymbol, Error> {
     let mut known = KNOWN.lock().unwrap_or_else(|e| e.into_inner());
     let key = (address(of), Box::from(flags));
     if let Some(batch) = known.of.get(&key).and_then(|symbol| known.made.get(&address(symbol))) {
@@ -45,7 +45,7 @@ pub fn batched(of: SymbolRef, flags: &[bool]) -> Result<Batch, Error> {
     }
     let Batched { row, sized, .. } = batch::batched(of.row(), flags).map_err(|why| refused(of, &why))?;
     let symbol = find(row.op).unwrap_or_else(|| register(Symbol::leak_row(of, row)));
-    let batch = Batch { symbol, of, flags: key.1.clone(), sized };
+    let batch = BatchedSymbol { symbol, of, flags: key.1.clone(), sized };
     known.of.insert(key, symbol);
     known.made.insert(address(symbol), batch.clone());
     Ok(batch)
@@ -64,7 +64,7 @@ pub(crate) fn batch_named(name: Name) -> Option<SymbolRef> {
 }
 
 /// The symbol that is applied to every slice, if [`batched`] made this one.
-pub fn batch_of(symbol: SymbolRef) -> Option<Batch> {
+pub fn batch_of(symbol: SymbolRef) -> Option<BatchedSymbol> {
     KNOWN.lock().unwrap_or_else(|e| e.into_inner()).made.get(&address(symbol)).cloned()
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 
 /// The kind of a cell's content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
+pub enum CellKind {
     /// A tensor.
     Tensor,
     /// A run-time number: it has rank 0, and is as weak in type promotion as a literal.
@@ -23,12 +23,12 @@ pub enum Kind {
 
 /// A tensor in memory: a type that never changes, and data that writes replace.
 pub struct Cell {
-    kind: Kind,
+    kind: CellKind,
     dtype: DType,
     sizes: Sizes,
     tags: AtomicU64,
     /// The view that the cell is, if it was made as a view outside of traces.
-    origin: OnceLock<Box<Alias>>,
+    origin: OnceLock<Box<ViewCall>>,
     /// The views of the cell that were taken outside of traces.
     views: Mutex<Vec<Weak<Cell>>>,
     /// A lock that is held from read to write while the cell, or a view of its elements, is written.
@@ -57,7 +57,7 @@ struct State {
 }
 
 impl Cell {
-    pub(super) fn new(kind: Kind, buffer: Buffer) -> Cell {
+    pub(super) fn new(kind: CellKind, buffer: Buffer) -> Cell {
         let sizes = Sizes::from_slice(buffer.shape());
         Cell {
             kind,
@@ -74,7 +74,7 @@ impl Cell {
     }
 
     /// The kind of the content.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> CellKind {
         self.kind
     }
     /// The element type.
@@ -89,9 +89,9 @@ impl Cell {
     /// The type in the form of traces.
     pub fn proxy_ty(&self) -> ProxyTy {
         match self.kind {
-            Kind::Tensor => ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)),
-            Kind::Number => ProxyTy::Number(self.dtype),
-            Kind::Key => ProxyTy::Key,
+            CellKind::Tensor => ProxyTy::tensor(TensorTy::new(self.dtype, &self.sizes)),
+            CellKind::Number => ProxyTy::Number(self.dtype),
+            CellKind::Key => ProxyTy::Key,
         }
     }
 
@@ -104,7 +104,7 @@ impl Cell {
     }
 
     /// Notes that `view` is a view of this cell that was taken outside of traces by `alias`.
-    pub(crate) fn note_view(self: &Arc<Cell>, view: &Arc<Cell>, alias: Alias) {
+    pub(crate) fn note_view(self: &Arc<Cell>, view: &Arc<Cell>, alias: ViewCall) {
         if view.origin.set(Box::new(alias)).is_ok() {
             self.links().push(Arc::downgrade(view));
         }
@@ -122,7 +122,7 @@ impl Cell {
     }
 
     /// The call that took the view, and its base, if the cell is a view.
-    pub(crate) fn origin(&self) -> Option<(&Alias, &Arc<Cell>)> {
+    pub(crate) fn origin(&self) -> Option<(&ViewCall, &Arc<Cell>)> {
         let alias = self.origin.get()?;
         match alias.base()?.view() {
             View::Cell(base) => Some((alias, base)),
@@ -130,7 +130,7 @@ impl Cell {
         }
     }
 
-    pub(super) fn into_origin(self) -> Option<Box<Alias>> {
+    pub(super) fn into_origin(self) -> Option<Box<ViewCall>> {
         self.origin.into_inner()
     }
 
@@ -260,7 +260,7 @@ pub struct Traced {
     /// The proxy of the current version; writes replace it for all clones of the handle.
     proxy: AtomicU32,
     ty: ProxyTy,
-    alias: Option<Box<Alias>>,
+    alias: Option<Box<ViewCall>>,
     /// For a view, the proxy of the base of which `proxy` is the view.
     of: AtomicU32,
     /// For a view, the count of writes on this thread at which `of` was last known to be current.
@@ -268,7 +268,7 @@ pub struct Traced {
 }
 
 /// The call by which a view was taken; a write to the view or the base is seen by both.
-pub struct Alias {
+pub struct ViewCall {
     /// The row that took the view.
     pub symbol: SymbolRef,
     /// The arguments; the first tensor among them is the base.
@@ -279,7 +279,7 @@ pub struct Alias {
     pub loc: Loc,
 }
 
-impl Alias {
+impl ViewCall {
     /// The base.
     pub fn base(&self) -> Option<&Tensor> {
         self.args.iter().find_map(|arg| match arg {
@@ -289,7 +289,7 @@ impl Alias {
     }
 }
 
-impl Drop for Alias {
+impl Drop for ViewCall {
     /// A view holds its base, which may be a view too. The chain is dropped link by link, so that a long one does not
     /// overflow the stack.
     fn drop(&mut self) {
@@ -327,7 +327,7 @@ impl Traced {
     }
 
     /// Makes the value a view of the base's proxy `of`.
-    pub(super) fn aliasing(self, alias: Alias, of: ProxyId) -> Traced {
+    pub(super) fn aliasing(self, alias: ViewCall, of: ProxyId) -> Traced {
         Traced { alias: Some(Box::new(alias)), of: AtomicU32::new(of.0), seen: AtomicU64::new(WRITES.get()), ..self }
     }
 
@@ -336,7 +336,7 @@ impl Traced {
         self.seen.load(Ordering::Relaxed) == WRITES.get()
     }
 
-    pub(super) fn into_alias(self) -> Option<Box<Alias>> {
+    pub(super) fn into_alias(self) -> Option<Box<ViewCall>> {
         self.alias
     }
 
@@ -352,7 +352,7 @@ impl Traced {
     }
 
     /// The call by which the view was taken, if the value is a view.
-    pub(crate) fn alias(&self) -> Option<&Alias> {
+    pub(crate) fn alias(&self) -> Option<&ViewCall> {
         self.alias.as_deref()
     }
     /// The trace to which the value belongs.

@@ -1,6 +1,6 @@
 //! Random keys, the only source of random numbers; they are passed like any other value.
 
-use super::{Kind, Tensor, View};
+use super::{CellKind, Tensor, View};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::trace::ProxyTy;
@@ -21,7 +21,7 @@ impl Key {
 
     fn from_parts(seed: i64, stream: i64) -> Key {
         Key(match Buffer::key(seed, stream) {
-            Ok(buffer) => Tensor::from_kind(Kind::Key, buffer),
+            Ok(buffer) => Tensor::from_kind(CellKind::Key, buffer),
             Err(e) => Tensor::poisoned(Error::new("E743", e.to_string())),
         })
     }
@@ -29,7 +29,7 @@ impl Key {
     /// The key of two numbers that an operator returned.
     pub(crate) fn of_data(data: &Tensor) -> Key {
         Key(match data.view() {
-            View::Cell(cell) => Tensor::from_kind(Kind::Key, cell.buffer()),
+            View::Cell(cell) => Tensor::from_kind(CellKind::Key, cell.buffer()),
             View::Traced(traced) => Tensor::traced(traced.shared_token(), traced.proxy(), ProxyTy::Key),
             _ => data.clone(),
         })

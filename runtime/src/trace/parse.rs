@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 64;
 
 /// A trace as it is written.
 #[derive(Debug)]
-pub struct Text {
+pub struct TraceText {
     /// The name, after `fn`.
     pub name: String,
     /// The symbolic sizes with their values: `[x.0 = 4]`.
@@ -25,7 +25,7 @@ pub struct Text {
     /// The inputs.
     pub inputs: Vec<TypedName>,
     /// The lines, regions and writes.
-    pub items: Vec<Item>,
+    pub items: Vec<TraceItem>,
     /// The names after `return`.
     pub outputs: Vec<(String, Pos)>,
     /// The names after `; save`.
@@ -34,7 +34,7 @@ pub struct Text {
 
 /// One item of a trace.
 #[derive(Debug)]
-pub enum Item {
+pub enum TraceItem {
     /// A line, which is a bound symbol.
     Line(Line),
     /// A region with its items.
@@ -46,7 +46,7 @@ pub enum Item {
         /// The tags beyond those of the region's kind.
         tags: Vec<(String, Pos)>,
         /// The items in the region.
-        items: Vec<Item>,
+        items: Vec<TraceItem>,
     },
     /// A write `input <- value`.
     Write {
@@ -69,7 +69,7 @@ pub struct Line {
     /// The name of the row.
     pub op: Name,
     /// The arguments, with names if they are given by name.
-    pub args: Vec<(Option<Name>, Arg)>,
+    pub args: Vec<(Option<Name>, ArgText)>,
     /// The tags.
     pub tags: Vec<(String, Pos)>,
     /// The user's call from the comment: role, file (`…` for the file of the line before), line and column.
@@ -114,14 +114,14 @@ pub struct WrittenClass {
     /// The fields.
     pub fields: Vec<(Name, WrittenTy)>,
     /// The metadata.
-    pub meta: Vec<(Name, Arg)>,
+    pub meta: Vec<(Name, ArgText)>,
     /// The position of the type.
     pub pos: Pos,
 }
 
 /// An argument as it is written.
 #[derive(Debug)]
-pub enum Arg {
+pub enum ArgText {
     /// The name of a value, a dtype or a word; the parameter decides which.
     Word(String, Pos),
     /// A number.
@@ -133,14 +133,14 @@ pub enum Arg {
     /// A type.
     Type(TensorTy),
     /// A list.
-    List(Vec<Arg>),
+    List(Vec<ArgText>),
 }
 
 /// Reads a printed trace.
 ///
 /// # Errors
 /// E731 at the first position where the text leaves the grammar.
-pub fn parse(text: &str) -> Result<Text, Error> {
+pub fn parse(text: &str) -> Result<TraceText, Error> {
     let mut parser = Parser { tokens: lex(text)?, at: 0, atoms: Atoms::default() };
     let text = parser.trace()?;
     parser.newlines();
@@ -202,7 +202,7 @@ impl Parser {
         }
     }
 
-    fn trace(&mut self) -> Res<Text> {
+    fn trace(&mut self) -> Res<TraceText> {
         self.newlines();
         if !self.eat_word("fn") {
             return Err(self.wanted("`fn`"));
@@ -238,7 +238,7 @@ impl Parser {
         self.newlines();
         self.expect('}')?;
         let [outputs, saved] = names;
-        Ok(Text { name, atoms, inputs, items, outputs, saved })
+        Ok(TraceText { name, atoms, inputs, items, outputs, saved })
     }
 
     /// Reads a symbolic size of the head.
@@ -274,7 +274,7 @@ impl Parser {
         Ok(items)
     }
 
-    fn item(&mut self, depth: usize) -> Res<Item> {
+    fn item(&mut self, depth: usize) -> Res<TraceItem> {
         if let Tok::Word(word) = self.peek() {
             let region =
                 matches!(word.as_str(), "no_grad" | "enable_grad" | "checkpoint" | "autocast" | "tagged" | "scope");
@@ -286,10 +286,10 @@ impl Parser {
                 return self.write();
             }
         }
-        self.line().map(Item::Line)
+        self.line().map(TraceItem::Line)
     }
 
-    fn region(&mut self, depth: usize) -> Res<Item> {
+    fn region(&mut self, depth: usize) -> Res<TraceItem> {
         if depth >= MAX_DEPTH {
             return Err(self.pos().error("E731", format!("regions are nested deeper than {MAX_DEPTH}")));
         }
@@ -337,15 +337,15 @@ impl Parser {
             }
             items.push(self.item(depth + 1)?);
         }
-        Ok(Item::Region { kind, number, tags, items })
+        Ok(TraceItem::Region { kind, number, tags, items })
     }
 
-    fn write(&mut self) -> Res<Item> {
+    fn write(&mut self) -> Res<TraceItem> {
         let input = self.word("an input")?;
         self.expect('<')?;
         let value = self.word("a value")?;
         let phase = if self.eat_word("backward") { Phase::Backward } else { Phase::Forward };
-        Ok(Item::Write { input, value, phase })
+        Ok(TraceItem::Write { input, value, phase })
     }
 
     fn line(&mut self) -> Res<Line> {
@@ -384,31 +384,31 @@ impl Parser {
         Ok(Line { outs, aux, op: Name::new(&op), args, tags, place, pos })
     }
 
-    fn arg(&mut self, depth: usize) -> Res<Arg> {
+    fn arg(&mut self, depth: usize) -> Res<ArgText> {
         if depth >= MAX_DEPTH {
             return Err(self.pos().error("E731", format!("lists are nested deeper than {MAX_DEPTH}")));
         }
         let pos = self.pos();
         if sizes::starts(&self.tokens, self.at, &self.atoms) {
             let size = self.size()?;
-            return Ok(if size.is_const() { Arg::Num(Scalar::Int(size.value())) } else { Arg::Size(size) });
+            return Ok(if size.is_const() { ArgText::Num(Scalar::Int(size.value())) } else { ArgText::Size(size) });
         }
         match self.peek() {
             Tok::Mark('[') => {
                 self.at += 1;
-                Ok(Arg::List(self.list(']', |p| p.arg(depth + 1))?))
+                Ok(ArgText::List(self.list(']', |p| p.arg(depth + 1))?))
             }
             Tok::Int(_) | Tok::Float(_) | Tok::Str(_) | Tok::Word(_) => match self.next() {
-                Tok::Int(i) => Ok(Arg::Num(Scalar::Int(i))),
-                Tok::Float(x) => Ok(Arg::Num(Scalar::Float(x))),
-                Tok::Str(text) => Ok(Arg::Str(text)),
+                Tok::Int(i) => Ok(ArgText::Num(Scalar::Int(i))),
+                Tok::Float(x) => Ok(ArgText::Num(Scalar::Float(x))),
+                Tok::Str(text) => Ok(ArgText::Str(text)),
                 Tok::Word(word) => match (word.as_str(), self.peek()) {
-                    ("true", _) => Ok(Arg::Num(Scalar::Bool(true))),
-                    ("false", _) => Ok(Arg::Num(Scalar::Bool(false))),
-                    ("nan", _) => Ok(Arg::Num(Scalar::Float(f64::NAN))),
-                    ("inf", _) => Ok(Arg::Num(Scalar::Float(f64::INFINITY))),
-                    (_, Tok::Mark('[')) => Ok(Arg::Type(self.tensor_ty(&word, pos)?)),
-                    _ => Ok(Arg::Word(word, pos)),
+                    ("true", _) => Ok(ArgText::Num(Scalar::Bool(true))),
+                    ("false", _) => Ok(ArgText::Num(Scalar::Bool(false))),
+                    ("nan", _) => Ok(ArgText::Num(Scalar::Float(f64::NAN))),
+                    ("inf", _) => Ok(ArgText::Num(Scalar::Float(f64::INFINITY))),
+                    (_, Tok::Mark('[')) => Ok(ArgText::Type(self.tensor_ty(&word, pos)?)),
+                    _ => Ok(ArgText::Word(word, pos)),
                 },
                 _ => Err(self.wanted("an argument")),
             },

@@ -7,7 +7,7 @@ use super::rules::{self, Site};
 use super::vmap::vmap;
 use crate::bind::Builder;
 use crate::error::Error;
-use crate::symbol::{self, Batch};
+use crate::symbol::{self, BatchedSymbol};
 use crate::trace::*;
 use fulgurite_core::batch::names_an_axis;
 use fulgurite_core::lang::ast::OptType;
@@ -75,7 +75,7 @@ impl Slice {
     }
 
     /// The arguments of a batched call for one slice.
-    fn args(&mut self, line: &BoundSymbol, batch: &Batch) -> Option<Vec<Value<ProxyId>>> {
+    fn args(&mut self, line: &BoundSymbol, batch: &BatchedSymbol) -> Option<Vec<Value<ProxyId>>> {
         let sig = &batch.of.row().sig;
         let mut args = line.args.clone();
         if batch.sized {

@@ -1,7 +1,7 @@
 //! Adds fixed parts to the fingerprint: by `Hash` if they implement it, floats by their bits, and other types by their
 //! debug print.
 //!
-//! `#[derive(Tree)]` calls `(&&&Probe(&self.field)).mark(…)`. The first of the three traits that applies is used,
+//! `#[derive(Tree)]` calls `(&&&FixedProbe(&self.field)).mark(…)`. The first of the three traits that applies is used,
 //! because method lookup prefers fewer dereferences. This works for any type, without another trait for users to
 //! implement.
 
@@ -10,7 +10,7 @@ use std::fmt::{Debug, Write};
 use std::hash::Hash;
 
 /// A fixed part.
-pub struct Probe<'a, T: ?Sized>(pub &'a T);
+pub struct FixedProbe<'a, T: ?Sized>(pub &'a T);
 
 /// Floats are added by their bits, so that NaN equals itself and 0.0 differs from -0.0.
 pub trait ByBits {
@@ -28,22 +28,22 @@ pub trait ByDebug {
     fn mark(&self, f: &mut Fingerprint);
 }
 
-impl ByBits for &&Probe<'_, f64> {
+impl ByBits for &&FixedProbe<'_, f64> {
     fn mark(&self, f: &mut Fingerprint) {
         f.add(self.0.to_bits());
     }
 }
-impl ByBits for &&Probe<'_, f32> {
+impl ByBits for &&FixedProbe<'_, f32> {
     fn mark(&self, f: &mut Fingerprint) {
         f.add(self.0.to_bits() as u64);
     }
 }
-impl<T: Hash + ?Sized> ByHash for &Probe<'_, T> {
+impl<T: Hash + ?Sized> ByHash for &FixedProbe<'_, T> {
     fn mark(&self, f: &mut Fingerprint) {
         self.0.hash(f);
     }
 }
-impl<T: Debug + ?Sized> ByDebug for Probe<'_, T> {
+impl<T: Debug + ?Sized> ByDebug for FixedProbe<'_, T> {
     fn mark(&self, f: &mut Fingerprint) {
         // only a Debug implementation that fails by itself fails here; the text that it wrote counts
         let _ = write!(f, "{:?}", self.0);
@@ -57,10 +57,10 @@ pub struct Fixed<T>(pub T);
 
 impl<T: Debug + Clone> Tree for Fixed<T> {
     fn visit<'a>(&'a self, v: &mut Visitor<'a>) {
-        v.fixed("", &self.0, |f| ByDebug::mark(&Probe(&self.0), f));
+        v.fixed("", &self.0, |f| ByDebug::mark(&FixedProbe(&self.0), f));
     }
     fn visit_mut<'a>(&'a mut self, v: &mut VisitorMut<'a>) {
-        v.fixed(|f| ByDebug::mark(&Probe(&self.0), f));
+        v.fixed(|f| ByDebug::mark(&FixedProbe(&self.0), f));
     }
     fn rebuild(&self, _: &mut Leaves) -> Fixed<T> {
         self.clone()

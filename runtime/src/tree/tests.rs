@@ -57,9 +57,9 @@ fn fixed_parts_choose_how_they_are_marked() {
     #[allow(clippy::needless_borrow)]
     fn all(x: f64, words: &[&str], list: Vec<f64>) -> Fingerprint {
         let mut f = Fingerprint::default();
-        (&&&Probe(&x)).mark(&mut f);
-        (&&&Probe(words)).mark(&mut f);
-        (&&&Probe(&list)).mark(&mut f);
+        (&&&FixedProbe(&x)).mark(&mut f);
+        (&&&FixedProbe(words)).mark(&mut f);
+        (&&&FixedProbe(&list)).mark(&mut f);
         f
     }
     assert_eq!(all(0.5, &["a"], vec![1.0]), all(0.5, &["a"], vec![1.0]));

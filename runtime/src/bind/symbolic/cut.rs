@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 
 /// A part of a trace. Its inputs and outputs are given by their position in the whole trace.
-pub struct Part {
+pub struct ProgramPart {
     /// The part as a trace.
     pub trace: SymbolicTrace,
     /// The inputs.
@@ -62,7 +62,7 @@ impl SymbolicTrace {
     }
 
     /// The lines before the tail, with all inputs; and the lines of the tail.
-    pub fn cut(&self, tail: &[bool]) -> (Part, Part) {
+    pub fn cut(&self, tail: &[bool]) -> (ProgramPart, ProgramPart) {
         let inputs = self.inputs.len();
         let mut late = vec![false; self.values.len()];
         let mut next = inputs;
@@ -86,7 +86,7 @@ impl SymbolicTrace {
         (self.part(all, head_outputs, |at| !tail[at]), self.part(read, tail_outputs, |at| tail[at]))
     }
 
-    fn part(&self, inputs: Vec<ProxyId>, outputs: Vec<ProxyId>, has: impl Fn(usize) -> bool) -> Part {
+    fn part(&self, inputs: Vec<ProxyId>, outputs: Vec<ProxyId>, has: impl Fn(usize) -> bool) -> ProgramPart {
         let mut position: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();
         let mut values: Vec<Typed> = Vec::new();
         let mut define = |p: ProxyId| {
@@ -113,7 +113,7 @@ impl SymbolicTrace {
             writes: Vec::new(),
             values,
         };
-        Part { trace, inputs, outputs }
+        ProgramPart { trace, inputs, outputs }
     }
 }
 

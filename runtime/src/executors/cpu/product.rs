@@ -23,7 +23,7 @@ use std::sync::Mutex;
 
 /// A loop: its extent, and its strides (in elements) in the operands and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct ProductLoop {
     /// The extent.
     pub size: usize,
     /// The stride in the left operand.
@@ -43,11 +43,11 @@ pub struct Literal {
     pub sum: Program,
 }
 
-const ONE: Axis = Axis { size: 1, a: 0, b: 0, c: 0 };
+const ONE: ProductLoop = ProductLoop { size: 1, a: 0, b: 0, c: 0 };
 
 /// A storage and an offset in elements.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct OperandStart {
     /// The dense value (later the storage).
     pub value: u32,
     /// The element at index 0.
@@ -60,17 +60,17 @@ pub struct Product {
     /// The dtype, f32 or f64.
     pub dtype: DType,
     /// The places of the operands and the result.
-    pub places: [Place; 3],
+    pub places: [OperandStart; 3],
     /// The rows.
-    pub m: Axis,
+    pub m: ProductLoop,
     /// The columns.
-    pub n: Axis,
+    pub n: ProductLoop,
     /// The summed dim.
-    pub k: Axis,
+    pub k: ProductLoop,
     /// The loops around the product.
-    pub outer: Vec<Axis>,
+    pub outer: Vec<ProductLoop>,
     /// The sums around the product.
-    pub sums: Vec<Axis>,
+    pub sums: Vec<ProductLoop>,
     /// Estimated nanoseconds on one thread.
     pub cost: f64,
     /// The operand that is copied one part at a time, if there is one.
@@ -99,7 +99,7 @@ impl Product {
             }
         }
         let summed: DimSet = c.reduced.iter().copied().collect();
-        let axis = |d: usize| Axis { size: c.sizes[d], a: a[d], b: b[d], c: out[d] };
+        let axis = |d: usize| ProductLoop { size: c.sizes[d], a: a[d], b: b[d], c: out[d] };
         let (mut rows, mut cols, mut sums, mut batch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let in_a = dims_of(&c.a);
         let in_b = dims_of(&c.b);
@@ -147,7 +147,7 @@ impl Product {
             * (m.size * n.size * k.size * parts) as f64
             * outer.iter().chain(&sums).map(|a| a.size as f64).product::<f64>();
         let cost = 150.0 + flops / FLOPS_PER_NS * (dtype.size() / 4) as f64;
-        let place = |f: &Form, offset: isize| Place { value: f.root, offset };
+        let place = |f: &Form, offset: isize| OperandStart { value: f.root, offset };
         let places = [place(&fa, a0), place(&fb, b0), place(&fc, fc.offset as isize)];
         let small =
             if dtype == DType::F32 && sums.is_empty() && pack.is_none() { small_gemm_of(m, n, k) } else { None };
@@ -386,7 +386,7 @@ unsafe fn finite(dtype: DType, at: *const u8, bytes: usize) -> bool {
 
 /// The product as few vectors with a matrix, if it has few rows or few columns and the strides of the other operand
 /// fit.
-fn small_gemm_of(m: Axis, n: Axis, k: Axis) -> Option<(SmallGemm, bool)> {
+fn small_gemm_of(m: ProductLoop, n: ProductLoop, k: ProductLoop) -> Option<(SmallGemm, bool)> {
     let straight = SmallGemm { rows: m.size, cols: n.size, depth: k.size, a: (m.a, k.a), b: (k.b, n.b), c: (m.c, n.c) };
     if m.size <= small_gemm::MOST && straight.fits() {
         return Some((straight, false));
@@ -445,14 +445,14 @@ fn strides(load: &Load, form: &Form, dims: usize) -> (isize, Vec<isize>) {
 }
 
 /// Merges axes that are contiguous in the operands and the result; slowest first.
-fn merged(mut axes: Vec<Axis>) -> Vec<Axis> {
+fn merged(mut axes: Vec<ProductLoop>) -> Vec<ProductLoop> {
     axes.sort_by_key(|x| (-x.c.abs(), -x.a.abs(), -x.b.abs()));
-    let mut out: Vec<Axis> = Vec::new();
+    let mut out: Vec<ProductLoop> = Vec::new();
     for x in axes {
         let n = x.size as isize;
         match out.last_mut() {
             Some(slow) if slow.a == x.a * n && slow.b == x.b * n && slow.c == x.c * n => {
-                *slow = Axis { size: slow.size * x.size, ..x }
+                *slow = ProductLoop { size: slow.size * x.size, ..x }
             }
             _ => out.push(x),
         }
@@ -461,7 +461,7 @@ fn merged(mut axes: Vec<Axis>) -> Vec<Axis> {
 }
 
 /// The largest axis, and the other axes.
-fn largest(mut axes: Vec<Axis>) -> (Axis, Vec<Axis>) {
+fn largest(mut axes: Vec<ProductLoop>) -> (ProductLoop, Vec<ProductLoop>) {
     match (0..axes.len()).max_by_key(|i| axes[*i].size) {
         Some(i) => (axes.remove(i), axes),
         None => (ONE, axes),

@@ -7,7 +7,7 @@ use crate::executors::program::host_step::{HostStep, Memory, Stopped};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_core::lang::ast::Red;
-use fulgurite_kernels::reduce::{Elem, Num};
+use fulgurite_kernels::reduce::{Accumulator, Reducible};
 use fulgurite_kernels::with_register;
 
 /// A compiled scan.
@@ -55,7 +55,7 @@ impl ScanStep {
     /// # Safety
     /// From `from` on, `last.0` elements with stride `last.1`, and from `to` on as many contiguous elements, lie in
     /// storages of dtype `T`; no other thread writes to the second.
-    unsafe fn line<T: Elem + Narrow<T::Acc>>(&self, from: *const T, to: *mut T) {
+    unsafe fn line<T: Reducible + Narrow<T::Acc>>(&self, from: *const T, to: *mut T) {
         let (n, stride) = self.last;
         let step = match self.red {
             Red::Prod => T::Acc::times,

@@ -2,12 +2,12 @@
 
 use super::device::Device;
 use super::emit::{self, Action, Env, Origin, Site};
-use super::program::{Parts, Program, Run};
+use super::program::{DeviceProgram, Parts, Run};
 use crate::executors::fusion::fuse::{Form, Group, Item};
 use crate::executors::fusion::graph::ValueId;
 use crate::executors::fusion::graph::piece::{Contract, ValueTy};
 use crate::executors::fusion::items::{Items, Named, Ways};
-use crate::executors::join::{Joined, Part};
+use crate::executors::join::{Joined, JoinedPart};
 use crate::executors::{ExecError, Kernel};
 use fulgurite_core::DType;
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Reports errors of lowering.
-pub(super) fn build(part: &Part<'_>, device: Arc<dyn Device>) -> Result<Program, ExecError> {
+pub(super) fn build(part: &JoinedPart<'_>, device: Arc<dyn Device>) -> Result<DeviceProgram, ExecError> {
     let mut items = Items::new(part.trace, "cuda", Ways { row_kernel: |_| None, halves: true });
     let inputs: Vec<ValueId> = part.inputs.iter().map(|p| items.value(*p)).collect();
     for joined in part.lines {
@@ -45,7 +45,7 @@ pub(super) fn build(part: &Part<'_>, device: Arc<dyn Device>) -> Result<Program,
     let types: Vec<ValueTy> =
         (0..values.len() as ValueId).map(|v| values.ty(v).clone()).chain(env.between.into_inner()).collect();
     let ids = lines.iter().map(|l| l.id).collect();
-    Ok(Program::new(Parts { device, types, inputs, outputs, runs, sites, labels, lines: ids }))
+    Ok(DeviceProgram::new(Parts { device, types, inputs, outputs, runs, sites, labels, lines: ids }))
 }
 
 fn origin(of: &[u32], lines: &[Named]) -> Origin {

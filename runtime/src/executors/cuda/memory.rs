@@ -4,7 +4,7 @@ use super::device::{Device, Memory};
 use crate::buffer::Buffer;
 use crate::executors::fusion::graph::piece::ValueTy;
 use crate::executors::transfer::unfetched;
-use crate::executors::{ExecError, Operand};
+use crate::executors::{ExecError, TransferSource};
 use std::sync::Arc;
 
 /// A tensor in this memory.
@@ -22,10 +22,10 @@ pub(super) fn of<'b>(device: &Arc<dyn Device>, buffer: &'b Buffer) -> Option<&'b
 ///
 /// # Errors
 /// E806 if there is not enough memory, and E807 if this device, or the one that has the tensor, fails.
-pub(super) fn send(device: &Arc<dyn Device>, from: Operand<'_>) -> Result<Buffer, ExecError> {
+pub(super) fn send(device: &Arc<dyn Device>, from: TransferSource<'_>) -> Result<Buffer, ExecError> {
     let (here, ty);
     let bytes = match from {
-        Operand::Anywhere(buffer) => {
+        TransferSource::Anywhere(buffer) => {
             if of(device, buffer).is_some() {
                 return Ok(buffer.clone());
             }
@@ -33,7 +33,7 @@ pub(super) fn send(device: &Arc<dyn Device>, from: Operand<'_>) -> Result<Buffer
             ty = ValueTy { dtype: here.dtype(), shape: here.shape().into() };
             here.as_bytes()
         }
-        Operand::Here(tensor) => {
+        TransferSource::Here(tensor) => {
             ty = ValueTy { dtype: tensor.dtype, shape: tensor.shape.into() };
             tensor.bytes()
         }

@@ -20,7 +20,7 @@ mod memory;
 mod program;
 mod replay;
 
-use super::{Claim, ExecError, Executor, Kernel, Line, Operand, Part};
+use super::{Claim, ExecError, Executor, JoinedPart, Kernel, Line, TransferSource};
 use crate::buffer::Buffer;
 use device::Device;
 use fulgurite_core::DType;
@@ -36,7 +36,7 @@ pub fn prelude() -> String {
 /// # Errors
 /// E806 if there is not enough memory, and E807 if a device fails.
 pub fn to_device(device: &Arc<dyn Device>, buffer: &Buffer) -> Result<Buffer, ExecError> {
-    memory::send(device, Operand::Anywhere(buffer))
+    memory::send(device, TransferSource::Anywhere(buffer))
 }
 
 /// The usual executors, with the device of this name before them.
@@ -88,7 +88,7 @@ impl Executor for Cuda {
         line.nest()?.is_ok().then_some(Claim::Join)
     }
 
-    fn join(&self, part: &Part<'_>) -> Result<Arc<dyn Kernel>, ExecError> {
+    fn join(&self, part: &JoinedPart<'_>) -> Result<Arc<dyn Kernel>, ExecError> {
         Ok(Arc::new(build::build(part, self.device()?)?))
     }
 }

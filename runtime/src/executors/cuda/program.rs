@@ -1,6 +1,6 @@
 //! A program on a device: its memory, and its actions in order.
 
-use super::device::{Address, Device, Memory, Module, Unit};
+use super::device::{Address, Device, KernelUnit, Memory, Module};
 use super::emit::{Action, Arg, Kernel, Site};
 use super::memory;
 use super::replay::Replays;
@@ -9,7 +9,7 @@ use crate::executors::fusion::graph::ValueId;
 use crate::executors::fusion::graph::piece::ValueTy;
 use crate::executors::program::plan::{self, Request};
 use crate::executors::transfer::unfetched;
-use crate::executors::{self, ExecError, OnDevice, Operand, TensorMut, TensorRef, Works};
+use crate::executors::{self, ExecError, OnDevice, TensorMut, TensorRef, TransferSource, Works};
 use crate::trace::BoundSymbolId;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -65,9 +65,9 @@ enum Place {
 }
 
 /// A part of a trace on a device.
-pub struct Program {
+pub struct DeviceProgram {
     parts: Parts,
-    unit: Unit,
+    unit: KernelUnit,
     module: OnceLock<Result<Arc<dyn Module>, ExecError>>,
     places: FxHashMap<ValueId, Place>,
     /// The bytes of the arena.
@@ -114,9 +114,9 @@ fn touches(action: &Action) -> Vec<ValueId> {
     }
 }
 
-impl Program {
+impl DeviceProgram {
     /// Makes a program and plans its memory.
-    pub(super) fn new(parts: Parts) -> Program {
+    pub(super) fn new(parts: Parts) -> DeviceProgram {
         let mut places: FxHashMap<ValueId, Place> = FxHashMap::default();
         parts.inputs.iter().enumerate().for_each(|(i, v)| _ = places.insert(*v, Place::Input(i)));
         let mut made: Vec<ValueId> = Vec::new();
@@ -149,12 +149,12 @@ impl Program {
             blocks.extend(values.iter().map(|v| parts.types[v.0 as usize].bytes()));
             places.extend(values.iter().enumerate().map(|(i, v)| (v.0, Place::Block(i))));
         }
-        let mut unit = Unit::default();
+        let mut unit = KernelUnit::default();
         parts.runs.iter().flat_map(|(run, _)| run.kernels()).for_each(|k| unit.add(&k.name, &k.text));
         parts.device.announce(&unit);
         let records = !parts.runs.iter().any(|(run, _)| matches!(run, Run::Host { .. }));
         let whole = Mutex::default();
-        Program { unit, module: OnceLock::new(), places, arena, blocks, made, records, whole, parts }
+        DeviceProgram { unit, module: OnceLock::new(), places, arena, blocks, made, records, whole, parts }
     }
 
     fn module(&self) -> Result<&Arc<dyn Module>, ExecError> {
@@ -193,14 +193,14 @@ struct Whole {
 
 /// A running program.
 struct Running<'p> {
-    program: &'p Program,
+    program: &'p DeviceProgram,
     module: Option<&'p Arc<dyn Module>>,
     /// The addresses of the inputs, then of the results that are made.
     at: &'p [u64],
     work: &'p Work,
 }
 
-impl executors::Kernel for Program {
+impl executors::Kernel for DeviceProgram {
     fn name(&self) -> String {
         let launches: usize = self.parts.runs.iter().map(|(run, _)| run.kernels().len()).sum();
         let products = |run: &Run| run.actions().filter(|a| matches!(a, Action::Multiply { .. })).count();
@@ -237,18 +237,18 @@ impl executors::Kernel for Program {
     }
 
     fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {
-        let there = inputs.iter().map(|t| self.send(Operand::Here(*t))).collect::<Result<Vec<_>, _>>()?;
+        let there = inputs.iter().map(|t| self.send(TransferSource::Here(*t))).collect::<Result<Vec<_>, _>>()?;
         let made = self.launch(&there)?;
         made.iter().zip(outs).try_for_each(|(made, out)| out.copy_from(made))
     }
 }
 
-impl OnDevice for Program {
+impl OnDevice for DeviceProgram {
     fn device(&self) -> crate::trace::Device {
         crate::trace::Device::Cuda(self.parts.device.ordinal())
     }
 
-    fn send(&self, from: Operand<'_>) -> Result<Buffer, ExecError> {
+    fn send(&self, from: TransferSource<'_>) -> Result<Buffer, ExecError> {
         memory::send(&self.parts.device, from)
     }
 
@@ -286,7 +286,7 @@ impl OnDevice for Program {
     }
 }
 
-impl Program {
+impl DeviceProgram {
     fn bytes(&self, v: ValueId) -> usize {
         self.parts.types[v as usize].bytes()
     }

@@ -3,7 +3,7 @@
 use super::host_step::{Memory, Typed};
 use crate::buffer::Buffer;
 use crate::executors::transfer::unfetched;
-use crate::executors::{ExecError, Kernel, Operand, TensorMut, TensorRef, Works};
+use crate::executors::{ExecError, Kernel, TensorMut, TensorRef, TransferSource, Works};
 use std::sync::Arc;
 
 /// A kernel with its operands.
@@ -66,10 +66,14 @@ impl DeviceStep {
             Works::Sends(device) => {
                 for ((from, dtype, shape), (to, ..)) in self.inputs.iter().zip(&self.outs) {
                     let sent = match &held[*from as usize] {
-                        Some(buffer) => device.send(Operand::Anywhere(&buffer.retyped(*dtype, shape)))?,
+                        Some(buffer) => device.send(TransferSource::Anywhere(&buffer.retyped(*dtype, shape)))?,
                         // SAFETY: the caller's memory holds the tensor.
                         None => unsafe {
-                            device.send(Operand::Here(TensorRef::new(*dtype, shape, memory.0[*from as usize])))?
+                            device.send(TransferSource::Here(TensorRef::new(
+                                *dtype,
+                                shape,
+                                memory.0[*from as usize],
+                            )))?
                         },
                     };
                     held[*to as usize] = Some(sent);

@@ -1,6 +1,6 @@
 //! Products with an operand that is copied one part at a time, just before the part is used, such as windows.
 
-use super::{Axis, Failed, Product, Real};
+use super::{Failed, Product, ProductLoop, Real};
 use crate::executors::cpu::im2col::Im2col;
 use crate::executors::cpu::tiles::{self, Program};
 use crate::executors::fusion::fuse::{Form, Group};
@@ -25,7 +25,7 @@ pub(super) struct Pack {
     /// The bytes of a copied part.
     pub(super) bytes: usize,
     /// The loop over the parts; its stride in the copy is 0.
-    pub(super) axis: Axis,
+    pub(super) axis: ProductLoop,
     /// Whether the products of the parts are summed.
     pub(super) summed: bool,
 }
@@ -38,7 +38,7 @@ struct Columns {
     per_slice: usize,
     /// The strides in the result from row to row and from column to column.
     to: (isize, isize),
-    other: Axis,
+    other: ProductLoop,
     /// The strides in the other operand from row to row and along the sum.
     along: (isize, isize),
 }

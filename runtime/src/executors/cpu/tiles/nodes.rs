@@ -383,7 +383,7 @@ impl Emit<'_> {
             let shape = self.env.values.ty(load.value).shape.clone();
             let axes = self.guards(&load.idx, &shape);
             let (value, _) = stored_bits(outside.scalar(), stored);
-            let guarded = Guarded {
+            let guarded = GuardedLoad {
                 f: fulgurite_kernels::copy::load(stored.size(), self.isa),
                 fill: fulgurite_kernels::fill::splat(stored.size(), self.isa),
                 cursor,
@@ -498,7 +498,7 @@ impl Emit<'_> {
             return self.accumulate(id, *red, *arg, count);
         }
         let position = matches!(red, Red::ArgMax | Red::ArgMin);
-        let bytes = if position { size_of::<reduce::Arg>() } else { 8 };
+        let bytes = if position { size_of::<reduce::ExtremumPosition>() } else { 8 };
         let acc = self.reserve(self.width * bytes);
         let start = (!position).then(|| reduce::start(*red, from.is_float()));
         self.phase().before.push(Step::Clear { acc, start });

@@ -215,7 +215,7 @@ pub enum Step {
         src: Slot,
     },
     /// Copies a rectangle that may lie partly outside of its tensor.
-    Guarded(Box<Guarded>),
+    Guarded(Box<GuardedLoad>),
     /// Fills each line with the value of its row.
     Splat {
         /// The fill function.
@@ -361,7 +361,7 @@ pub enum Positions {
 
 /// The operands of [`Step::Guarded`].
 #[derive(Clone, Debug)]
-pub struct Guarded {
+pub struct GuardedLoad {
     /// The copy function.
     pub f: gather2d::Fn,
     /// The fill function.

@@ -560,7 +560,7 @@ impl Worker<'_> {
                             geo.cols,
                             from,
                             *max,
-                            acc.add(row * size_of::<reduce::Arg>()),
+                            acc.add(row * size_of::<reduce::ExtremumPosition>()),
                         );
                     }
                 }
@@ -580,7 +580,7 @@ impl Worker<'_> {
                     for r in 0..geo.cols {
                         match start {
                             Some(bits) => (acc as *mut u64).add(r).write(*bits),
-                            None => (acc as *mut reduce::Arg).add(r).write(reduce::Arg::NONE),
+                            None => (acc as *mut reduce::ExtremumPosition).add(r).write(reduce::ExtremumPosition::NONE),
                         }
                     }
                 }
@@ -592,7 +592,9 @@ impl Worker<'_> {
                                 let bits = (acc as *const u64).add(r).read();
                                 reduce::finish(*dtype, mean(*red, *count, bits), dst.add(r * dtype.size()));
                             }
-                            None => (dst as *mut i64).add(r).write((*(acc as *const reduce::Arg).add(r)).at),
+                            None => {
+                                (dst as *mut i64).add(r).write((*(acc as *const reduce::ExtremumPosition).add(r)).at)
+                            }
                         }
                     }
                 }

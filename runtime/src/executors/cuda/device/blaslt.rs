@@ -29,7 +29,7 @@ pub fn present() -> bool {
 }
 
 /// The library on one device.
-pub struct Library {
+pub struct CublasLt {
     handle: sys::cublasLtHandle_t,
     workspace: Address,
     /// The plans of products, by their shape and the alignment of their matrices.
@@ -37,9 +37,9 @@ pub struct Library {
 }
 
 // SAFETY: the library's handle may be used from any thread; each use makes the device's context current first.
-unsafe impl Send for Library {}
+unsafe impl Send for CublasLt {}
 // SAFETY: the library's handle may be used from any thread; each use makes the device's context current first.
-unsafe impl Sync for Library {}
+unsafe impl Sync for CublasLt {}
 
 type Plans = FxHashMap<(Gemm, [u32; 3]), Arc<Plan>>;
 
@@ -59,14 +59,14 @@ fn failed(e: CublasError) -> ExecError {
     ExecError::new("E807", format!("a product by cuBLASLt: {e}"))
 }
 
-impl Library {
+impl CublasLt {
     /// Opens the library for a device whose context is current, if it is found and starts. `alloc` gives it memory of
     /// the device, which the caller takes back once the library is dropped.
-    pub fn open(alloc: impl FnOnce(usize) -> Option<Address>) -> Option<Library> {
+    pub fn open(alloc: impl FnOnce(usize) -> Option<Address>) -> Option<CublasLt> {
         if !present() {
             return None;
         }
-        Some(Library { handle: result::create_handle().ok()?, workspace: alloc(WORKSPACE)?, plans: Mutex::default() })
+        Some(CublasLt { handle: result::create_handle().ok()?, workspace: alloc(WORKSPACE)?, plans: Mutex::default() })
     }
 
     /// The memory that the library received.
@@ -128,7 +128,7 @@ impl Library {
     }
 }
 
-impl Drop for Library {
+impl Drop for CublasLt {
     fn drop(&mut self) {
         // SAFETY: the handle was made once; the device waits for its work before it is dropped.
         let _ = unsafe { result::destroy_handle(self.handle) };

@@ -4,7 +4,7 @@
 //! This device is for tests, and for users who want to see what a kernel does without a GPU. It is slow, and exact
 //! about barriers: a thread that misses one is an error. It needs a C++ compiler (`c++`, or the one that `CXX` names).
 
-use super::{Address, Device, Module, Replay, Unit};
+use super::{Address, Device, KernelUnit, Module, Replay};
 use crate::executors::ExecError;
 use crate::executors::cuda::prelude;
 use libloading::Library;
@@ -34,7 +34,7 @@ pub struct Host {
     /// Loaded kernels by name; equal names mean equal texts.
     known: Mutex<FxHashMap<String, Loaded>>,
     /// Kernels of programs that were made and not compiled yet; all are compiled when one is needed.
-    announced: Mutex<Unit>,
+    announced: Mutex<KernelUnit>,
 }
 
 /// The number of kernels in one run of the compiler.
@@ -124,7 +124,7 @@ impl Host {
     }
 
     /// The kernels of programs that were made and not compiled yet.
-    pub fn announced(&self) -> Unit {
+    pub fn announced(&self) -> KernelUnit {
         self.announced.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
@@ -156,7 +156,7 @@ impl Host {
         Ok(())
     }
 
-    fn chunk(&self, unit: &Unit, which: &[usize]) -> Result<Vec<(String, Loaded)>, ExecError> {
+    fn chunk(&self, unit: &KernelUnit, which: &[usize]) -> Result<Vec<(String, Loaded)>, ExecError> {
         let mut text = String::from("#include \"host.h\"\n") + &prelude();
         for &i in which {
             text += &format!("\n{}FG_LAUNCHER({})\n", unit.texts()[i], unit.names()[i]);
@@ -270,12 +270,12 @@ impl Device for Host {
         Ok(list.map(|list| Box::new(Recorded(list)) as Box<dyn Replay>))
     }
 
-    fn announce(&self, unit: &Unit) {
+    fn announce(&self, unit: &KernelUnit) {
         let mut announced = self.announced.lock().unwrap_or_else(|e| e.into_inner());
         unit.names().iter().zip(unit.texts()).for_each(|(name, text)| announced.add(name, text));
     }
 
-    fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError> {
+    fn load(&self, unit: &KernelUnit) -> Result<Arc<dyn Module>, ExecError> {
         if !unit.names().iter().all(|n| self.known.lock().unwrap_or_else(|e| e.into_inner()).contains_key(n)) {
             self.announce(unit);
             self.compile()?;

@@ -23,13 +23,13 @@ pub struct Address(pub u64);
 
 /// The kernels of a program, each once.
 #[derive(Clone, Debug, Default)]
-pub struct Unit {
+pub struct KernelUnit {
     names: Vec<String>,
     texts: Vec<String>,
     known: FxHashSet<String>,
 }
 
-impl Unit {
+impl KernelUnit {
     /// Adds a kernel.
     pub fn add(&mut self, name: &str, text: &str) {
         if self.known.insert(name.to_owned()) {
@@ -136,13 +136,13 @@ pub trait Device: Send + Sync {
     }
 
     /// Tells the device that a program with these kernels was made, so that it may prepare many at once.
-    fn announce(&self, _: &Unit) {}
+    fn announce(&self, _: &KernelUnit) {}
 
     /// Makes kernels ready to launch.
     ///
     /// # Errors
     /// E808 if they do not compile.
-    fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError>;
+    fn load(&self, unit: &KernelUnit) -> Result<Arc<dyn Module>, ExecError>;
 }
 
 /// Recorded work.

@@ -1,8 +1,8 @@
 //! An NVIDIA device, by the driver that is found at run time.
 
-use super::blaslt::Library;
+use super::blaslt::CublasLt;
 use super::staging::{Dma, Staging};
-use super::{Address, Device, Gemm, Module, Replay, Unit, cache, nvrtc};
+use super::{Address, Device, Gemm, KernelUnit, Module, Replay, cache, nvrtc};
 use crate::executors::ExecError;
 use cudarc::driver::result::{self, DriverError, ctx, device, event, graph, mem_pool, module, primary_ctx, stream};
 use cudarc::driver::sys;
@@ -25,7 +25,7 @@ pub struct Nvidia {
     /// The pinned memory, allocated with the first copy that needs it.
     staging: OnceLock<Option<Staging<Pinned>>>,
     /// The library of matrix products, if it is found; the first product looks for it.
-    library: OnceLock<Option<Library>>,
+    library: OnceLock<Option<CublasLt>>,
 }
 
 // SAFETY: the handles are the driver's, which may be used from any thread; each use makes the context current first.
@@ -119,10 +119,10 @@ impl Nvidia {
         self.staging.get_or_init(|| Pinned::new(self.stream).ok().map(Staging::new)).as_ref()
     }
 
-    fn library(&self) -> Option<&Library> {
+    fn library(&self) -> Option<&CublasLt> {
         // SAFETY: the stream lives; all use of the memory is on it, or on one that a program records.
         let alloc = |bytes| unsafe { result::malloc_async(self.stream, bytes) }.ok().map(Address);
-        self.library.get_or_init(|| Library::open(alloc)).as_ref()
+        self.library.get_or_init(|| CublasLt::open(alloc)).as_ref()
     }
 
     fn wait(&self, what: &str) -> Result<(), ExecError> {
@@ -274,7 +274,7 @@ impl Device for Arc<Nvidia> {
         Ok(Some(Box::new(Graph { device: Arc::clone(self), handle: made? })))
     }
 
-    fn load(&self, unit: &Unit) -> Result<Arc<dyn Module>, ExecError> {
+    fn load(&self, unit: &KernelUnit) -> Result<Arc<dyn Module>, ExecError> {
         self.enter()?;
         let version = nvrtc::version()?;
         let key = format!("sm_{} NVRTC {version}\n{}", self.architecture, nvrtc::source(unit));

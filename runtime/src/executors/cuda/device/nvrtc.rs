@@ -1,6 +1,6 @@
 //! Compiles CUDA C to machine code, by NVIDIA's compiler library if it is found at run time.
 
-use super::Unit;
+use super::KernelUnit;
 use crate::executors::ExecError;
 use crate::executors::cuda::prelude;
 use cudarc::nvrtc::{result, sys};
@@ -12,7 +12,7 @@ pub const VARIABLE: &str = "FULGURITE_NVRTC";
 
 /// Machine code of one architecture.
 #[derive(Clone, Debug)]
-pub struct Compiled {
+pub struct MachineCode {
     /// The image that the driver loads.
     pub image: Vec<u8>,
     /// For each kernel, the resources that the compiler reports.
@@ -100,7 +100,7 @@ fn failed(e: result::NvrtcError) -> ExecError {
 }
 
 /// The whole text of a unit.
-pub fn source(unit: &Unit) -> String {
+pub fn source(unit: &KernelUnit) -> String {
     format!("#define FG __device__ __forceinline__\n{}\n{}", prelude(), unit.texts().join("\n"))
 }
 
@@ -108,7 +108,7 @@ pub fn source(unit: &Unit) -> String {
 ///
 /// # Errors
 /// E809 without the library, and E808 with the message of the compiler.
-pub fn compile(unit: &Unit, architecture: u32) -> Result<Compiled, ExecError> {
+pub fn compile(unit: &KernelUnit, architecture: u32) -> Result<MachineCode, ExecError> {
     present()?;
     let text = CString::new(source(unit)).map_err(|e| ExecError::new("E808", e.to_string()))?;
     let program = Program(result::create_program(&text, Some(c"kernels.cu")).map_err(failed)?);
@@ -132,7 +132,7 @@ pub fn compile(unit: &Unit, architecture: u32) -> Result<Compiled, ExecError> {
     let mut image = vec![0u8; size];
     // SAFETY: the program has an image of this size, and there is room for it.
     unsafe { sys::nvrtcGetCUBIN(program.0, image.as_mut_ptr().cast()) }.result().map_err(failed)?;
-    Ok(Compiled { image, usage: usage(&log) })
+    Ok(MachineCode { image, usage: usage(&log) })
 }
 
 /// A program of the library, destroyed on drop.

@@ -15,7 +15,7 @@ impl Worker<'_> {
     ///
     /// # Safety
     /// The contract of [`Worker::step`] holds for a step with this load.
-    pub(super) unsafe fn guarded(&self, g: &Guarded, geo: &Geo) {
+    pub(super) unsafe fn guarded(&self, g: &GuardedLoad, geo: &Geo) {
         let bytes = self.p.cursors[g.cursor as usize].bytes;
         // SAFETY: only the part of the rectangle that lies inside is read.
         unsafe {
