@@ -26,6 +26,8 @@ pub struct Emitted {
     pub row: Arc<Row>,
     /// One sentence.
     pub doc: String,
+    /// The first point that stands in the row, as it is written.
+    pub point: Option<String>,
     /// The database file, as diagnostics name it.
     pub file: String,
     /// The line of `op:`; a derived row has that of its origin.
