@@ -175,7 +175,14 @@ pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// The row with its rules, and the derived rows that the rules call.
+/// The first point that stands in the row, on one line.
+fn first_point(source: &RowSource, sources: &Sources) -> Option<String> {
+    let own = source.tests.points.iter().find(|point| source.place.holds(point.place))?;
+    let text = &sources.file(own.place.file).text[own.place.range()];
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// The row with its rules, and the rows that these call.
 fn derive_row(
     source: &RowSource,
     row: &Arc<Row>,
@@ -193,6 +200,7 @@ fn derive_row(
     let mut emitted = Emitted {
         row: row.clone(),
         doc: source.doc.text.clone(),
+        point: first_point(source, sources),
         file: file.clone(),
         line,
         derived_from: None,
@@ -208,6 +216,7 @@ fn derive_row(
         out.push(Emitted {
             row: Arc::new(derived),
             doc,
+            point: None,
             file: file.clone(),
             line,
             derived_from: Some(row.op),

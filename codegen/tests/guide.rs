@@ -1,5 +1,5 @@
-//! docs/adding-an-operator.md is followed from its first line to its last: rows are written into a file, commands are run
-//! on it, and print what the page says.
+//! Pages are followed from their first line to their last: rows are written into a file, commands are run on it, and
+//! print what the page says. Programs of pages are doc tests of `fulgurite-tests`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ impl Reader {
 
     /// Writes a row where one of its name stands, or behind all others.
     fn edit(&self, row: &str) {
-        let text = fs::read_to_string(self.database()).expect("the database");
+        let text = fs::read_to_string(self.database()).unwrap_or_else(|_| "ops:".to_owned());
         let head = row.lines().next().expect("a row");
         let text = match text.find(&format!("{head}\n")) {
             None => format!("{}\n\n{row}", text.trim_end()),
@@ -88,23 +88,24 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
     blocks
 }
 
-/// `UPDATE_EXPECT=1` writes anew what commands print.
-#[test]
-fn the_page_does_what_it_says() {
-    let path = root().join("docs/adding-an-operator.md");
+/// Follows a page on a file that holds nothing but its rows, each in its one form. `UPDATE_EXPECT=1` writes anew what
+/// commands print. At the end all rows are right.
+fn follow(name: &str) {
+    let path = root().join("docs").join(name);
     let page = fs::read_to_string(&path).expect("the page");
-    let reader = Reader { folder: std::env::temp_dir().join(format!("fulgurite-guide-{}", std::process::id())) };
+    // short, because lines break where the path ends
+    let folder = format!("fulgurite-{:.5}-{}", name, std::process::id());
+    let reader = Reader { folder: std::env::temp_dir().join(folder) };
     fs::create_dir_all(&reader.folder).expect("a folder");
     let mut made = page.clone();
-    let mut rows = 0;
     for (language, text) in blocks(&page) {
         match language {
-            "yaml" => {
+            // other YAML is a part of a row
+            "yaml" if text.starts_with("- op: ") => {
                 let row = format!("{text}\n");
                 reader.edit(&row);
                 let form = fmt::format("ops.yaml", &format!("ops:\n{row}")).map(|made| made.text);
-                assert_eq!(form.ok(), Some(format!("ops:\n{row}")), "a row of the page is not in form");
-                rows += 1;
+                assert_eq!(form.ok(), Some(format!("ops:\n{row}")), "a row of {name} is not in form");
             }
             "console" => {
                 let command = text.lines().next().and_then(|line| line.strip_prefix("$ ")).expect("a command");
@@ -115,24 +116,39 @@ fn the_page_does_what_it_says() {
                     1,
                 );
             }
-            "text" => {}
-            other => panic!("the page has a block of `{other}`"),
+            "" | "yaml" | "rust" | "text" => {}
+            other => panic!("{name} has a block of `{other}`"),
         }
     }
-    assert!(rows >= 5, "{rows}");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         return fs::write(path, made).expect("the page is written");
     }
     let differ = page.lines().zip(made.lines()).position(|(a, b)| a != b).map_or(0, |n| n + 1);
     assert!(
         page == made,
-        "docs/adding-an-operator.md:{differ} is not what happens (UPDATE_EXPECT=1 accepts):\n{}",
+        "docs/{name}:{differ} is not what happens (UPDATE_EXPECT=1 accepts):\n{}",
         made.lines().skip(differ.saturating_sub(1)).take(12).collect::<Vec<_>>().join("\n")
     );
-    // at the end all of it is right
+    let rows = fs::read_to_string(reader.database()).expect("rows").matches("- op: ").count();
     let all = reader.run("cargo ops check");
     let clean = !all.contains("error[") && !all.contains("warning[");
-    assert!(clean && all.contains("Checked 5 rows in "), "{all}");
+    let counted = format!("Checked {rows} row{} in ", if rows == 1 { "" } else { "s" });
+    assert!(clean && all.contains(&counted), "{name}, {rows} rows: {all}");
+}
+
+#[test]
+fn five_operators_are_added() {
+    follow("adding-an-operator.md");
+}
+
+#[test]
+fn the_tour_is_followed() {
+    follow("tour.md");
+}
+
+#[test]
+fn the_rows_of_the_language_are_right() {
+    follow("row-language.md");
 }
 
 /// What `new` writes with blanks is refused for them alone, and passes once they are filled.

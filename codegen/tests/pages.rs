@@ -91,7 +91,7 @@ fn every_page_is_listed_by_code() {
 #[test]
 fn codes_and_pages_agree() {
     let mut codes = Vec::new();
-    for crate_ in ["core", "codegen", "runtime", "cli", "macros", "generated"] {
+    for crate_ in ["core", "codegen", "runtime", "parallel", "cli", "macros", "generated"] {
         gather(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(crate_).join("src"), &mut codes);
     }
     codes.sort();

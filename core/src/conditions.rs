@@ -91,7 +91,7 @@ fn imagined(row: &Row, solved: &Solved) -> Vec<(Expr, String)> {
     found.into_iter().map(|name| (zero(name), "index out of range".to_owned())).collect()
 }
 
-/// The argument whose elements a condition of `row` reads in a way that cannot be checked, with the reason.
+/// The argument whose elements a condition of `row` reads although no call would check it, and why.
 pub fn unasked(row: &Row, cond: &Expr) -> Option<(Name, &'static str)> {
     match elements(row, cond) {
         Err(argument) => Some((argument, "along an axis that has no name")),

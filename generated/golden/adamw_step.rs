@@ -63,6 +63,8 @@ impl Default for AdamwStep {
 /// One AdamW update of a parameter and its moments.
 ///
 /// `adamw_step(p: T[..S], grad: T[..S], m: T[..S], v: T[..S], step: T[], lr: T[]; beta1: f64 = 0.9, beta2: f64 = 0.999, eps: f64 = 1e-8, decay: f64 = 0.01) -> (p2: T[..S], m2: T[..S], v2: T[..S])`
+///
+/// A point: `{p: [1, -2], grad: [0.5, -1], m: [0.2, 0.1], v: [0.3, 0.04], step: 3, lr: 0.1, p2: [0.990516451, -1.99700185], m2: [0.23, -0.01], v2: [0.29995, 0.04096]}`.
 #[track_caller]
 pub fn adamw_step(
     p: &Tensor,
@@ -75,7 +77,7 @@ pub fn adamw_step(
     adamw_step_with(p, grad, m, v, step, lr, AdamwStep::default())
 }
 
-/// [`adamw_step`] with options.
+/// [`adamw_step`](fn@adamw_step) with options.
 #[track_caller]
 pub fn adamw_step_with(
     p: &Tensor,

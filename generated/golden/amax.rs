@@ -55,7 +55,7 @@ pub fn amax(x: &Tensor) -> Tensor {
     amax_with(x, Amax::default())
 }
 
-/// [`amax`] with options.
+/// [`amax`](fn@amax) with options.
 #[track_caller]
 pub fn amax_with(x: &Tensor, options: Amax) -> Tensor {
     api::call_one(&AMAX, vec![

@@ -58,6 +58,8 @@ if some(hi) { min(y, hi) } else { y }",
 /// `clamp(x: T, lo: T?, hi: T?) -> T`
 ///
 /// Refused unless `some(lo) || some(hi)`: clamp needs a bound.
+///
+/// A point: `{x: [1, 2, 0.5], lo: [1, 1, 1], hi: [1, 1, 1], out: [1, 1, 1], grad: {x: [1, 0, 0], lo: [0, 0, 1], hi: [0, 1, 0]}}`.
 #[track_caller]
 pub fn clamp(x: impl Operand, lo: impl Into<Limit>, hi: impl Into<Limit>) -> Tensor {
     api::call_one(&CLAMP, vec![x.arg(), lo.into().arg(), hi.into().arg()])

@@ -51,12 +51,14 @@ impl Default for Dropout {
 /// `dropout(x: T[..S], key: Key; p: f64 = 0.5) -> (out: T[..S]; mask: bool[..S])`
 ///
 /// Refused unless `0 <= p && p <= 1`: p must lie in 0..1.
+///
+/// A point: `{x: [1, 2, 3, 4, 5, 6], key: [7, 11], out: [2, 0, 6, 8, 10, 0]}`.
 #[track_caller]
 pub fn dropout(x: &Tensor, key: impl KeyArg) -> Tensor {
     dropout_with(x, key, Dropout::default())
 }
 
-/// [`dropout`] with options.
+/// [`dropout`](fn@dropout) with options.
 #[track_caller]
 pub fn dropout_with(x: &Tensor, key: impl KeyArg, options: Dropout) -> Tensor {
     api::call_one(&DROPOUT, vec![x.arg(), key.arg(), Value::Num(Scalar::Float(options.p))])

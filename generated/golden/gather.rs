@@ -33,6 +33,8 @@ pub(crate) static GATHER: Symbol = Symbol::new(
 /// Elements of x at index along dim.
 ///
 /// `gather(x: T[..P, N@dim, ..Q], index: Index[..P, M@dim, ..Q]; dim: Dim) -> T[..P, M, ..Q]`
+///
+/// A point: `{x: [[1, 2, 3], [4, 5, 6]], index: [[2, 0], [1, 1]], dim: 1, out: [[3, 1], [5, 5]], grad: {x: [[1, 0, 1], [0, 2, 0]]}}`.
 #[track_caller]
 pub fn gather(x: &Tensor, index: &Tensor, dim: impl Into<Dim>) -> Tensor {
     api::call_one(&GATHER, vec![x.arg(), index.arg(), Value::size(Into::<Dim>::into(dim))])

@@ -32,7 +32,7 @@ pub(crate) static GELU: Symbol = Symbol::new(
     },
 );
 
-/// Words of `approximate` in [`gelu`].
+/// Words of `approximate` in `gelu`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GeluApproximate {
     /// `none`
@@ -69,12 +69,14 @@ impl Default for Gelu {
 /// Gaussian error linear unit, exact or with tanh.
 ///
 /// `gelu(x: T; approximate: enum(none, tanh) = none) -> T`
+///
+/// A point: `{x: [1, -0.5], out: [0.841344746068543, -0.15426876936299344]}`.
 #[track_caller]
 pub fn gelu(x: impl Operand) -> Tensor {
     gelu_with(x, Gelu::default())
 }
 
-/// [`gelu`] with options.
+/// [`gelu`](fn@gelu) with options.
 #[track_caller]
 pub fn gelu_with(x: impl Operand, options: Gelu) -> Tensor {
     api::call_one(&GELU, vec![x.arg(), Value::Word(options.approximate.word())])

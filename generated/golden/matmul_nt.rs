@@ -36,6 +36,8 @@ pub(crate) static MATMUL_NT: Symbol = Symbol::new(
 /// Product of rows with the rows of a matrix.
 ///
 /// `matmul_nt(x: T[..B, K], w: T[N, K]) -> T[..B, N]`
+///
+/// A point: `{x: [[1, 2, 3]], w: [[1, 0, -1], [2, 0.5, 0]], out: [[-2, 3]], grad: {x: [[3, 0.5, -1]], w: [[1, 2, 3], [1, 2, 3]]}}`.
 #[track_caller]
 pub fn matmul_nt(x: &Tensor, w: &Tensor) -> Tensor {
     api::call_one(&MATMUL_NT, vec![x.arg(), w.arg()])

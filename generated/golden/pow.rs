@@ -41,6 +41,8 @@ pub(crate) static POW: Symbol = Symbol::new(
 /// `pow(x: T, y: T) -> T`
 ///
 /// Refused unless `!(is_int(T) && is_number(y) && y < 0)`: integers to negative powers.
+///
+/// A point: `{x: 'number 2', y: 'number 0', out: 'i64 1'}`.
 #[track_caller]
 pub fn pow(x: impl Operand, y: impl Operand) -> Tensor {
     api::call_one(&POW, vec![x.arg(), y.arg()])

@@ -36,6 +36,8 @@ pub(crate) static SOFTMAX: Symbol = Symbol::new(
 /// Exponentials along dim, divided by their sum.
 ///
 /// `softmax(x: T[..P, N@dim, ..Q]; dim: Dim) -> T[..P, N, ..Q]`
+///
+/// A point: `{x: [0, 1000, 0, 0], dim: 0, out: [0, 1, 0, 0]}`.
 #[track_caller]
 pub fn softmax(x: &Tensor, dim: impl Into<Dim>) -> Tensor {
     api::call_one(&SOFTMAX, vec![x.arg(), Value::size(Into::<Dim>::into(dim))])

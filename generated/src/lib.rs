@@ -1,19 +1,63 @@
-//! fulgurite: every fact about an operator stands in one row of `ops.yaml`. This crate is the output of the generator,
-//! together with the runtime that traces, differentiates and runs it.
+//! Tensors, operators and gradients from one database, and the compiler that runs them.
+//!
+//! Every operator of this crate is made from a row of `ops.yaml`: the function in [`ops`], the method in [`TensorOps`],
+//! its gradient, its kernels and its refusals. Calls run at once; inside of [`jit`](fn@jit) they are recorded as a trace,
+//! which is simplified, fused and compiled.
+//!
+//! # A first program
 //!
 //! ```
-//! use fulgurite::prelude::*;
+//! use fulgurite::nn::Linear;
+//! use fulgurite::optim::AdamW;
+//! use fulgurite::{Error, Key, Tensor, TensorOps, jit, value_and_grad};
 //!
-//! let x = Tensor::from_vec(vec![-1.0f32, 0.0, 1.0], &[3]);
-//! let y = grad(&x, |x| x.gelu().sum());
-//! assert_eq!(y.to_vec::<f32>()?.len(), 3);
-//! # Ok::<(), fulgurite::Error>(())
+//! // y = 2 x + 1 at three points
+//! let x = Tensor::from([[0.0f32], [1.0], [2.0]]);
+//! let y = Tensor::from([[1.0f32], [3.0], [5.0]]);
+//!
+//! let model = Linear::new(Key::new(1), 1, 1);
+//! let mut state = (model.clone(), AdamW::new(&model));
+//!
+//! // a function of owned trees, compiled at its first call
+//! let step = jit(|(model, optimiser): (Linear, AdamW<Linear>), (x, y): (Tensor, Tensor)| {
+//!     let (loss, grads) = value_and_grad(&model, |model| (model.at(&x) - &y).square().mean());
+//!     (optimiser.step(model, grads, 0.1), loss)
+//! });
+//! let mut losses = Vec::new();
+//! for _ in 0..100 {
+//!     losses.push(step.update(&mut state, (x.clone(), y.clone()))?.item::<f32>()?);
+//! }
+//! assert!(losses[0] > 1.0 && losses[99] < 0.1);
+//! # Ok::<(), Error>(())
 //! ```
 //!
-//! Rows of your own stand in a database of your crate (`fulgurite::database!`) or where they are used:
+//! Operators return tensors and not results, so that formulas stay formulas. A wrong call gives a tensor that carries
+//! the [`Error`] with the place of the call, and reading its elements gives that error.
+//!
+//! # Modules
+//!
+//! | to | see |
+//! |---|---|
+//! | call operators | [`ops`] and [`TensorOps`]; [`torch`] and [`aten`] by PyTorch's names |
+//! | make and read tensors | [`tensor`] |
+//! | write a model and train it | [`nn`], [`tree`], [`optim`], [`text`] |
+//! | differentiate, batch, compile | [`jit`](mod@jit) |
+//! | set regions: autocast, checkpoints, names | [`scope`] |
+//! | save and load | [`checkpoint`] |
+//! | choose where programs run | [`executors`], [`devices`] |
+//! | react to errors | [`error`] |
+//! | read and edit traces | [`trace`], [`transforms`], [`bind`] |
+//! | make tensors of other tensors | [`subclass`], [`classes`] |
+//! | share work among processes | [`pipeline`], [`schedule`], [`comm`] |
+//! | look rows up by name | [`symbol`], [`foreign`] |
+//! | build on the parts below | [`api`], [`operand`], [`buffer`], [`parts`], [`intrinsics`], [`core`] |
+//!
+//! # Rows of your own
+//!
+//! A row stands in a database of your crate ([`database!`]), or where it is used ([`op!`]):
 //!
 //! ```
-//! use fulgurite::prelude::*;
+//! use fulgurite::{Error, Tensor, TensorOps, grad};
 //!
 //! fulgurite::op! {
 //!     /// Huber penalty of x - y.
@@ -23,15 +67,18 @@
 //!     expr: { let d = abs(x - y); if d <= delta { 0.5 * d * d } else { delta * (d - 0.5 * delta) } },
 //! }
 //!
-//! let x = Tensor::from_vec(vec![0.5f32, 3.0], &[2]);
+//! let x = Tensor::from([0.5f32, 3.0]);
 //! let g = grad(&x, |x| x.huber_with(0.0, Huber { delta: 1.0 }).sum());
 //! assert_eq!(g.to_vec::<f32>()?, [0.5, 1.0]);
-//! # Ok::<(), fulgurite::Error>(())
+//! # Ok::<(), Error>(())
 //! ```
+//!
+//! The repository's `docs/tour.md` follows one row to one trained step.
 
 // Derived code refers to this crate by its public name.
 extern crate self as fulgurite;
 
+mod modules;
 pub mod nn;
 pub mod optim;
 pub mod prelude;
@@ -43,8 +90,16 @@ pub use fulgurite_kernels as __kernels;
 #[doc(hidden)]
 pub use fulgurite_macros as __macros;
 pub use fulgurite_macros::{TensorSubclass, Tree};
-pub use fulgurite_parallel::{comm, pipeline, schedule};
-pub use fulgurite_runtime::*;
+pub use fulgurite_runtime::jit::jit;
+pub use fulgurite_runtime::{
+    Builder, Caching, Error, ErrorKind, Fixed, Jit, Key, Result, Tensor, Trace, Tree, custom_vjp, grad, hessian, hvp,
+    jacobian, jacobian_forward, jacobian_reverse, jvp, load, save, to_device, to_host, try_value_and_grad,
+    value_and_grad, vjp, vmap, vmap_with, zeros_like,
+};
+pub use modules::{
+    api, bind, buffer, checkpoint, comm, devices, error, executors, foreign, intrinsics, jit, operand, parts, pipeline,
+    schedule, scope, subclass, symbol, tensor, trace, transforms, tree,
+};
 #[doc(hidden)]
 pub use {fulgurite_runtime as __runtime, inventory as __inventory};
 

@@ -3,6 +3,33 @@
 //! A layer is plain data with public fields. `#[derive(Tree)]` lets `jit`, `value_and_grad` and optimisers walk it, and
 //! a model is a struct of layers. Initial values are functions of the key alone.
 //!
+//! ```
+//! use fulgurite::nn::{LayerNorm, Linear};
+//! use fulgurite::{Key, Tensor, TensorOps, Tree};
+//!
+//! #[derive(Tree, Clone)]
+//! struct Block {
+//!     norm: LayerNorm,
+//!     up: Linear,
+//!     down: Linear,
+//! }
+//!
+//! impl Block {
+//!     fn new(mut key: Key, width: usize) -> Block {
+//!         let (up, down) = (Linear::new(key.next(), width, 4 * width), Linear::new(key.next(), 4 * width, width));
+//!         Block { norm: LayerNorm::new(width), up, down }
+//!     }
+//!
+//!     fn at(&self, x: &Tensor) -> Tensor {
+//!         x + self.down.at(&self.up.at(&self.norm.at(x)).gelu())
+//!     }
+//! }
+//!
+//! let block = Block::new(Key::new(1), 8);
+//! let y = block.at(&fulgurite::ops::randn(&Key::new(2), (2, 8)));
+//! assert_eq!(y.shape(), [2.into(), 8.into()]);
+//! ```
+//!
 //! **Invariant:** every `at` is `#[track_caller]`, so that an error points at the model, not here.
 
 use crate::{Key, Tensor, TensorOps, Tree, ops};
@@ -10,9 +37,9 @@ use crate::{Key, Tensor, TensorOps, Tree, ops};
 /// An affine map of the last axis: `x: f32[.., inputs]` to `f32[.., outputs]`.
 #[derive(Tree, Clone, Debug)]
 pub struct Linear {
-    /// f32[outputs, inputs]
+    /// `f32[outputs, inputs]`
     pub w: Tensor,
-    /// f32[outputs]
+    /// `f32[outputs]`
     pub b: Option<Tensor>,
 }
 
@@ -31,7 +58,7 @@ impl Linear {
         Linear { w, b: Some(zeros(outputs)) }
     }
 
-    /// The layer without a bias.
+    /// This layer without a bias.
     pub fn without_bias(self) -> Linear {
         Linear { b: None, ..self }
     }
@@ -46,9 +73,9 @@ impl Linear {
 /// Cross-correlation over spatial axes: `x: f32[b, inputs, ..]` to `f32[b, outputs, ..]`.
 #[derive(Tree, Clone, Debug)]
 pub struct Conv {
-    /// f32[outputs, inputs, ..kernel]
+    /// `f32[outputs, inputs, ..kernel]`
     pub w: Tensor,
-    /// f32[outputs]
+    /// `f32[outputs]`
     pub b: Option<Tensor>,
     /// Distance from one window to the next, along every axis.
     #[tree(fixed)]
@@ -69,12 +96,12 @@ impl Conv {
         Conv { w, b: Some(zeros(outputs)), stride: 1, padding: 0 }
     }
 
-    /// The layer with another stride and padding.
+    /// This layer with another stride and padding.
     pub fn with(self, stride: i64, padding: i64) -> Conv {
         Conv { stride, padding, ..self }
     }
 
-    /// The layer without a bias.
+    /// This layer without a bias.
     pub fn without_bias(self) -> Conv {
         Conv { b: None, ..self }
     }
@@ -90,7 +117,7 @@ impl Conv {
 /// A learned vector for each symbol.
 #[derive(Tree, Clone, Debug)]
 pub struct Embedding {
-    /// f32[symbols, width]
+    /// `f32[symbols, width]`
     pub w: Tensor,
 }
 
@@ -116,9 +143,9 @@ impl Embedding {
 /// Normalisation over the last axis, then scale and shift.
 #[derive(Tree, Clone, Debug)]
 pub struct LayerNorm {
-    /// f32[width]
+    /// `f32[width]`
     pub w: Tensor,
-    /// f32[width]
+    /// `f32[width]`
     pub b: Tensor,
     /// A small number that keeps the divisor away from 0.
     #[tree(fixed)]
@@ -160,9 +187,9 @@ impl LayerNorm {
 /// ```
 #[derive(Tree, Clone, Debug)]
 pub struct BatchNorm {
-    /// f32[channels]
+    /// `f32[channels]`
     pub w: Tensor,
-    /// f32[channels]
+    /// `f32[channels]`
     pub b: Tensor,
     /// The share by which the running statistics move towards those of a batch.
     #[tree(fixed)]
@@ -175,9 +202,9 @@ pub struct BatchNorm {
 /// The running statistics of a [`BatchNorm`].
 #[derive(Tree, Clone, Debug)]
 pub struct BatchStats {
-    /// f32[channels]
+    /// `f32[channels]`
     pub mean: Tensor,
-    /// f32[channels]
+    /// `f32[channels]`
     pub var: Tensor,
 }
 
@@ -212,7 +239,7 @@ impl BatchStats {
 /// Normalisation by the root mean square over the last axis, then a scale.
 #[derive(Tree, Clone, Debug)]
 pub struct RmsNorm {
-    /// f32[width]
+    /// `f32[width]`
     pub w: Tensor,
 }
 

@@ -1,7 +1,19 @@
 //! Optimisers: states that are trees, and steps that are rows.
 //!
-//! A state belongs to parameters of one form and is passed along with them, so `jit(…).update` writes both in place.
-//! Leaves that are not float tensors (keys, counters) pass through a step unchanged.
+//! A state belongs to one form of parameters and is passed along with them, so `jit(…).update` writes both in place.
+//! Leaves that aren't float tensors (keys, counters) pass through a step unchanged.
+//!
+//! ```
+//! use fulgurite::optim::{Sgd, clip};
+//! use fulgurite::{Tensor, TensorOps, grad};
+//!
+//! let w = Tensor::from([3.0f32, 4.0]);
+//! let (grads, norm) = clip(&grad(&w, |w| w.square().sum()), 20.0);
+//! assert_eq!(norm.item::<f32>()?, 10.0);
+//! let (w, _) = Sgd::new(&w, 0.0).step(w, grads, 0.25);
+//! assert_eq!(w.to_vec::<f32>()?, [1.5, 2.0]);
+//! # Ok::<(), fulgurite::Error>(())
+//! ```
 
 use crate::{Error, Tensor, TensorOps, Tree, ops, tree};
 
@@ -36,12 +48,12 @@ impl<T: Tree> AdamW<T> {
         AdamW { m, v, step: Tensor::scalar(0f32), beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01 }
     }
 
-    /// The optimiser with other decay rates of the means.
+    /// This state with other shares for the means.
     pub fn betas(self, beta1: f64, beta2: f64) -> AdamW<T> {
         AdamW { beta1, beta2, ..self }
     }
 
-    /// The optimiser with another weight decay.
+    /// This state with another weight decay.
     pub fn decay(self, decay: f64) -> AdamW<T> {
         AdamW { decay, ..self }
     }

@@ -1,4 +1,15 @@
 //! Text for character-level models: symbols, a split into training and validation, random and fixed batches.
+//!
+//! ```
+//! use fulgurite::text::Text;
+//! use fulgurite::Key;
+//!
+//! let text = Text::new(&"to be or not to be ".repeat(40))?;
+//! assert_eq!(text.symbols(), 7); // e, o, b, n, r, t and the blank
+//! let (x, y) = text.batch(Key::new(1), 4, 8); // each y is the character behind its x
+//! assert_eq!((x.shape(), y.shape()), (vec![4.into(), 8.into()], x.shape()));
+//! # Ok::<(), fulgurite::Error>(())
+//! ```
 
 use crate::core::philox;
 use crate::{Error, Key, Result, Tensor};
@@ -57,7 +68,7 @@ impl Alphabet {
         text.chars().map(|c| self.number(c).ok_or(c)).collect()
     }
 
-    /// Numbers as text; numbers without a symbol are left out.
+    /// Numbers as text; a number without a symbol is left out.
     pub fn decode(&self, tokens: &[i64]) -> String {
         tokens.iter().filter_map(|&t| self.0.get(usize::try_from(t).ok()?)).collect()
     }

@@ -30,6 +30,11 @@ pub mod rows;
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
 
+/// The programs of docs/tour.md, which compare what they print with the page.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/tour.md")]
+pub struct Tour;
+
 /// The program of docs/transforms.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/transforms.md")]

@@ -205,15 +205,22 @@ impl Api {
     }
 
     fn docs(&self, row: &Emitted, indent: &str) -> String {
-        let mut text =
-            format!("{indent}/// {}.\n{indent}///\n{indent}/// `{}{}`\n", row.doc, row.row.op, one_line(&row.row));
+        let mut text = format!(
+            "{indent}/// {}.\n{indent}///\n{indent}/// `{}{}`\n",
+            no_links(&row.doc),
+            row.row.op,
+            one_line(&row.row)
+        );
         for r in &row.row.require {
             let _ = writeln!(
                 text,
                 "{indent}///\n{indent}/// Refused unless `{}`: {}.",
                 one_line_text(&r.cond.to_string()),
-                r.message
+                no_links(&r.message)
             );
+        }
+        if let Some(point) = &row.point {
+            let _ = writeln!(text, "{indent}///\n{indent}/// A point: `{point}`.");
         }
         text
     }
@@ -284,7 +291,7 @@ impl Api {
         );
         let _ = writeln!(
             text,
-            "/// [`{name}`] with options.\n#[track_caller]\n{} {{\n{body}\n}}\n",
+            "/// [`{name}`](fn@{name}) with options.\n#[track_caller]\n{} {{\n{body}\n}}\n",
             self.head("_with", &[format!("options: {options}")]),
             name = self.name,
         );
@@ -562,16 +569,20 @@ fn number_default(e: &Expr) -> Option<String> {
     }
 }
 
-/// The variant for a word of an `enum`: `self` would be a keyword.
+/// A sentence of a row as Markdown: `x[n]` is an element and not a link.
+fn no_links(text: &str) -> String {
+    text.replace('[', "\\[")
+}
+
+/// A word of an `enum`: `self` would be a keyword.
 fn variant(word: &str) -> String {
     names::ident(&names::camel(word))
 }
 
 fn word_enum(op: &str, ty: &str, o: &Opt, words: &[fulgurite_core::Name]) -> String {
     let mut text = format!(
-        "/// Words of `{}` in [`{}`].\n#[derive(Clone, Copy, PartialEq, Eq, Debug)]\npub enum {ty} {{\n",
-        o.name.name,
-        names::ident(op)
+        "/// Words of `{}` in `{}`.\n#[derive(Clone, Copy, PartialEq, Eq, Debug)]\npub enum {ty} {{\n",
+        o.name.name, op
     );
     for w in words {
         let _ = writeln!(text, "    /// `{w}`\n    {},", variant(w.as_str()));

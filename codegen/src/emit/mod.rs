@@ -26,7 +26,9 @@ pub struct Emitted {
     pub row: Arc<Row>,
     /// The documentation, one sentence.
     pub doc: String,
-    /// The database file, in the form used by diagnostics.
+    /// The first point that stands in the row, as it is written.
+    pub point: Option<String>,
+    /// The database file, as diagnostics name it.
     pub file: String,
     /// The line of `op:`; a derived row has that of its origin.
     pub line: u32,

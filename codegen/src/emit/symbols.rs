@@ -136,6 +136,29 @@ fn module(path: &[String], exports: &[&Export]) -> String {
     text
 }
 
+/// What stands before the module of all functions.
+const OPERATORS: &str = "\
+/// Every operator as a function.
+///
+/// `softmax(&x, -1)` takes the arguments and the options that have no default; where a row has other options,
+/// `sum_with(&x, Sum { keepdim: true, ..Default::default() })` takes them as a struct. The documentation of a function
+/// shows the signature of its row, what the row refuses, and a point: a call with its result.
+";
+
+/// What stands before the trait of all methods.
+const METHODS: &str = "\
+/// Operators as methods of tensors: `x.softmax(-1)` is `ops::softmax(&x, -1)`.
+///
+/// A method that ends with `_` writes its result to the tensor.
+#[allow(clippy::too_many_arguments)]
+";
+
+/// What stands before the module of a library's calls.
+const ALIASES: &str = "\
+///
+/// Each is a row for calls that no list of arguments turns into a call of a row in [`ops`].
+";
+
 /// The file that includes every unit: modules, re-exports, the extension trait, the database.
 pub fn index(
     target: &Target,
@@ -155,15 +178,15 @@ pub fn index(
     }
     text += "}\n\n";
     let exports: Vec<&Export> = exports.iter().flatten().collect();
-    text += "/// Every operator as a function.\n";
+    text += OPERATORS;
     text += &module(&["ops".into()], &exports);
     for library in LIBRARIES {
         if exports.iter().any(|e| e.module[0] == library) {
-            let _ = writeln!(text, "/// Calls of PyTorch ({library}) in its own signatures.");
+            let _ = write!(text, "/// Calls of PyTorch ({library}) in its own signatures.\n{ALIASES}");
             text += &module(&[library.into()], &exports);
         }
     }
-    text += "/// Operators as methods of tensors.\n#[allow(clippy::too_many_arguments)]\n";
+    text += METHODS;
     let _ = writeln!(text, "pub trait {} {{", target.methods);
     for (declaration, _) in methods {
         text += declaration;

@@ -168,6 +168,7 @@ pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'stat
     let emitted = Emitted {
         row: row.clone(),
         doc: source.doc.text.clone(),
+        point: None,
         file: String::new(),
         line: 1,
         derived_from: None,

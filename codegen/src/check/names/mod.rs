@@ -267,7 +267,7 @@ impl<'a> Names<'a> {
             self.diags.extend(truths::check(source, cond));
             if let Some((argument, why)) = unasked(&source.lower_to_row(), &cond.tree) {
                 let claim = format!("`require` of `{}` reads the elements of `{argument}` {why}", self.op());
-                let diag = Diag::error("E110", cond.text.at(cond.tree.span), claim).here("nobody would ask this");
+                let diag = Diag::error("E110", cond.text.at(cond.tree.span), claim).here("no call checks this");
                 self.diags.push(diag.help("state it in an index or pointwise row that the body calls"));
             }
         }
