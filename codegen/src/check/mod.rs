@@ -19,6 +19,7 @@ mod effects;
 mod exchanged;
 mod expanded;
 pub mod facts;
+pub mod gradient_rules;
 pub mod gradients;
 mod held;
 mod idle;
@@ -185,8 +186,7 @@ type Meant = (Arc<Row>, Option<Diag>);
 
 /// Shapes, then dtypes, of a row's meaning. `family` gets the calls that take branches which no other call of it takes.
 fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family) -> Result<Meant, Box<Diag>> {
-    let Some((key, text)) = report::body(source) else { return Ok((row.clone(), None)) };
-    let rule = Rule { source, what: &format!("`{key}`"), text };
+    let Some(rule) = Rule::body(source) else { return Ok((row.clone(), None)) };
     if let Some(fault) = views::check(&rule, row, set, family) {
         return Err(Box::new(fault));
     }
@@ -256,16 +256,11 @@ fn derivatives(
         if set.is_broken(source.name()) {
             return (faults, graded);
         }
-        let ruled = !source.grad.is_empty() || !source.jvp.is_empty();
-        let others = if ruled { dtypes::floats(&row, family, element(&row)) } else { Vec::new() };
-        for (key, declared) in [("grad", &source.grad), ("jvp", &source.jvp)] {
-            let types = if key == "grad" { rules::vjp } else { rules::jvp };
-            for (arg, rule) in declared {
-                let what = format!("`{key}` in `{}`", arg.as_str());
-                let named = Rule { source, what: &what, text: &rule.text };
-                let typed = |cases: &[Case]| types(&named, &row, Name::new(arg.as_str()), &rule.tree, set, cases);
-                faults.extend(typed(&family.cases).or_else(|| typed(&others)));
-            }
+        let declared = gradient_rules::of(source);
+        let others = if declared.is_empty() { Vec::new() } else { dtypes::floats(&row, family, element(&row)) };
+        for rule in &declared {
+            let typed = |cases: &[Case]| rules::check(source, rule, &row, set, cases);
+            faults.extend(typed(&family.cases).or_else(|| typed(&others)));
         }
         // a derivative is made of those of the rows that are called
         if faults.is_empty() && !closure::reaches_broken(source, &row, set) {

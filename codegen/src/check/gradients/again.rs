@@ -6,7 +6,7 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::{Block, Node, Pattern, Span, Stmt};
 use fulgurite_core::row::Row;
 
-use crate::check::report::Rule;
+use crate::check::gradient_rules::{self, Declared};
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -17,15 +17,12 @@ pub fn check(source: &RowSource, row: &Arc<Row>) -> Vec<Diag> {
     if source.once.is_some() {
         return Vec::new();
     }
-    let keys = [("grad", &source.grad), ("jvp", &source.jvp)];
-    let rules = keys.iter().flat_map(|(key, rules)| rules.iter().map(move |(arg, rule)| (*key, arg, rule)));
-    let faults = rules.filter_map(|(key, arg, rule)| {
-        let names = if source.deviates.is_some() { seeds(key, row, &rule.tree) } else { values(row, &rule.tree) };
+    let faults = gradient_rules::of(source).into_iter().filter_map(|declared| {
+        let rule = declared.rule;
+        let names = if source.deviates.is_some() { seeds(&declared, row) } else { values(row, &rule.tree) };
         let (span, name) = detached(&rule.tree, &names)?;
-        let what = format!("`{key}` in `{}`", arg.as_str());
-        let named = Rule { source, what: &what, text: &rule.text };
-        let message = format!("{} can't be differentiated again: it takes `{name}` for a constant", named.name());
-        let diag = Diag::error("E410", rule.text.at(span), message);
+        let claim = format!("can't be differentiated again: it takes `{name}` for a constant");
+        let diag = Diag::error("E410", rule.text.at(span), format!("{} {claim}", declared.named(source).name()));
         Some(diag.help("drop `detach`: the second derivative is that of the rule; or say in `once` why there is none"))
     });
     faults.collect()
@@ -40,14 +37,9 @@ fn values(row: &Row, rule: &Block) -> Vec<Name> {
 }
 
 /// The names of cotangents or tangents, and of what is made of them.
-fn seeds(key: &str, row: &Row, rule: &Block) -> Vec<Name> {
-    let (letter, named): (_, Vec<Name>) = match key {
-        "grad" => ("g", row.sig.outs.iter().map(|out| out.name.name).collect()),
-        _ => ("t", row.sig.params.iter().map(|param| param.name.name).collect()),
-    };
-    let mut seeds = vec![Name::new(letter)];
-    seeds.extend(named.iter().map(|name| Name::new(&format!("{letter}_{name}"))));
-    for stmt in &rule.stmts {
+fn seeds(declared: &Declared, row: &Row) -> Vec<Name> {
+    let mut seeds = declared.seeds(row);
+    for stmt in &declared.rule.tree.stmts {
         let Stmt::Let(pattern, value) = stmt else { continue };
         let mut made = false;
         walk::expr_names(value, &mut |name| made |= seeds.contains(&name));

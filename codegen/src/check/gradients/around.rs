@@ -1,21 +1,15 @@
 //! E401 of a row that `deviates`: at ties and kinks its rules may say what they like, beside them they may not. Where the
 //! derivative does not change around a point, no convention is needed there.
 
+use super::budget::{AROUND, CLOSER, OFF_KINKS};
 use super::declared::{Declared, Pair, Refuted, Seed, Way};
 use super::dense::Dense;
 use super::instance::{Instance, dot};
 use super::numbers::Numbers;
-use super::values::Bench;
+use super::search::Bench;
 use crate::diag::Diag;
 
-/// So many calls are tried, none with more elements, and so many of those in which the rule says something else are looked
-/// at closer.
-const CALLS: usize = 8;
-const MOST: usize = 16;
-const APART: usize = 6;
-
-/// In how many directions, and how far from a point the derivative is taken, and how much it may change on the way where it is smooth.
-const AROUND: usize = 12;
+/// How far from a point the derivative is taken, and how much it may change on the way where it is smooth.
 const STEP: f64 = 1e-6;
 const SMOOTH: f64 = 1e-4;
 
@@ -32,35 +26,31 @@ fn refuted<'a>(bench: &Bench<'a>, rule: &Declared) -> Option<Refuted<'a>> {
     if bench.source.deviates.is_none() || rule.way == Way::Jvp {
         return None;
     }
-    let mut apart = 0;
-    let calls = bench.kinked(MOST).take(CALLS);
-    calls.into_iter().find_map(|(n, instance)| {
-        let seed = rule.seed(&instance, &mut Numbers::new(8000 + n as u64))?;
-        let stated = rule.value(&instance, bench.library, &seed).ok()?;
+    let (calls, most) = OFF_KINKS;
+    let mut closer = 0;
+    let found = bench.first(rule, 8000, bench.kinked(most).take(calls), |n, instance, seed| {
+        let stated = rule.value(instance, bench.library, seed).ok()?;
         let mut numbers = Numbers::new(9000 + n as u64);
         let direction: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
         let slope =
-            |instance: &Instance| along(bench, rule, instance, &seed, &|e| direction.get(e).copied().unwrap_or(0.0));
-        let (said, derived) = (dot(&stated, &direction), slope(&instance)?);
+            |instance: &Instance| along(bench, rule, instance, seed, &|e| direction.get(e).copied().unwrap_or(0.0));
+        let (said, derived) = (dot(&stated, &direction), slope(instance)?);
         let size = 1.0 + stated.iter().map(|x| x.abs()).sum::<f64>();
-        if apart == APART || !derived.is_finite() || (said - derived).abs() <= CLOSE * size {
+        if closer == CLOSER || !derived.is_finite() || (said - derived).abs() <= CLOSE * size {
             return None;
         }
-        apart += 1;
-        let mut moved = || {
-            let by: Vec<f64> = (0..MOST * instance.args.len()).map(|_| STEP * numbers.weight()).collect();
-            slope(&instance.moved(&|p, e, _| by[p * MOST + e], bench.library)?)
-        };
+        closer += 1;
+        let mut moved = || slope(&instance.shaken(STEP, &mut numbers, bench.library)?);
         if !(0..AROUND).all(|_| moved().is_some_and(|near| (near - derived).abs() <= SMOOTH * size)) {
             return None;
         }
         let pair = |(element, stated): (usize, &f64)| {
-            let derived = along(bench, rule, &instance, &seed, &|e| f64::from(u8::from(e == element)))?;
+            let derived = along(bench, rule, instance, seed, &|e| f64::from(u8::from(e == element)))?;
             Some(Pair { element, stated: *stated, derived })
         };
-        let pairs = stated.iter().enumerate().map(pair).collect::<Option<_>>()?;
-        Some(Refuted { instance, seed, pairs })
-    })
+        stated.iter().enumerate().map(pair).collect::<Option<Vec<Pair>>>()
+    });
+    found.map(|(instance, seed, pairs)| Refuted { instance, seed, pairs })
 }
 
 fn along(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed, u: &dyn Fn(usize) -> f64) -> Option<f64> {

@@ -4,8 +4,9 @@ use fulgurite_core::DType;
 use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node};
 use fulgurite_core::row::Row;
 
+use super::budget::MOST_TOGETHER;
 use super::declared::Declared;
-use super::values::{self, Bench};
+use super::search::{self, Bench};
 use super::{constant, sample, tape};
 use crate::check::cases::{self, Case, Family};
 use crate::check::{dtypes, walk};
@@ -25,7 +26,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType) -> Option<Diag>
     let library = &bench.library.with_all_digits();
     let with = |family: &Family, beside: &[Case], look: &dyn Fn(&Bench) -> Option<Diag>| {
         let (drawn, taped) = (Default::default(), tape::Rules::new(library).into());
-        let calls = values::calls(family, beside, bench.most, values::MOST_TOGETHER);
+        let calls = search::calls(family, beside, bench.most, MOST_TOGETHER);
         look(&Bench { family, beside, valued: &[], library, drawn, taped, calls, ..*bench })
     };
     let leaks = |place| {

@@ -2,17 +2,15 @@
 
 use fulgurite_core::lang::{Block, Node, Span};
 
+use super::budget::DETACHED;
 use super::dense::Dense;
 use super::deviates::DETACH;
 use super::numbers::Numbers;
-use super::values::Bench;
+use super::search::Bench;
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource, SkipVjp};
 use crate::source::Place;
-
-/// Elements of the calls on which a `detach` is tried.
-const MOST_ELEMENTS: usize = 64;
 
 /// The first `detach` of a row's meaning, unless the row says that its gradient deviates.
 pub fn detached(source: &RowSource) -> Option<Place> {
@@ -39,8 +37,7 @@ pub fn first(block: &Block) -> Option<Span> {
 
 /// E405: whether some result depends on what is detached.
 pub fn detach(bench: &Bench, at: Place) -> Option<Diag> {
-    // what leaks, leaks for few elements too; a large call costs as much as all others together
-    let leak = bench.everywhere(MOST_ELEMENTS).find(|instance| instance.leaks(bench.library).unwrap_or(false))?;
+    let leak = bench.everywhere(DETACHED).find(|instance| instance.leaks(bench.library).unwrap_or(false))?;
     let op = bench.source.op.as_str();
     let diag = Diag::error("E405", at, format!("`{op}` detaches a value on which its result depends"));
     let diag = diag.here("no gradient flows through this").note(format!("for {}", leak.case.show(bench.row)));

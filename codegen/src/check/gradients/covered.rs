@@ -3,26 +3,23 @@
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
-use fulgurite_core::{DType, Name, Value};
+use fulgurite_core::{DType, Value};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::declared::{Declared, Way};
-use super::values::{self, Bench};
+use super::budget::{TRIES, TRIES_WITHIN};
+use super::declared::Declared;
+use super::search::{self, Bench};
 use super::{asked, sample, tape};
 use crate::check::branches::{self, Branch, Id, Ids};
 use crate::check::cases::{self, Case, Family};
+use crate::check::expanded::{Expanded, Look};
 use crate::check::report;
 use crate::check::rows::RowSet;
-use crate::check::taken::{MOST_ELEMENTS, Trail, search};
+use crate::check::taken::{self, MOST_ELEMENTS, Trail, of_index};
 use crate::check::{closure, rules, walk};
 use crate::diag::{Diag, Level};
 use crate::yaml::Text;
-
-/// So many calls are tried for a branch of a row's own texts, and for those of the rows that it calls: most of these are
-/// for other callers.
-const TRIES: usize = 400;
-const TRIES_WITHIN: usize = 16;
 
 /// Whether a text that the rules of `row` are compared by has branches.
 pub fn may_be_missed(row: &Row, declared: &[Declared], within: &[Arc<Row>]) -> bool {
@@ -49,18 +46,18 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         }
         let own = tries == TRIES;
         let known = bench.family.cases.iter().filter(|_| own && dtype == tried).cloned();
-        let taken = |case: &Case| taken(row, declared, set, case, own);
+        let takes = |case: &Case| takes(row, declared, set, case, own);
         // what other callers need of a row that is called is not looked for combination by combination
         let each = std::iter::once_with(|| cases::each(row, dtype)).take(usize::from(own)).flatten();
         let mut first = known.chain(points()).chain(each);
-        let found = search(row, dtype, &mut first, tries, &open, &taken, &flows);
+        let found = taken::search(row, dtype, &mut first, tries, &open, &takes, &flows);
         met.extend(&found.taken);
         mute.extend(&found.mute);
         let family = &Family { cases: found.cases, refused: None };
         let library = &bench.library.with_all_digits();
         let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
         // each of them takes a branch that no other call takes
-        let (most, calls) = (MOST_ELEMENTS, values::calls(family, &[], MOST_ELEMENTS, usize::MAX));
+        let (most, calls) = (MOST_ELEMENTS, search::calls(family, &[], MOST_ELEMENTS, usize::MAX));
         let more = Bench { family, beside: &[], valued: &[], library, drawn, taped, most, calls, ..*bench };
         let wrong = |rule: &Declared| more.compare(rule).err().filter(|diag| diag.level == Level::Error);
         declared.iter().find_map(wrong).map(|diag| *diag)
@@ -83,7 +80,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
     };
     let (of, branch) = own.iter().find(first)?;
     let message = match of.rule {
-        Some(rule) => format!("`{}` in `{}` of `{}` has a branch in which", rule.key(), rule.arg, row.op),
+        Some(rule) => format!("{} has a branch in which", rule.named(bench.source).name()),
         None => format!("`{}` has a branch in which its `{}`", row.op, declared[0].key()),
     };
     let diag =
@@ -126,21 +123,19 @@ fn inner(rows: &[Arc<Row>]) -> Ids {
 }
 
 /// The branches that the rules take for a call, and the meaning if it is asked for.
-fn taken(row: &Row, declared: &[Declared], set: &RowSet, case: &Case, meaning: bool) -> Ids {
-    let mut trail = Trail::new(set);
-    if meaning {
-        // what is refused further on was taken up to there
-        _ = trail.meaning(row, &case.solved, &case.args);
+fn takes(row: &Row, declared: &[Declared], set: &RowSet, case: &Case, meaning: bool) -> Ids {
+    let mut trail = Expanded::new(set, Trail::default());
+    // what is refused further on was taken up to there
+    match walk::body(row).filter(|_| meaning) {
+        Some(body) if row.is_composite() => _ = trail.follow(row, body, &case.solved, &case.args, &[]),
+        Some(body) => of_index(body, &case.solved.env, &mut |branch| _ = trail.look.took(branch)),
+        None => {}
     }
     for rule in declared {
-        let mut names = rules::names(row, case, set);
-        if rule.way == Way::Jvp {
-            let tangent = &case.args[rule.at];
-            names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{}", rule.arg)), tangent.clone())]);
-        }
-        _ = trail.rule(row, &rule.rule.tree, &case.solved, &case.args, &names);
+        let names = rules::names_of(row, case, set, rule);
+        _ = trail.follow(row, &rule.rule.tree, &case.solved, &case.args, &names);
     }
-    trail.taken
+    trail.look.taken
 }
 
 /// Whether there is something to compare: elements from which, and to which, a derivative goes.

@@ -1,16 +1,16 @@
 //! A declared rule: its value on an instance, and what that value must be.
 
+use fulgurite_core::Value;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::lang::Block;
-use fulgurite_core::{Name, Value};
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::dense::{Dense, Library, Stop, V};
-use super::instance::{Instance, dot, elements};
+use super::instance::{Instance, Lift, dot, elements, lifted, numbers};
 use super::numbers::Numbers;
-use crate::schema::Rule;
+pub use crate::check::gradient_rules::{Declared, Way};
 
 /// How much larger than the usual seeds one is that shows where a rule bounds them.
 pub const LARGE: f64 = 4096.0;
@@ -18,28 +18,6 @@ pub const LARGE: f64 = 4096.0;
 /// What part of them two numbers may be apart and count as one: a summand of 1e-13 that keeps a denominator from 0 is a share
 /// of 1e-7 of `exp(-14)`, and f32 has no more digits.
 const SHARE: f64 = 2e-7;
-
-/// From results to an argument, or from an argument to results.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// `grad`
-    Vjp,
-    /// `jvp`
-    Jvp,
-}
-
-/// A rule that a row states.
-#[derive(Clone, Copy)]
-pub struct Declared<'a> {
-    /// Which key.
-    pub way: Way,
-    /// For which argument.
-    pub arg: Name,
-    /// Its position.
-    pub at: usize,
-    /// The rule.
-    pub rule: &'a Rule<Block>,
-}
 
 /// What a rule is linear in: a cotangent per result, or the tangent of the argument.
 #[derive(Clone)]
@@ -100,14 +78,6 @@ pub struct Refuted<'a> {
 }
 
 impl Declared<'_> {
-    /// `grad`, `jvp`
-    pub fn key(&self) -> &'static str {
-        match self.way {
-            Way::Vjp => "grad",
-            Way::Jvp => "jvp",
-        }
-    }
-
     /// A seed for this instance; `None` where nothing flows.
     pub fn seed(&self, instance: &Instance, numbers: &mut Numbers) -> Option<Seed> {
         let values = match self.way {
@@ -142,6 +112,22 @@ impl Declared<'_> {
             Way::Vjp => instance.vjp(library, rule, self.at, &seed.passed()),
             Way::Jvp => instance.jvp(library, rule, self.at, &seed.values[0]),
         }
+    }
+
+    /// The rule's numbers where the arguments, and with them the results, are lifted into a field by `f`.
+    ///
+    /// # Errors
+    /// What the meaning's or the rule's calls refuse.
+    pub fn value_in<F: Field>(
+        &self,
+        instance: &Instance,
+        library: &Library<'_>,
+        seed: &Seed,
+        f: &Lift<F>,
+    ) -> Result<Vec<F>, Stop> {
+        let seeds: Vec<_> = seed.passed().iter().map(|seed| lifted(seed, &mut F::constant)).collect();
+        let seeds = self.bind(instance.row, &seeds);
+        Ok(numbers(&instance.rule_in(library, &self.rule.tree, seeds, f)?))
     }
 
     /// Every number of the rule beside the derivative, if one differs from it.

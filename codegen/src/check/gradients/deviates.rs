@@ -10,10 +10,10 @@ use super::declared::{Declared, Seed, Way};
 use super::dense::{Dense, Library, V};
 use super::instance::{Instance, dot, elements};
 use super::numbers::Numbers;
-use super::values::Bench;
+use super::search::Bench;
 use super::{kinks, tape};
 use crate::check::rows::RowSet;
-use crate::check::{closure, walk};
+use crate::check::{closure, gradient_rules, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
@@ -26,8 +26,11 @@ const CLOSE: f64 = 1e-7;
 /// What is wrong with `deviates` of a row without rules of its own: where no value is taken for a constant and no
 /// convention is stated, neither here nor in a row that is called, the gradient is the derivative.
 pub fn unruled(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -> Option<Diag> {
-    let ruled = !source.grad.is_empty() || !source.jvp.is_empty();
-    if source.deviates.is_none() || ruled || says_otherwise(row) || stands_apart(source, row, set, library) {
+    if source.deviates.is_none()
+        || gradient_rules::any(source)
+        || says_otherwise(row)
+        || stands_apart(source, row, set, library)
+    {
         return None;
     }
     refuse(source, "nothing is detached", Vec::new())
@@ -36,8 +39,11 @@ pub fn unruled(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -
 /// The same of one that detaches values on which no result depends.
 pub fn harmless(bench: &Bench, set: &RowSet) -> Option<Diag> {
     let (source, row) = (bench.source, bench.row);
-    let ruled = !source.grad.is_empty() || !source.jvp.is_empty();
-    if source.deviates.is_none() || ruled || !says_otherwise(row) || stands_apart(source, row, set, bench.library) {
+    if source.deviates.is_none()
+        || gradient_rules::any(source)
+        || !says_otherwise(row)
+        || stands_apart(source, row, set, bench.library)
+    {
         return None;
     }
     (!leaks(bench)).then(|| refuse(source, HARMLESS, Vec::new())).flatten()
@@ -71,8 +77,7 @@ pub fn ruled(bench: &Bench, declared: &[Declared], set: &RowSet) -> Option<Diag>
     {
         return None;
     }
-    let agree =
-        |rule: &Declared| format!("`{}` in `{}` is the derivative, at ties and kinks too", rule.key(), rule.arg);
+    let agree = |rule: &Declared| format!("{} is the derivative, at ties and kinks too", rule.what());
     refuse(source, if harmless { HARMLESS } else { "its rules detach nothing" }, declared.iter().map(agree).collect())
 }
 

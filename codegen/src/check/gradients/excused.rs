@@ -7,18 +7,15 @@ use fulgurite_core::derive::walk::{map, map_block};
 use fulgurite_core::lang::{Expr, Node, Span};
 use fulgurite_core::row::{Meaning, Row};
 
+use super::budget::EXCUSED;
 use super::dense::{Dense, Library};
 use super::deviates::DETACH;
 use super::dual::Dual;
-use super::instance::{Instance, floats};
+use super::instance::Instance;
 use super::numbers::Numbers;
-use super::values::Bench;
+use super::search::Bench;
 use crate::check::{report, walk};
 use crate::diag::Diag;
-
-/// So many calls are looked at, of no more elements: what changes the gradient does so for few elements too.
-const CALLS: usize = 16;
-const MOST: usize = 32;
 
 /// Slopes are one if they are no further apart, in relation to them.
 const CLOSE: f64 = 1e-9;
@@ -103,11 +100,11 @@ struct Change<'a> {
 /// else any result; nothing where they move alike in all of them.
 fn changes<'a>(bench: &Bench<'a>, other: &Row, library: &Library) -> Option<Change<'a>> {
     let (mut asked, mut hidden) = (false, None);
-    let anywhere = bench.kinked_anywhere(MOST).map(|(_, instance)| instance);
-    let small = bench.everywhere(MOST).chain(anywhere);
-    for instance in small.take(CALLS) {
-        let moved = (moves(&instance, bench.row, bench.library), moves(&instance, other, library));
-        let (Some(own), Some(other)) = moved else { continue };
+    let anywhere = bench.kinked_anywhere(EXCUSED.1).map(|(_, instance)| instance);
+    let small = bench.everywhere(EXCUSED.1).chain(anywhere);
+    for instance in small.take(EXCUSED.0) {
+        let without = Instance { row: other, ..instance.clone() };
+        let (Some(own), Some(other)) = (moves(&instance, bench.library), moves(&without, library)) else { continue };
         asked = true;
         if apart(own.iter().sum(), other.iter().sum()) {
             return Some(Change { at: Some(instance), is_seen: true });
@@ -127,14 +124,12 @@ fn apart(a: f64, b: f64) -> bool {
     !near
 }
 
-/// How every float result of `row` moves where all arguments do, in some direction.
-fn moves(instance: &Instance, row: &Row, library: &Library) -> Option<Vec<f64>> {
+/// How every float result moves where all arguments do, in some direction.
+fn moves(instance: &Instance, library: &Library) -> Option<Vec<f64>> {
     let mut numbers = Numbers::new(8000);
     let mut of = |at| (0..instance.numel_of(at)).map(|_| numbers.weight()).collect::<Vec<f64>>();
     let weights: Vec<Vec<f64>> = (0..instance.args.len()).map(&mut of).collect();
-    let args = instance.lift(&|p, e, value| Dual { value, slope: weights[p][e] });
-    let results = Dense::new(library).meaning(row, &instance.case.solved, &args).ok()?;
-    let mut slopes = Vec::new();
-    results.iter().take(row.sig.outs.len()).for_each(|r| floats(r, &mut |x: &Dual| slopes.push(x.slope)));
-    Some(slopes)
+    let along = |p: usize, e: usize, value| Dual { value, slope: weights[p][e] };
+    let results = instance.numbers_in(&mut Dense::new(library), &along).ok()?;
+    Some(results.into_iter().map(|x| x.slope).collect())
 }

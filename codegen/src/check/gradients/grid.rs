@@ -7,12 +7,14 @@ use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::lang::{Block, Elem, Expr, Node, OptType};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, OutTy, Solved};
+use fulgurite_core::sig::{self, OutTy};
 use fulgurite_core::{DType, Name, Value};
 use smallvec::SmallVec;
 
-use super::dense::{Dense, Library, V, ty};
+use super::dense::{Dense, Library, V, ty, types};
 use super::dual::Dual;
+use super::instance::Instance;
+use crate::check::cases::Case;
 
 /// More arguments than this make too many points.
 const MOST: usize = 3;
@@ -23,7 +25,7 @@ pub struct Grid<'a> {
     library: &'a Library<'a>,
     /// Which result.
     out: usize,
-    solved: Solved,
+    case: Case,
     /// One value per argument and option.
     args: Vec<Value<V<f64>>>,
     /// The arguments that vary, by their places.
@@ -91,12 +93,13 @@ impl<'a> Grid<'a> {
         if !matches!(solved.outs.get(out), Some(OutTy::Tensor(ty)) if ty.dtype == DType::F32) {
             return None;
         }
-        Some(Grid { row, library, out, solved, args, places, points })
+        let case = Case { args: types(&args, &ty), solved };
+        Some(Grid { row, library, out, case, args, places, points })
     }
 
     /// How many operations the formula is; none where it has no loops.
     pub fn weight(&self) -> Option<u32> {
-        let nest = lower_with(self.row, self.row.index_body()?, &self.solved, self.library).ok()?;
+        let nest = lower_with(self.row, self.row.index_body()?, &self.case.solved, self.library).ok()?;
         nest.outs.iter().map(|out| out.expr.weight()).max()
     }
 
@@ -107,34 +110,18 @@ impl<'a> Grid<'a> {
 
     /// The same of a rule that the row states, where the cotangent, or the tangent, is 1; of its meaning without one.
     pub fn rule<F: Field>(&self, rule: Option<&Block>, f: &dyn Fn(usize, f64) -> F) -> Option<Vec<F>> {
-        let lift = |(at, arg): (usize, &Value<V<f64>>)| {
-            arg.map(&mut |v| match v {
-                V::Key(k) => V::Key(*k),
-                V::Array(a) => V::Array(Arc::new(Array {
-                    dtype: a.dtype,
-                    shape: a.shape.clone(),
-                    data: match &a.data {
-                        Data::Float(x) => Data::Float(x.iter().map(|x| f(at, *x)).collect()),
-                        Data::Int(x) => Data::Int(x.clone()),
-                    },
-                })),
-            })
+        let Grid { row, library, case, .. } = self;
+        let instance = Instance { row, case, args: self.args.clone(), results: Vec::new() };
+        let lift = |at: usize, _: usize, x: f64| f(at, x);
+        let n = self.points.len();
+        let ones = || Value::Tensor(V::Array(Arc::new(Array::float(DType::F32, &[n], vec![F::constant(1.0); n]))));
+        let seeds = || ["g", "t"].map(|seed| (Name::new(seed), ones())).to_vec();
+        let (values, at) = match rule {
+            Some(rule) => (instance.rule_in(library, rule, seeds(), &lift), 0),
+            None => (instance.results_in(&mut Dense::new(library), &lift), self.out),
         };
-        let args: Vec<Value<V<F>>> = self.args.iter().enumerate().map(lift).collect();
-        let mut dense = Dense::new(self.library);
-        let mut results = dense.meaning(self.row, &self.solved, &args).ok()?;
-        let mut out = self.out;
-        if let Some(rule) = rule {
-            let sig = &self.row.sig;
-            let outs = sig.outs.iter().chain(&sig.aux).map(|out| out.name.name);
-            let mut names: Vec<_> = outs.zip(results).collect();
-            let (dtype, n) = (DType::F32, self.points.len());
-            let ones = || Value::Tensor(V::Array(Arc::new(Array::float(dtype, &[n], vec![F::constant(1.0); n]))));
-            names.extend(["g", "t"].map(|seed| (Name::new(seed), ones())));
-            results = dense.rule(self.row, rule, &self.solved, &args, &names).ok()?;
-            out = 0;
-        }
-        let Some(Value::Tensor(V::Array(out))) = results.get(out) else { return None };
+        let values = values.ok()?;
+        let Some(Value::Tensor(V::Array(out))) = values.get(at) else { return None };
         match &out.data {
             Data::Float(x) => Some(x.clone()),
             Data::Int(_) => None,

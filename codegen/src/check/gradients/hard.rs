@@ -3,35 +3,32 @@
 //! A call is run on hard numbers in f64 and with every step rounded to f32, as in [`stable`](super::stable). What
 //! rounding the arguments explains is found by moving them by that much.
 
+use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::{BinOp, Param};
 use fulgurite_core::lang::{Block, Elem, Expr, Node, OptType};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::{Name, Value};
 
-use super::declared::{Declared, Way};
-use super::dense::{Dense, Library, V};
+use super::budget::{ARGUMENTS, HARD};
+use super::declared::Declared;
+use super::dense::{Dense, Library};
 use super::grid::Single;
-use super::instance::{Instance, elements, floats};
+use super::instance::{Instance, elements};
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
+use super::show;
 use super::stable::{LARGEST, Unstable};
-use super::{show, twice};
 use crate::check::cases::{self, Family};
-use crate::check::{closure, report, walk};
+use crate::check::{closure, gradient_rules, report, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 use fulgurite_core::eval::nest::Field;
 
 /// Beyond what `exp` can take on either side, and where differences of squares are small beside them.
-const HARD: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0), (-300.0, 300.0)];
+const INTERVALS: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0), (-300.0, 300.0)];
 
 /// What the other arguments are meanwhile.
 const USUAL: (f64, f64) = (0.25, 1.75);
-
-/// Elements of a call that is tried, and the arguments that are given hard numbers in turn.
-const MOST: usize = 32;
-const ARGUMENTS: usize = 2;
 
 /// What is let pass, in relation to the element and to the largest one: a difference of neighbours is exact, what it is
 /// multiplied with is not.
@@ -55,17 +52,9 @@ pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) 
         let found = first(source, row, family, library, &|instance| unstable(instance, library));
         faults.extend(found.map(|found| found.refuse(format!("`{key}` of `{}`", row.op), text)));
     }
-    for (way, (arg, rule)) in source.grad.iter().map(|r| (Way::Vjp, r)).chain(source.jvp.iter().map(|r| (Way::Jvp, r)))
-    {
-        let name = Name::new(arg.as_str());
-        let Some(at) = row.sig.params.iter().position(|param| param.name.name == name) else { continue };
-        if !may_overflow(&rule.tree, library) {
-            continue;
-        }
-        let rule = Declared { way, arg: name, at, rule };
-        let found = first(source, row, family, library, &|instance| overflows(&rule, instance, library));
-        let what = format!("`{}` in `{name}` of `{}`", rule.key(), row.op);
-        faults.extend(found.map(|found| found.refuse(what, &rule.rule.text)));
+    for rule in gradient_rules::of(source).iter().filter(|rule| may_overflow(&rule.rule.tree, library)) {
+        let found = first(source, row, family, library, &|instance| overflows(rule, instance, library));
+        faults.extend(found.map(|found| found.refuse(rule.named(source).name(), &rule.rule.text)));
     }
     faults
 }
@@ -96,11 +85,11 @@ fn first(
     let is_float = |param: &&Param| param.ty.elem.iter().any(|e| matches!(e, Elem::Var(_) | Elem::Acc(_)));
     let tried: Vec<Name> = row.sig.params.iter().filter(is_float).map(|p| p.name.name).take(ARGUMENTS).collect();
     let beside = if numbers(row) { cases::beside_defaults(row, family) } else { Vec::new() };
-    let small = family.cases.iter().find(|case| (1..=MOST).contains(&case.numel()));
+    let small = family.cases.iter().find(|case| (1..=HARD).contains(&case.numel()));
     small.into_iter().chain(beside.first()).find_map(|case| {
         tried.iter().find_map(|arg| {
             let interval = stated.iter().find(|(name, _)| name == arg).map(|(_, interval)| interval);
-            let hard = interval.map_or(HARD.as_slice(), std::slice::from_ref);
+            let hard = interval.map_or(INTERVALS.as_slice(), std::slice::from_ref);
             hard.iter().find_map(|interval| {
                 let own = stated.iter().copied().chain([(*arg, *interval)]).collect();
                 let domain = Domain::of(own, USUAL);
@@ -131,13 +120,11 @@ fn numbers(row: &Row) -> bool {
 
 /// Where single precision differs by more than the roundings of the arguments explain.
 fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
-    let (row, solved) = (instance.row, &instance.case.solved);
-    let outs = row.sig.outs.len();
-    let all = |results: &[Value<V<f64>>]| results.iter().take(outs).flat_map(elements).flatten().collect::<Vec<f64>>();
-    let exact = all(&instance.results);
-    let single = Dense::new(library).meaning(row, solved, &instance.lift(&|_, _, x| Single::constant(x))).ok()?;
-    let mut singles = Vec::with_capacity(exact.len());
-    single.iter().take(outs).for_each(|r| floats(r, &mut |x: &Single| singles.push(x.0)));
+    let outs = instance.row.sig.outs.len();
+    let exact: Vec<f64> = instance.results.iter().take(outs).flat_map(elements).flatten().collect();
+    let dense = || Dense::new(library);
+    let singles = instance.numbers_in(&mut dense(), &|_, _, x| Single::constant(x)).ok()?;
+    let singles: Vec<f64> = singles.into_iter().map(|x| x.0).collect();
     let most = f64::from(f32::MAX);
     // each result has elements of its own size: a mean is large beside a variance
     let largest = instance.results.iter().take(outs).flat_map(|result| {
@@ -159,29 +146,22 @@ fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
         let mut numbers = Numbers::new(seed);
         let signs: Vec<f64> =
             (0..instance.numel().max(1)).map(|_| if numbers.draw() < 0.5 { -1.0 } else { 1.0 }).collect();
-        let moved = instance.lift(&|p, e, x| x * (1.0 + ROUNDINGS * signs[(p * 7 + e) % signs.len()]));
-        let moved = all(&Dense::new(library).meaning(row, solved, &moved).ok()?);
+        let rounded = |p: usize, e: usize, x: f64| x * (1.0 + ROUNDINGS * signs[(p * 7 + e) % signs.len()]);
+        let moved = instance.numbers_in(&mut dense(), &rounded).ok()?;
         spread.iter_mut().zip(moved.iter().zip(&exact)).for_each(|(s, (m, x))| *s = s.max((m - x).abs()));
     }
     let n = (0..exact.len()).find(|n| differs(*n) && is_beyond(exact[*n] - singles[*n], 2.0 * spread[*n]))?;
-    Some(Unstable { point: shown(instance), exact: exact[n], single: singles[n] })
+    Some(Unstable { point: show::arguments(instance), exact: exact[n], single: singles[n] })
 }
 
 /// Where a rule is infinite or no number in single precision, and a number that f32 holds in f64.
 fn overflows(rule: &Declared, instance: &Instance, library: &Library) -> Option<Unstable> {
     let seed = rule.seed(instance, &mut Numbers::new(13))?;
     let exact = rule.value(instance, library, &seed).ok()?;
-    let single = twice::value(library, rule, instance, &seed, &|_, _, x| Single(x), &Single::constant)?;
+    let single = rule.value_in(instance, library, &seed, &|_, _, x| Single(x)).ok()?;
     let single: Vec<f64> = single.into_iter().map(|x| x.0).collect();
     let n = exact.iter().zip(&single).position(|(exact, single)| exact.abs() <= LARGEST && !single.is_finite())?;
-    Some(Unstable { point: shown(instance), exact: exact[n], single: single[n] })
-}
-
-/// `x = [1, 2], y = 3`
-fn shown(instance: &Instance) -> String {
-    let params = instance.row.sig.params.iter().zip(&instance.args);
-    let point = params.filter_map(|(p, v)| Some(format!("{} = {}", p.name.name, show::elements(v)?)));
-    point.collect::<Vec<_>>().join(", ")
+    Some(Unstable { point: show::arguments(instance), exact: exact[n], single: single[n] })
 }
 
 /// Whether a difference is larger than this, or none at all.

@@ -4,13 +4,14 @@ use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::Refusal;
-use fulgurite_core::{Name, Scalar, Value};
+use fulgurite_core::{Name, Scalar, Value, derive};
 use std::sync::Arc;
 
 use super::dense::{Dense, Library, Stop, V};
 use super::dual::{Dual, Probe};
 use super::numbers::Numbers;
 use crate::check::cases::Case;
+use crate::check::gradient_rules;
 
 /// A call with data in f64.
 #[derive(Clone)]
@@ -33,13 +34,20 @@ impl Instance<'_> {
 
     /// The same call where each float moves by what `by` says of its argument, its place in it, and itself. Where no two
     /// move by the same, no tie is left.
-    pub fn moved(&self, by: &dyn Fn(usize, usize, f64) -> f64, library: &Library<'_>) -> Option<Self> {
+    pub fn moved(&self, by: &Lift<f64>, library: &Library<'_>) -> Option<Self> {
         self.with(&|p, e, x| x + by(p, e, x), library)
     }
 
+    /// The same call where each float moves by up to `step` in a direction of its own.
+    pub fn shaken(&self, step: f64, numbers: &mut Numbers, library: &Library<'_>) -> Option<Self> {
+        let most = (0..self.args.len()).map(|at| self.numel_of(at)).max()?;
+        let by: Vec<f64> = (0..most * self.args.len()).map(|_| step * numbers.weight()).collect();
+        self.moved(&|p, e, _| by[p * most + e], library)
+    }
+
     /// The same call where each float is what `of` says of its argument, its place in it, and itself.
-    pub fn with(&self, of: &dyn Fn(usize, usize, f64) -> f64, library: &Library<'_>) -> Option<Self> {
-        let args = self.lift(&|p, e, x| of(p, e, x));
+    pub fn with(&self, of: &Lift<f64>, library: &Library<'_>) -> Option<Self> {
+        let args = self.lift(of);
         let results = Dense::new(library).meaning(self.row, &self.case.solved, &args).ok()?;
         Some(Instance { row: self.row, case: self.case, args, results })
     }
@@ -54,8 +62,8 @@ impl Instance<'_> {
         elements(&self.args[at]).iter().map(Vec::len).sum()
     }
 
-    /// The arguments in another field: `f` of argument, position among its elements, value.
-    pub fn lift<F: Field>(&self, f: &dyn Fn(usize, usize, f64) -> F) -> Vec<Value<V<F>>> {
+    /// The arguments in another field.
+    pub fn lift<F: Field>(&self, f: &Lift<F>) -> Vec<Value<V<F>>> {
         let lift = |(p, v): (usize, &Value<V<f64>>)| {
             let mut next = 0;
             lifted(v, &mut |x| {
@@ -78,6 +86,12 @@ impl Instance<'_> {
         weights(&self.args[at], numbers)
     }
 
+    /// The values of a rule that is given `seeds` by name.
+    fn rule(&self, library: &Library<'_>, rule: &Block, seeds: Values) -> Result<Vec<Value<V<f64>>>, Stop> {
+        let names = [gradient_rules::results(self.row, &self.results), seeds].concat();
+        Dense::new(library).rule(self.row, rule, &self.case.solved, &self.args, &names)
+    }
+
     /// The value of a VJP rule for argument `at`: one number per element. What is absent is zero.
     ///
     /// # Errors
@@ -89,11 +103,8 @@ impl Instance<'_> {
         at: usize,
         cotangents: &[Value<V<f64>>],
     ) -> Result<Vec<f64>, Stop> {
-        let mut names = named(self.row, &self.results);
-        for (o, g) in self.row.sig.outs.iter().zip(cotangents) {
-            names.push((fulgurite_core::derive::cotangent(self.row, o.name.name), g.clone()));
-        }
-        let values = Dense::new(library).rule(self.row, rule, &self.case.solved, &self.args, &names)?;
+        let names = self.row.sig.outs.iter().map(|out| derive::cotangent(self.row, out.name.name));
+        let values = self.rule(library, rule, names.zip(cotangents.iter().cloned()).collect())?;
         let like = elements(&self.args[at]);
         // of a list argument: a list, or several values
         let items = match values.as_slice() {
@@ -115,9 +126,8 @@ impl Instance<'_> {
         tangent: &Value<V<f64>>,
     ) -> Result<Vec<f64>, Stop> {
         let arg = self.row.sig.params[at].name.name;
-        let mut names = named(self.row, &self.results);
-        names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
-        let values = Dense::new(library).rule(self.row, rule, &self.case.solved, &self.args, &names)?;
+        let names = [Name::new("t"), Name::new(&format!("t_{arg}"))];
+        let values = self.rule(library, rule, names.map(|name| (name, tangent.clone())).to_vec())?;
         let mut all = Vec::new();
         for (value, result) in values.iter().zip(self.results.iter().take(self.row.sig.outs.len())) {
             if has_floats(result) {
@@ -133,17 +143,50 @@ impl Instance<'_> {
         Ok(all)
     }
 
+    /// The results, then the auxiliary ones, where the arguments are lifted into a field by `f`.
+    ///
+    /// # Errors
+    /// What the meaning's calls refuse.
+    pub fn results_in<F: Field>(&self, dense: &mut Dense<'_>, f: &Lift<F>) -> Result<Vec<Value<V<F>>>, Stop> {
+        dense.meaning(self.row, &self.case.solved, &self.lift(f))
+    }
+
+    /// The elements of every float result in that field.
+    ///
+    /// # Errors
+    /// What the meaning's calls refuse.
+    pub fn numbers_in<F: Field>(&self, dense: &mut Dense<'_>, f: &Lift<F>) -> Result<Vec<F>, Stop> {
+        let mut results = self.results_in(dense, f)?;
+        results.truncate(self.row.sig.outs.len());
+        Ok(numbers(&results))
+    }
+
+    /// The values of a rule in that field, to which the results move with the arguments.
+    ///
+    /// # Errors
+    /// What the meaning's or the rule's calls refuse.
+    pub fn rule_in<F: Field>(
+        &self,
+        library: &Library<'_>,
+        rule: &Block,
+        seeds: Vec<(Name, Value<V<F>>)>,
+        f: &Lift<F>,
+    ) -> Result<Vec<Value<V<F>>>, Stop> {
+        let args = self.lift(f);
+        let results = Dense::new(library).meaning(self.row, &self.case.solved, &args)?;
+        let names = [gradient_rules::results(self.row, &results), seeds].concat();
+        Dense::new(library).rule(self.row, rule, &self.case.solved, &args, &names)
+    }
+
     /// J u: how much every element of every float result moves where `u` says how much each element of argument `at`
     /// does.
     ///
     /// # Errors
     /// What the meaning's calls refuse.
     pub fn moves(&self, dense: &mut Dense<'_>, at: usize, u: &dyn Fn(usize) -> f64) -> Result<Vec<f64>, Stop> {
-        let args = self.lift(&|p, e, value| Dual { value, slope: if p == at { u(e) } else { 0.0 } });
-        let results = dense.meaning(self.row, &self.case.solved, &args)?;
-        let mut slopes = Vec::new();
-        results.iter().take(self.row.sig.outs.len()).for_each(|r| floats(r, &mut |x: &Dual| slopes.push(x.slope)));
-        Ok(slopes)
+        let slope = |p: usize, e: usize| if p == at { u(e) } else { 0.0 };
+        let results = self.numbers_in(dense, &|p, e, value| Dual { value, slope: slope(p, e) })?;
+        Ok(results.into_iter().map(|x| x.slope).collect())
     }
 
     /// ⟨g, J u⟩
@@ -166,28 +209,16 @@ impl Instance<'_> {
     /// # Errors
     /// What the meaning's calls refuse.
     pub fn leaks(&self, library: &Library<'_>) -> Result<bool, Stop> {
-        let args = self.lift(&|_, _, x| Probe::constant(x));
-        let results = Dense::new(library).meaning(self.row, &self.case.solved, &args)?;
-        let mut leak = false;
-        for r in results.iter().take(self.row.sig.outs.len()) {
-            floats(r, &mut |x: &Probe| leak |= x.0.slope.abs() > 1e-9 * (1.0 + x.0.value.abs()));
-        }
-        Ok(leak)
+        let results = self.numbers_in(&mut Dense::new(library), &|_, _, x| Probe::constant(x))?;
+        Ok(results.iter().any(|x| x.0.slope.abs() > 1e-9 * (1.0 + x.0.value.abs())))
     }
 }
 
-/// The results of a row, by the names under which rules read them.
-pub fn named<F: Field>(row: &Row, results: &[Value<V<F>>]) -> Vec<(Name, Value<V<F>>)> {
-    let sig = &row.sig;
-    let mut names: Vec<(Name, Value<V<F>>)> =
-        sig.outs.iter().chain(&sig.aux).zip(results).map(|(o, v)| (o.name.name, v.clone())).collect();
-    if let ([o], Some(v)) = (sig.outs.as_slice(), results.first())
-        && o.name.name != "out"
-    {
-        names.push((Name::new("out"), v.clone()));
-    }
-    names
-}
+/// Values by name.
+type Values = Vec<(Name, Value<V<f64>>)>;
+
+/// What an element becomes in a field: by its argument, its position among the elements of that, and its value.
+pub type Lift<'a, F> = dyn Fn(usize, usize, f64) -> F + 'a;
 
 /// A value in another field.
 pub fn lifted<F: Field>(v: &Value<V<f64>>, f: &mut dyn FnMut(f64) -> F) -> Value<V<F>> {
@@ -224,8 +255,15 @@ fn weights(v: &Value<V<f64>>, numbers: &mut Numbers) -> Value<V<f64>> {
     })
 }
 
+/// The float elements of these values.
+pub fn numbers<F: Field>(values: &[Value<V<F>>]) -> Vec<F> {
+    let mut all = Vec::new();
+    values.iter().for_each(|value| floats(value, &mut |x: &F| all.push(x.clone())));
+    all
+}
+
 /// Calls `f` on every float element of a value.
-pub fn floats<F: Field>(v: &Value<V<F>>, f: &mut dyn FnMut(&F)) {
+fn floats<F: Field>(v: &Value<V<F>>, f: &mut dyn FnMut(&F)) {
     v.for_each(&mut |v| {
         if let V::Array(a) = v
             && let Data::Float(x) = &a.data

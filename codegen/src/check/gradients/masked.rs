@@ -12,15 +12,16 @@ use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{DType, Name, Value};
 use std::sync::LazyLock;
 
+use super::budget::{ARGUMENTS, HARD};
 use super::dense::{Dense, Library};
 use super::dual::partial;
 use super::grid::product;
-use super::instance::{Instance, floats};
+use super::instance::Instance;
 use super::numbers::Numbers;
 use super::sample::{self, Domain};
 use super::{show, stable, tape};
 use crate::check::cases::Family;
-use crate::check::{closure, report, walk};
+use crate::check::{closure, gradient_rules, report, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
@@ -32,17 +33,13 @@ const USUAL: (f64, f64) = (0.25, 1.75);
 const REMEDY: &str = "let the function with the infinite slope not be reached there (`if`, or `where` on its argument), \
                       keep its argument from 0, or say for which numbers the row is meant: `tests: {domain: {x: 'lo..hi'}}`";
 
-/// Elements of a call that is tried, and the arguments that are 0 in turn.
-const MOST: usize = 32;
-const ARGUMENTS: usize = 2;
-
 /// What is wrong with the gradient of the meaning of a row.
 pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library, derived: &Derived) -> Option<Diag> {
     let (key, text) = report::body(source)?;
     if row.is_pointwise() || stable::is_stated(source) || !may_be_steep(row, library) {
         return None;
     }
-    let case = family.cases.iter().find(|case| (2..=MOST).contains(&case.numel()))?;
+    let case = family.cases.iter().find(|case| (2..=HARD).contains(&case.numel()))?;
     let equal = EQUAL.iter().map(|x| Domain::of(Vec::new(), (*x, *x)));
     let floats: Vec<Name> =
         row.sig.params.iter().zip(&case.args).filter(|(_, arg)| is_float(arg)).map(|(p, _)| p.name.name).collect();
@@ -55,9 +52,7 @@ pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library, 
         let instance = sample::finite(library, row, case, &domain, 0, 1)?;
         let (at, element) = without_slope(&instance, library, derived)?;
         let arg = row.sig.params[at].name.name;
-        let params = row.sig.params.iter().zip(&instance.args);
-        let point = params.filter_map(|(p, v)| Some(format!("{} = {}", p.name.name, show::elements(v)?)));
-        let point = point.collect::<Vec<_>>().join(", ");
+        let point = show::arguments(&instance);
         let message = format!("`{key}` of `{}` multiplies an infinite derivative by 0", row.op);
         let diag = Diag::warning("E411", text.place, message).note(format!("for {}", case.show(row)));
         let diag =
@@ -97,19 +92,16 @@ fn is_float(arg: &Value<ArgTy>) -> bool {
 /// The argument, and its element, by which the derivative is no number.
 fn without_slope(instance: &Instance, library: &Library, derived: &Derived) -> Option<(usize, usize)> {
     let row = instance.row;
-    let lifted = instance.lift(&|_, _, value| Steep { value, moves: true, steep: false });
-    let results = Dense::new(library).meaning(row, &instance.case.solved, &lifted).ok()?;
-    let mut steep = false;
-    results.iter().take(row.sig.outs.len()).for_each(|r| floats(r, &mut |x: &Steep| steep |= x.steep));
-    if !steep {
+    let moving = |_, _, value| Steep { value, moves: true, steep: false };
+    let results = instance.numbers_in(&mut Dense::new(library), &moving).ok()?;
+    if !results.iter().any(|x| x.steep) {
         return None;
     }
     let cotangents = instance.cotangents(&mut Numbers::new(1));
     let taped = tape::gradients(instance, &mut tape::Rules::new(library), &cotangents).ok().flatten();
     (0..row.sig.params.len()).filter(|at| instance.numel_of(*at) > 0).find_map(|at| {
         let name = row.sig.params[at].name.name;
-        let written = row.vjp.iter().find(|(arg, _)| *arg == name).map(|(_, rule)| rule);
-        let slopes = match (written.or_else(|| derived.rule(name)), &taped) {
+        let slopes = match (gradient_rules::holding(row, derived, name), &taped) {
             (Some(rule), _) => instance.vjp(library, rule, at, &cotangents).ok()?,
             (None, Some(taped)) => taped[at].clone(),
             (None, None) => return None,

@@ -11,6 +11,7 @@ mod again;
 mod around;
 mod asked;
 mod at;
+mod budget;
 mod constant;
 mod covered;
 pub mod declared;
@@ -31,6 +32,7 @@ mod once;
 mod partial;
 mod proof;
 pub mod sample;
+mod search;
 mod second;
 mod settings;
 pub mod show;
@@ -49,15 +51,13 @@ use fulgurite_core::row::Row;
 
 use super::cases::{self, Case};
 use super::closure;
+use super::gradient_rules;
 use super::rows::RowSet;
 use crate::diag::{Diag, Level};
 pub use crate::grade::Grade;
 use crate::schema::RowSource;
 use declared::{Declared, Way};
 use dense::Library;
-
-/// Calls with several windows and steps above 1 on which each rule is compared, at most.
-const STEPPING: usize = 24;
 
 /// What the points of a row tell of its derivatives.
 pub struct Points<'a> {
@@ -119,13 +119,11 @@ fn rules(
     faults.extend(deviates::unruled(source, row, set, &library));
     library.extend(derived.rows.iter().cloned());
     faults.extend(masked::check(source, row, family, &library, derived));
-    let holds = |arg: Name| {
-        let written = row.vjp.iter().find(|(of, _)| *of == arg).map(|(_, rule)| rule);
-        Some((arg, written.or_else(|| derived.rule(arg))?))
-    };
+    let holds = |arg: Name| Some((arg, gradient_rules::holding(row, derived, arg)?));
     let args = row.sig.params.iter().map(|param| param.name.name);
     faults.extend(kinks::smooth(source, row, &library, args.filter_map(holds)));
-    let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
+    let (declared, detached, skipped) =
+        (gradient_rules::of(source), constant::detached(source), constant::skipped(source));
     let on_purpose = source.deviates.is_some() && deviates::says_otherwise(row);
     if declared.is_empty() && detached.is_none() && skipped.is_empty() && !on_purpose {
         return faults;
@@ -139,7 +137,7 @@ fn rules(
     let mut valued = cases::valued(row, &family);
     valued.extend(cases::deep(row, dtype));
     valued.extend(cases::long_lists(row, dtype));
-    valued.extend(cases::stepping(row, dtype, STEPPING));
+    valued.extend(cases::stepping(row, dtype, budget::STEPPING));
     valued.extend(cases::equal(row, dtype));
     let narrow = |arg: Name| !source.tests.domain.iter().any(|(of, _)| arg == of.as_str());
     valued.extend(cases::mixed(row, &family.cases, narrow));
@@ -153,9 +151,9 @@ fn rules(
     let within = &within(row, &declared, set);
     let compared = &sample::compared(row, within);
     let compared_in = covered::may_be_missed(row, &declared, within).then_some(&known);
-    let most = values::MOST_ELEMENTS;
-    let calls = values::calls(family, beside, most, values::MOST_TOGETHER);
-    let bench = values::Bench {
+    let most = budget::MOST_ELEMENTS;
+    let calls = search::calls(family, beside, most, budget::MOST_TOGETHER);
+    let bench = search::Bench {
         source,
         row,
         family,
@@ -222,15 +220,4 @@ fn within(row: &Row, declared: &[Declared], set: &RowSet) -> Vec<Arc<Row>> {
     let called = closure::called(row).into_iter();
     let called = called.chain(closure::text_calls(declared.iter().map(|rule| &rule.rule.tree)));
     closure::all_reached(called.collect(), set)
-}
-
-/// Every `grad` and `jvp` of a row.
-fn declared<'a>(source: &'a RowSource, row: &Row) -> Vec<Declared<'a>> {
-    let rules = source.grad.iter().map(|rule| (Way::Vjp, rule)).chain(source.jvp.iter().map(|rule| (Way::Jvp, rule)));
-    let find = |(way, (arg, rule)): (Way, &'a (crate::yaml::Text, crate::schema::Rule<_>))| {
-        let arg = Name::new(arg.as_str());
-        let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
-        Some(Declared { way, arg, at, rule })
-    };
-    rules.filter_map(find).collect()
 }

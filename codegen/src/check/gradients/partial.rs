@@ -6,7 +6,6 @@ use fulgurite_core::derive::differentiable;
 use fulgurite_core::row::Row;
 
 use super::declared::{Declared, Way};
-use crate::check::report::Rule;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
@@ -23,15 +22,12 @@ pub fn check(source: &RowSource, row: &Row, rule: &Declared) -> Option<Diag> {
     let skipped = |name: Name| source.skip_vjp.as_ref().is_some_and(|(skip, _)| skip.has(name.as_str()));
     let params = row.sig.params.iter().filter(|param| differentiable(&param.ty));
     let open = params.map(|param| param.name).find(|name| !ruled(name.name) && !skipped(name.name))?;
-    let (key, arg) = (rule.key(), rule.arg);
-    let what = format!("`{key}` in `{arg}`");
-    let named = Rule { source, what: &what, text: &rule.rule.text };
     let message = format!(
         "{} is another one than the derivative, but `{}` has none: a call that differentiates both goes through the body",
-        named.name(),
+        rule.named(source).name(),
         open.name
     );
     let diag = Diag::error("E401", rule.rule.text.place, message).here("not used there");
     let diag = diag.label(source.sig.text.at(open.span), "has no rule");
-    Some(diag.help(format!("write a `{key}` for each argument, or `skip_vjp` where none has a gradient")))
+    Some(diag.help(format!("write a `{}` for each argument, or `skip_vjp` where none has a gradient", rule.key())))
 }

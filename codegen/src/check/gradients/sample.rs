@@ -20,11 +20,14 @@ const APART: f64 = 0.0625;
 /// Numbers beyond this are no data: what is left of others beside them has too few digits.
 const FAR: f64 = 1e5;
 
+/// Intervals for the elements of arguments, by name.
+pub type Stated = Vec<(Name, (f64, f64))>;
+
 /// What elements are drawn from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Domain {
     /// Per argument, an interval for its elements.
-    pub own: Vec<(Name, (f64, f64))>,
+    pub own: Stated,
     /// For all others.
     pub other: (f64, f64),
     /// Multiples of this, and `points`, only: ties, and points at kinks.
@@ -37,7 +40,7 @@ pub struct Domain {
 
 impl Domain {
     /// Numbers between bounds, wherever they fall.
-    pub fn of(own: Vec<(Name, (f64, f64))>, other: (f64, f64)) -> Domain {
+    pub fn of(own: Stated, other: (f64, f64)) -> Domain {
         Domain { own, other, grid: None, points: Vec::new(), in_turn: false }
     }
 }
@@ -109,7 +112,7 @@ pub fn written(row: &Row) -> Vec<f64> {
 }
 
 /// The intervals that a row's `tests: domain` states.
-pub fn stated(source: &RowSource) -> Vec<(Name, (f64, f64))> {
+pub fn stated(source: &RowSource) -> Stated {
     let stated = source.tests.domain.iter();
     stated.filter_map(|(arg, text)| Some((Name::new(arg.as_str()), interval(text.as_str()).ok()?))).collect()
 }

@@ -4,24 +4,17 @@
 //! multiplied by 0. The derivative of a rule is that which the runtime takes, through the rules of the rows that it calls.
 
 use fulgurite_core::lang::{BinOp, Block, Node};
-use fulgurite_core::{Name, Value, derive};
 
-use super::declared::{Declared, Seed, Way};
-use super::dense::V;
+use super::budget::{AGAIN, AGAIN_AROUND};
+use super::declared::{Declared, Seed};
 use super::instance::Instance;
 use super::numbers::Numbers;
-use super::values::Bench;
+use super::search::Bench;
 use super::{show, tape};
-use crate::check::report::Rule;
 use crate::check::{closure, walk};
 use crate::diag::Diag;
 
-/// So many calls at ties and kinks are tried, of no more elements.
-const CALLS: usize = 4;
-const MOST: usize = 16;
-
-/// In how many directions, and how far from a point the derivative has to be much the same, in relation to it.
-const AROUND: u64 = 6;
+/// How far from a point the derivative has to be much the same, in relation to it.
 const STEP: f64 = 1e-3;
 const SMOOTH: f64 = 2e-2;
 
@@ -31,20 +24,14 @@ pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
         return None;
     }
     declared.iter().filter(|rule| may_hide(bench, &rule.rule.tree)).find_map(|rule| {
-        let calls = bench.kinked(MOST).take(CALLS);
-        let (instance, seed, Lost { arg, element, near }) = calls.into_iter().find_map(|(n, instance)| {
-            let seed = rule.seed(&instance, &mut Numbers::new(10_000 + n as u64))?;
-            let lost = look(bench, rule, &instance, &seed)?;
-            Some((instance, seed, lost))
-        })?;
-        let what = format!("`{}` in `{}`", rule.key(), rule.arg);
-        let named = Rule { source: bench.source, what: &what, text: &rule.rule.text };
+        let calls = bench.kinked(AGAIN.1).take(AGAIN.0);
+        let look = |_, instance: &Instance, seed: &Seed| look(bench, rule, instance, seed);
+        let (instance, seed, Lost { arg, element, near }) = bench.first(rule, 10_000, calls, look)?;
+        let named = rule.named(bench.source);
         let name = bench.row.sig.params[arg].name.name;
         let message = format!("{} has no second derivative where it has a value", named.name());
         let diag = Diag::error("E411", named.text.at(rule.rule.tree.value.span), message);
-        let diag = diag.note(format!("for {}", instance.case.show(bench.row)));
-        let diag = diag.note(format!("where {}", show::data(rule, &instance, &seed)));
-        let diag = diag.note(format!(
+        let diag = show::at(diag, rule, &instance, &seed).note(format!(
             "its derivative by element {element} of `{name}` is no number there, and about {} on all sides",
             show::number(near)
         ));
@@ -92,10 +79,8 @@ fn look(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed) -> Opt
     let at = |own: &Vec<f64>| own.iter().position(|x| x.is_nan());
     let (arg, element) = second.iter().enumerate().find_map(|(arg, own)| Some((arg, at(own)?)))?;
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-    for n in 0..AROUND {
-        let mut numbers = Numbers::new(11_000 + n);
-        let by: Vec<f64> = (0..MOST * instance.args.len()).map(|_| STEP * numbers.weight()).collect();
-        let moved = instance.moved(&|p, e, _| by[p * MOST + e], bench.library)?;
+    for n in 0..AGAIN_AROUND {
+        let moved = instance.shaken(STEP, &mut Numbers::new(11_000 + n), bench.library)?;
         // where the rule itself jumps it has no derivative
         let beside = rule.value(&moved, bench.library, seed).ok()?;
         let is_near = |(a, b): (&f64, &f64)| (a - b).abs() <= SMOOTH * (1.0 + a.abs());
@@ -114,14 +99,6 @@ fn look(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed) -> Opt
 
 /// The derivative of a rule's value, weighted, by each element of each argument.
 fn derivative(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed) -> Option<Vec<Vec<f64>>> {
-    let row = instance.row;
-    let given = seed.passed();
-    let names: Vec<(Name, Value<V<f64>>)> = match rule.way {
-        Way::Vjp => row.sig.outs.iter().map(|out| derive::cotangent(row, out.name.name)).zip(given).collect(),
-        Way::Jvp => {
-            let names = [Name::new("t"), Name::new(&format!("t_{}", rule.arg))];
-            names.into_iter().map(|name| Some((name, given.first()?.clone()))).collect::<Option<_>>()?
-        }
-    };
+    let names = rule.bind(instance.row, &seed.passed());
     tape::again(instance, &rule.rule.tree, &names, &mut bench.taped.borrow_mut()).ok().flatten()
 }

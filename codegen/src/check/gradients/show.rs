@@ -1,11 +1,12 @@
 //! Counterexamples as people read them.
 
-use fulgurite_core::Value;
 use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::{Name, Value};
 
 use super::declared::{Declared, Seed, Way};
 use super::dense::V;
 use super::instance::Instance;
+use crate::diag::Diag;
 
 /// Tensors with more elements are cut off.
 const MOST: usize = 6;
@@ -36,22 +37,23 @@ pub fn factor(x: f64) -> String {
     number(x)
 }
 
-/// `x = [0.5, 0.25], g = -0.6`: the elements of the arguments and of what the rule is linear in.
-pub fn data(rule: &Declared, instance: &Instance, seed: &Seed) -> String {
-    let row = instance.row;
-    let params = row.sig.params.iter().zip(&instance.args);
-    let mut parts: Vec<String> =
-        params.filter_map(|(param, value)| Some(format!("{} = {}", param.name.name, elements(value)?))).collect();
-    let seeds: Vec<String> = match rule.way {
-        Way::Vjp => {
-            let outs = row.sig.outs.iter();
-            outs.map(|out| fulgurite_core::derive::cotangent(row, out.name.name).to_string()).collect()
-        }
-        Way::Jvp => vec!["t".to_owned()],
-    };
-    let seeds = seeds.iter().zip(seed.passed());
-    parts.extend(seeds.filter_map(|(name, value)| Some(format!("{name} = {}", elements(&value)?))));
-    parts.join(", ")
+/// `x = [1, 2], y = 3`: the elements of the arguments.
+pub fn arguments(instance: &Instance) -> String {
+    named(instance.row.sig.params.iter().map(|param| param.name.name).zip(&instance.args))
+}
+
+fn named<'v>(values: impl Iterator<Item = (Name, &'v Value<V<f64>>)>) -> String {
+    let shown = values.filter_map(|(name, value)| Some(format!("{name} = {}", elements(value)?)));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// `diag` with the call and the data for which something is wrong: `for x: f32[2]`, `where x = [0.5, 0.25], g = -0.6`.
+pub fn at(diag: Diag, rule: &Declared, instance: &Instance, seed: &Seed) -> Diag {
+    let (row, passed) = (instance.row, seed.passed());
+    let params = row.sig.params.iter().map(|param| param.name.name).zip(&instance.args);
+    // of the two names of a tangent the first
+    let data = named(params.chain(rule.seeds(row).into_iter().zip(&passed)));
+    diag.note(format!("for {}", instance.case.show(row))).note(format!("where {data}"))
 }
 
 /// The elements of a value, cut off where there are many; `None` for what has none.

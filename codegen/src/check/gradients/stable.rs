@@ -12,7 +12,7 @@ use fulgurite_core::row::Row;
 use super::dense::Library;
 use super::grid::{Grid, Single, is_builtin, product};
 use super::sample;
-use crate::check::report;
+use crate::check::{gradient_rules, report};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 use crate::yaml::Text;
@@ -58,12 +58,9 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
     let domain = sample::stated(source);
     let own = if is_builtin(row) { None } else { unstable(row, None, &domain, library) };
     diags.extend(own.map(|found| found.refuse(format!("`{key}` of `{}`", row.op), text)));
-    for (way, rules) in [("grad", &source.grad), ("jvp", &source.jvp)] {
-        for (arg, rule) in rules {
-            let what = format!("`{way}` in `{}` of `{}`", arg.as_str(), row.op);
-            let found = unstable(row, Some(&rule.tree), &domain, library);
-            diags.extend(found.map(|found| found.refuse(what, &rule.text)));
-        }
+    for declared in gradient_rules::of(source) {
+        let found = unstable(row, Some(&declared.rule.tree), &domain, library);
+        diags.extend(found.map(|found| found.refuse(declared.named(source).name(), &declared.rule.text)));
     }
     if !is_stated(source)
         && !is_builtin(row)

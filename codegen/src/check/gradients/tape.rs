@@ -15,6 +15,7 @@ use super::dense::{Dense, Library, Stop, V, ty, types};
 use super::instance::{Instance, elements};
 use super::numbers::Numbers;
 use crate::check::cases::Case;
+use crate::check::gradient_rules;
 
 /// Programs within programs, at most this deep.
 const DEEPEST: usize = 40;
@@ -191,8 +192,7 @@ impl<'a> Rules<'a> {
     }
 
     fn rule<'r>(&'r self, row: &'r Row, arg: Name) -> Option<&'r Block> {
-        let written = row.vjp.iter().find(|(name, _)| *name == arg).map(|(_, rule)| rule);
-        written.or_else(|| self.derived.get(&row.op)?.rule(arg))
+        gradient_rules::holding(row, self.derived.get(&row.op)?, arg)
     }
 
     /// Adds to the cotangents of a call's arguments what those of its results say.
@@ -301,11 +301,7 @@ impl Tape<'_, '_> {
                 outs
             }
         };
-        let own = row.sig.outs.iter().chain(&row.sig.aux).map(|out| out.name.name).zip(outs.iter().cloned());
-        let mut known: Vec<(Name, Value<Taped>)> = own.collect();
-        if let ([_], Some(out)) = (row.sig.outs.as_slice(), outs.first()) {
-            known.push((Name::new("out"), out.clone()));
-        }
+        let mut known = gradient_rules::results(row, &outs);
         known.extend(names.iter().map(|(name, value)| (*name, self.numbered(value))));
         tensor::run(self, row, rule, solved, args, &known)
     }

@@ -4,26 +4,20 @@
 //! the derivative of the rule as it is taken, which stops at each `detach`, of the rule and of the rows that it calls. Where
 //! the row's gradient is another one on purpose, nothing is said.
 
-use fulgurite_core::eval::nest::Field;
+use fulgurite_core::Name;
 use fulgurite_core::lang::Span;
-use fulgurite_core::{Name, Value};
 
+use super::budget::TWICE;
 use super::constant;
-use super::declared::{Declared, Seed, Way};
-use super::dense::{Dense, Library, V};
+use super::declared::{Declared, Seed};
 use super::deviates::{DETACH, says_otherwise};
 use super::dual::Dual;
-use super::instance::{Instance, floats, lifted, named};
+use super::instance::Instance;
 use super::numbers::Numbers;
+use super::search::Bench;
 use super::show;
-use super::values::Bench;
 use crate::check::closure;
-use crate::check::report::Rule;
 use crate::diag::Diag;
-
-/// So many calls are looked at, of so many elements: one alone may lie where nothing is detached.
-const CALLS: usize = 2;
-const LEAST: usize = 4;
 
 /// How far the arguments are moved, and how far off a quotient of differences may be, in relation to what it is made of.
 const STEP: f64 = 1e-4;
@@ -39,22 +33,17 @@ pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
     }
     declared.iter().find_map(|rule| {
         let culprit = culprit(bench, rule)?;
-        let (instance, seed, lost) = bench
-            .instances(bench.most)
-            .filter(|instance| instance.numel() >= LEAST)
-            .take(CALLS)
-            .enumerate()
-            .find_map(|(n, instance)| look(bench, rule, instance, n))?;
-        let what = format!("`{}` in `{}`", rule.key(), rule.arg);
-        let named = Rule { source: bench.source, what: &what, text: &rule.rule.text };
+        let calls = bench.instances(bench.most).filter(|instance| instance.numel() >= TWICE.1).take(TWICE.0);
+        let look = |n, instance: &Instance, seed: &Seed| look(bench, rule, instance, seed, n);
+        let (instance, seed, lost) = bench.first(rule, 6000, calls.enumerate(), look)?;
+        let named = rule.named(bench.source);
         let (span, takes) = match culprit {
             Culprit::Text(span) => (span, "it takes a value for a constant".to_owned()),
             Culprit::Row(op) => (rule.rule.tree.value.span, format!("`{op}`, to which it comes, detaches a value")),
         };
         let message = format!("{} can't be differentiated again: {takes}", named.name());
         let diag = Diag::error("E410", named.text.at(span), message);
-        let diag = diag.note(format!("for {}", instance.case.show(bench.row)));
-        let diag = diag.note(format!("where {}", show::data(rule, &instance, &seed)));
+        let diag = show::at(diag, rule, &instance, &seed);
         let Lost { element, moves, said } = lost;
         let of = show::element(rule, &instance, element);
         let diag = diag.note(format!(
@@ -95,25 +84,18 @@ struct Lost {
     said: f64,
 }
 
-fn look<'a>(bench: &Bench, rule: &Declared, instance: Instance<'a>, n: usize) -> Option<(Instance<'a>, Seed, Lost)> {
+fn look(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed, n: usize) -> Option<Lost> {
     let library = bench.library;
-    let seed = rule.seed(&instance, &mut Numbers::new(6000 + n as u64))?;
     // where the row's gradient is another one on purpose, so is its second derivative
-    if instance.leaks(library).unwrap_or(true) || !matches!(rule.difference(&instance, library, &seed), Ok(None)) {
+    if instance.leaks(library).unwrap_or(true) || !matches!(rule.difference(instance, library, seed), Ok(None)) {
         return None;
     }
     let mut numbers = Numbers::new(7000 + n as u64);
     let directions: Vec<Vec<f64>> =
         (0..instance.args.len()).map(|at| (0..instance.numel_of(at)).map(|_| numbers.weight()).collect()).collect();
-    let at = |step: f64| value(bench.library, rule, &instance, &seed, &|p, e, x| x + step * directions[p][e], &|x| x);
-    let slopes = value(
-        bench.library,
-        rule,
-        &instance,
-        &seed,
-        &|p, e, value| Dual { value, slope: directions[p][e] },
-        &Dual::constant,
-    )?;
+    let at = |step: f64| rule.value_in(instance, library, seed, &|p, e, x| x + step * directions[p][e]).ok();
+    let along = |p: usize, e: usize, value| Dual { value, slope: directions[p][e] };
+    let slopes = rule.value_in(instance, library, seed, &along).ok()?;
     let quotient = |step: f64| -> Option<Vec<f64>> {
         let (above, below) = (at(step)?, at(-step)?);
         Some(above.iter().zip(&below).map(|(a, b)| (a - b) / (2.0 * step)).collect())
@@ -132,38 +114,5 @@ fn look<'a>(bench: &Bench, rule: &Declared, instance: Instance<'a>, n: usize) ->
         (coarse - fine).abs() <= CLOSE * (size + fine.abs())
     };
     let element = apart.into_iter().find(smooth)?;
-    let lost = Lost { element, moves: fine[element], said: slopes[element].slope };
-    Some((instance, seed, lost))
-}
-
-/// The numbers of a rule where the arguments are lifted into a field by `f`, its seed by `constant`.
-pub fn value<F: Field>(
-    library: &Library,
-    rule: &Declared,
-    instance: &Instance,
-    seed: &Seed,
-    f: &dyn Fn(usize, usize, f64) -> F,
-    constant: &dyn Fn(f64) -> F,
-) -> Option<Vec<F>> {
-    let (row, solved) = (instance.row, &instance.case.solved);
-    let args = instance.lift(f);
-    let results = Dense::new(library).meaning(row, solved, &args).ok()?;
-    let mut names = named(row, &results);
-    let seeds = seed.passed();
-    let lifted = seeds.iter().map(|seed| lifted(seed, &mut |x| constant(x)));
-    match rule.way {
-        Way::Vjp => {
-            let of = row.sig.outs.iter().map(|out| fulgurite_core::derive::cotangent(row, out.name.name));
-            names.extend(of.zip(lifted));
-        }
-        Way::Jvp => {
-            let tangents: Vec<Value<V<F>>> = lifted.collect();
-            let t = tangents.first()?.clone();
-            names.extend([(Name::new("t"), t.clone()), (Name::new(&format!("t_{}", rule.arg)), t)]);
-        }
-    }
-    let values = Dense::new(library).rule(row, &rule.rule.tree, solved, &args, &names).ok()?;
-    let mut numbers = Vec::new();
-    values.iter().for_each(|value| floats(value, &mut |x: &F| numbers.push(x.clone())));
-    Some(numbers)
+    Some(Lost { element, moves: fine[element], said: slopes[element].slope })
 }

@@ -1,197 +1,27 @@
 //! E401, E404: the values of a declared rule are those of the derivative.
 
-use fulgurite_core::derive::{self, Derived};
+use fulgurite_core::derive;
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Value};
 
+use super::budget::{BEHIND, MOST_REFUTED};
 use super::declared::{Declared, Pair, Refuted, Seed, Subset, Way};
-use super::dense::{Dense, Library, Stop, V};
+use super::dense::{Dense, Stop, V};
 use super::instance::Instance;
 use super::numbers::Numbers;
-use super::sample::{self, Domain};
+use super::search::Bench;
 use super::{Grade, linear, proof, show, tape, term};
-use crate::check::branches::Ids;
-use crate::check::cases::{Case, Family};
-use crate::check::report::Rule;
+use crate::check::gradient_rules;
 use crate::check::walk;
 use crate::diag::Diag;
-use crate::schema::RowSource;
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-
-/// Calls with more elements are left to the generated tests.
-pub const MOST_ELEMENTS: usize = 400;
-
-/// And so many elements calls have in all. Small ones say what a rule is; what only few of them are of a kind for is
-/// looked for where branches are ([`super::covered`]).
-pub const MOST_TOGETHER: usize = 1000;
-
-/// A verdict on the kind of fault looks at so many calls.
-const MOST_REFUTED: usize = 12;
-
-/// How often each call gets data at ties and kinks where there are few calls.
-const KINK_ROUNDS: usize = 8;
-
-/// And how many elements in all those with other numbers than defaults have where there are many.
-const BESIDE: usize = 24;
-
-/// So many calls are few, and enough for what may flow at a kink.
-const MOST_KINKS: usize = 72;
-
-/// A family of fewer calls than this is tried more than once.
-const SMALL: usize = 8;
-
-/// Where the numbers of calls begin that are only compared: others have smaller ones.
-const BEHIND: usize = 20_000;
-
-/// On so many calls a rule is tried without the cotangents of some results.
-const FEW: usize = 6;
 
 /// Whether data do not fit what was run on them.
 fn out_of_reach<X>(found: &Result<X, Stop>) -> bool {
     matches!(found, Err(Stop::Data(_) | Stop::TooLong(_)))
 }
 
-/// What the rules of one row are tried on.
-pub struct Bench<'a> {
-    /// The row as written.
-    pub source: &'a RowSource,
-    /// The same.
-    pub row: &'a Row,
-    /// Calls of it.
-    pub family: &'a Family,
-    /// More of them: with other numbers than the defaults of its options.
-    pub beside: &'a [Case],
-    /// And with every value of options that name places, or more of those that count: on these rules are compared, no more.
-    pub valued: &'a [Case],
-    /// Rows that rules call.
-    pub library: &'a Library<'a>,
-    /// What follows from its meaning.
-    pub derived: &'a Derived,
-    /// Data that were drawn before, by seed: every rule of the row is tried on the same.
-    pub drawn: RefCell<FxHashMap<u64, Vec<Drawn<'a>>>>,
-    /// Numbers with which the row compares, beyond the usual data.
-    pub compared: &'a [f64],
-    /// Rules of the rows that a program calls.
-    pub taped: RefCell<tape::Rules<'a>>,
-    /// Calls with more elements are left out.
-    pub most: usize,
-    /// What is left ([`calls`]).
-    pub calls: Vec<(usize, &'a Case)>,
-    /// The branches that were taken where a rule was compared; none where nobody asks.
-    pub compared_in: Option<&'a RefCell<Ids>>,
-    /// The rows that the meaning and the rules come to.
-    pub within: &'a [Arc<Row>],
-}
-
-/// What was found for a call, the domain and the bound of indices: data on which the row has finite values, or none.
-pub struct Drawn<'a> {
-    case: &'a Case,
-    domain: Domain,
-    bound: i64,
-    found: Option<Instance<'a>>,
-}
-
-/// Calls of up to `most` elements, smaller ones first. Once these have `together` elements in all, others are taken for
-/// words, truth values and presence alone that none of these has.
-pub fn calls<'a>(family: &'a Family, beside: &'a [Case], most: usize, together: usize) -> Vec<(usize, &'a Case)> {
-    let mut calls: Vec<(usize, &'a Case)> = family.cases.iter().chain(beside).enumerate().collect();
-    calls.retain(|(_, case)| (1..=most).contains(&case.numel()));
-    calls.sort_by_key(|(_, case)| case.numel());
-    let (mut elements, mut kinds) = (0, FxHashSet::default());
-    calls.retain(|(_, case)| {
-        elements += case.numel();
-        kinds.insert(case.kind()) || elements <= together
-    });
-    calls
-}
-
 impl<'a> Bench<'a> {
-    /// Calls of up to so many elements with data inside the domain, smaller ones first.
-    pub fn instances(&self, most: usize) -> impl Iterator<Item = Instance<'a>> {
-        let small = self.tries().filter(move |(_, case)| case.numel() <= most);
-        small.filter_map(|(n, case)| self.smooth(n, case, &|_| true))
-    }
-
-    /// The calls, small families several times: other numbers are drawn each time.
-    fn tries(&self) -> impl Iterator<Item = (usize, &'a Case)> {
-        let rounds = SMALL / self.calls.len().max(1) + 1;
-        (0..rounds).flat_map(move |round| self.cases().map(move |(n, case)| (n + round, case)))
-    }
-
-    /// The same, then calls with data at ties and kinks: `if x == 0 { y } else { 0 }` depends on `y` only there.
-    pub fn everywhere(&self, most: usize) -> impl Iterator<Item = Instance<'a>> {
-        self.instances(most).chain(self.kinked(most).map(|(_, instance)| instance))
-    }
-
-    /// The calls at ties and kinks alone.
-    pub fn kinked(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(sample::stated(self.source), 0..=most, &|_| true).take(MOST_KINKS)
-    }
-
-    /// The same whatever numbers the row is meant for.
-    pub fn kinked_anywhere(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(Vec::new(), 0..=most, &|_| true).take(MOST_KINKS)
-    }
-
-    /// Data at ties and kinks in these intervals, for calls of so many elements.
-    pub(super) fn at_kinks<'s>(
-        &'s self,
-        own: Vec<(Name, (f64, f64))>,
-        elements: RangeInclusive<usize>,
-        fits: &'s dyn Fn(&Instance) -> bool,
-    ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
-        let written = sample::written(self.row);
-        let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
-        // numbers beside the defaults are met by few calls
-        let beside = self.beside.iter().enumerate().map(|(n, case)| (BEHIND + n, case));
-        let beside = beside.filter(move |(_, case)| !few && (1..=self.most).contains(&case.numel()));
-        let again =
-            |(n, case): (usize, &'a Case)| (1..=(BESIDE / case.numel()).max(1)).map(move |round| (round, n, case));
-        let beside = beside.flat_map(again);
-        let rounds = (0..if few { KINK_ROUNDS } else { 1 })
-            .flat_map(|round| self.cases().map(move |(n, case)| (round, n, case)))
-            .chain(beside)
-            .filter(move |(_, _, case)| elements.contains(&case.numel()));
-        rounds.filter_map(move |(round, n, case)| {
-            let domain = sample::kinks(&own, &written, case, n + round);
-            Some((n, self.draw(n + 1000 * round, case, &domain, fits)?))
-        })
-    }
-
-    pub(super) fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
-        self.calls.iter().copied()
-    }
-
-    pub(super) fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
-        let own = sample::stated(self.source);
-        sample::domains(&own, self.compared, n).find_map(|domain| self.draw(n, case, &domain, fits))
-    }
-
-    pub(super) fn draw(
-        &self,
-        n: usize,
-        case: &'a Case,
-        domain: &Domain,
-        fits: &dyn Fn(&Instance) -> bool,
-    ) -> Option<Instance<'a>> {
-        let finite = |bound| self.finite(n as u64, case, domain, bound);
-        sample::bounds(self.row, case).find_map(|bound| finite(bound).filter(|instance| fits(instance)))
-    }
-
-    fn finite(&self, seed: u64, case: &'a Case, domain: &Domain, bound: i64) -> Option<Instance<'a>> {
-        let is = |d: &&Drawn| std::ptr::eq(d.case, case) && d.bound == bound && d.domain == *domain;
-        if let Some(known) = self.drawn.borrow().get(&seed).and_then(|drawn| drawn.iter().find(is)) {
-            return known.found.clone();
-        }
-        let found = sample::finite(self.library, self.row, case, domain, seed, bound);
-        let drawn = Drawn { case, domain: domain.clone(), bound, found: found.clone() };
-        self.drawn.borrow_mut().entry(seed).or_default().push(drawn);
-        found
-    }
-
     /// What `rule` says beside the derivative; the branches that are taken for that are known to be compared.
     pub(super) fn difference(
         &self,
@@ -294,35 +124,29 @@ impl<'a> Bench<'a> {
         let mut given = if rule.way == Way::Vjp { Subset::of(outs.len()) } else { Vec::new() };
         // a mask never has a cotangent: without the others nobody asks for a gradient
         given.retain(|given| outs.iter().enumerate().any(|(at, out)| given.has(at) && derive::differentiable(&out.ty)));
-        for (given, (n, case)) in given.into_iter().flat_map(|given| self.few().map(move |at| (given, at))) {
-            let Some(instance) = self.smooth(n, case, &|_| true) else { continue };
-            let Some(seed) = rule.seed(&instance, &mut Numbers::new(5000 + n as u64)) else { continue };
-            let seed = seed.some(given);
-            match self.difference(rule, &instance, &seed) {
-                Ok(Some(pairs)) => return Ok(Some(Refuted { instance, seed, pairs })),
-                Err(Stop::Refused(refusal)) if refusal.code != "E007" => {
-                    let claim = "where some results do not reach the loss";
-                    let diag = self.refused(rule, &instance, &seed, claim, &refusal.message);
-                    let help = "a cotangent may be absent: ask `some(…)` before it is handed to a row";
-                    return Err(Box::new(diag.help(help)));
+        let wrong = given.into_iter().find_map(|given| {
+            self.first(rule, 5000, self.usual(), |_, instance, seed| {
+                let seed = seed.some(given);
+                match self.difference(rule, instance, &seed) {
+                    Ok(Some(pairs)) => Some(Ok(Refuted { instance: instance.clone(), seed, pairs })),
+                    Err(Stop::Refused(refusal)) if refusal.code != "E007" => {
+                        let claim = "where some results do not reach the loss";
+                        let diag = self.refused(rule, instance, &seed, claim, &refusal.message);
+                        let help = "a cotangent may be absent: ask `some(…)` before it is handed to a row";
+                        Some(Err(Box::new(diag.help(help))))
+                    }
+                    Ok(None) | Err(_) => None,
                 }
-                Ok(None) | Err(_) => {}
-            }
-        }
-        Ok(None)
-    }
-
-    /// Some calls with elements.
-    pub(super) fn few(&self) -> impl Iterator<Item = (usize, &'a Case)> {
-        self.cases().filter(|(_, case)| case.numel() > 1).take(FEW)
+            })
+        });
+        wrong.map(|(.., found)| found).transpose()
     }
 
     /// A rule that can't be run.
     fn refused(&self, rule: &Declared, instance: &Instance, seed: &Seed, when: &str, why: &str) -> Diag {
-        let what = format!("`{}` in `{}` of `{}`", rule.key(), rule.arg, self.row.op);
-        let diag = Diag::error("E401", rule.rule.text.place, format!("{what} has no value {when}")).here(why);
-        let diag = diag.note(format!("for {}", instance.case.show(self.row)));
-        diag.note(format!("where {}", show::data(rule, instance, seed)))
+        let message = format!("{} has no value {when}", rule.named(self.source).name());
+        let diag = Diag::error("E401", rule.rule.text.place, message).here(why);
+        show::at(diag, rule, instance, seed)
     }
 
     /// Whether anything says what `rule` is at ties and kinks: the rule that is derived for a formula, else the rows that a
@@ -351,8 +175,7 @@ impl<'a> Bench<'a> {
                 None => rule.difference_from_numbers(&taped(seed.values())?, instance, self.library, seed),
             };
         }
-        let written = self.row.vjp.iter().find(|(arg, _)| *arg == rule.arg).map(|(_, rule)| rule);
-        let gradient = |cotangents: &[Value<V<f64>>]| match written.or(derived) {
+        let gradient = |cotangents: &[Value<V<f64>>]| match gradient_rules::holding(self.row, self.derived, rule.arg) {
             Some(gradient) => instance.vjp(self.library, gradient, rule.at, cotangents),
             None => taped(cotangents),
         };
@@ -367,16 +190,14 @@ impl<'a> Bench<'a> {
             Some(stop) => stop.to_string(),
             None => "no data were found on which the row has a finite value".to_owned(),
         };
-        let message =
-            format!("`{}` in `{}` of `{}` is not compared with the derivative", rule.key(), rule.arg, self.row.op);
+        let message = format!("{} is not compared with the derivative", rule.named(self.source).name());
         let diag = Diag::warning("E401", rule.rule.text.place, message).note(why);
         Some(diag.help("say where the row has values: `tests: {domain: {x: 'lo..hi'}}`"))
     }
 
     /// The diagnostic; `refuted` begins with the smallest call.
     pub fn refuse(&self, rule: &Declared, refuted: &[Refuted], claim: &str) -> Diag {
-        let what = format!("`{}` in `{}`", rule.key(), rule.arg);
-        let named = Rule { source: self.source, what: &what, text: &rule.rule.text };
+        let named = rule.named(self.source);
         let Refuted { instance, seed, pairs } = &refuted[0];
         let nonlinear = !rule.is_linear(instance, self.library, seed).unwrap_or(true);
         let worst = pairs.iter().max_by(|a, b| a.distance().total_cmp(&b.distance()));
@@ -385,7 +206,7 @@ impl<'a> Bench<'a> {
         let values =
             format!("{element} is {}, the derivative is {}", show::number(worst.stated), show::number(worst.derived));
         let diag = if nonlinear {
-            let at = named.text.at(linear::step(&rule.rule.tree, &self.seeds(rule)));
+            let at = named.text.at(linear::step(&rule.rule.tree, &rule.seeds(self.row)));
             let message = format!("{} {}", named.name(), self.not_linear(rule));
             Diag::error("E404", at, message).here("this part is not")
         } else {
@@ -399,16 +220,14 @@ impl<'a> Bench<'a> {
                 None => Diag::error("E401", named.text.at(span), format!("{} {claim}", named.name())).here(said),
             }
         };
-        let diag = diag.note(format!("for {}", instance.case.show(self.row)));
-        let diag = diag.note(format!("where {}", show::data(rule, instance, seed))).note(values);
-        self.right_rule(rule, diag)
+        self.right_rule(rule, show::at(diag, rule, instance, seed).note(values))
     }
 
     /// The cotangent of a result that moves with the argument, if the rule does not read it.
     fn ignored(&self, rule: &Declared, instance: &Instance, seed: &Seed) -> Option<Name> {
         let mut read = Vec::new();
         walk::names(&rule.rule.tree, &mut |name| read.push(name));
-        let seeds = self.seeds(rule);
+        let seeds = rule.seeds(self.row);
         let several = rule.way == Way::Vjp && seeds.len() > 1;
         seeds.into_iter().enumerate().filter(|(_, seed)| several && !read.contains(seed)).find_map(|(at, name)| {
             let along =
@@ -417,23 +236,15 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// What `rule` must be linear in.
-    fn seeds(&self, rule: &Declared) -> Vec<Name> {
-        match rule.way {
-            Way::Vjp => self.row.sig.outs.iter().map(|out| derive::cotangent(self.row, out.name.name)).collect(),
-            Way::Jvp => vec![Name::new("t"), Name::new(&format!("t_{}", rule.arg))],
-        }
-    }
-
     fn not_linear(&self, rule: &Declared) -> String {
-        let seeds: Vec<String> = self.seeds(rule).iter().map(|seed| format!("`{seed}`")).collect();
+        let seeds: Vec<String> = rule.seeds(self.row).iter().map(|seed| format!("`{seed}`")).collect();
         let seed = if rule.way == Way::Jvp { "`t`".to_owned() } else { seeds.join(", ") };
         format!("is not linear in {seed}")
     }
 
     /// The rule that would be right.
     fn right_rule(&self, rule: &Declared, diag: Diag) -> Diag {
-        let delete = format!("delete `{}` in `{}`", rule.key(), rule.arg);
+        let delete = format!("delete {}", rule.what());
         let Some(derived) = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp) else {
             let source = if self.row.is_composite() { "the rows of its body are differentiated" } else { "it follows" };
             return diag.help(format!("mend it, or {delete}: {source}"));

@@ -1,105 +1,44 @@
 //! Which branches a call takes, by types alone: its own, and those of the rows that it comes to.
 
-use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Expr, Node, Pattern, Stmt};
-use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::statics::{self, At};
-use fulgurite_core::sig::{ArgTy, Env, Item, OutTy, Refusal, Solved};
-use fulgurite_core::{Name, Value};
+use fulgurite_core::sig::{Env, Item, OutTy, Refusal};
 
 use crate::check::branches::{self, Ids, id};
-use crate::check::machine::promised;
-use crate::check::rows::{RowSet, ty};
+use crate::check::expanded::{self, Look, Marked, Results};
+use crate::check::resolved::Resolved;
+use crate::check::rows::RowSet;
+use fulgurite_core::Value;
 
-/// Programs within programs, at most this deep, and the calls that they make.
-const DEEPEST: usize = 24;
-const MOST_CALLS: usize = 1 << 10;
-
-/// The machine: values are types.
-pub struct Trail<'a> {
-    rows: &'a RowSet<'a>,
-    depth: usize,
-    calls: usize,
-    /// The branches that were taken so far.
+/// Collects the branches that are taken.
+#[derive(Default)]
+pub struct Trail {
+    /// Those so far.
     pub taken: Ids,
 }
 
-impl<'a> Trail<'a> {
-    /// A machine over these rows.
-    pub fn new(rows: &'a RowSet<'a>) -> Trail<'a> {
-        Trail { rows, depth: 0, calls: 0, taken: Ids::default() }
-    }
+impl Look for Trail {
+    type Mark = ();
+    type Halt = Refusal;
 
-    /// Follows the meaning of `row`.
-    ///
-    /// # Errors
-    /// The first call that is refused.
-    pub fn meaning(&mut self, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Result<(), Refusal> {
-        self.within(row, solved, args).map(|_| ())
-    }
-
-    /// Follows `rule`, a rule of `row` that reads `extra` too.
-    ///
-    /// # Errors
-    /// The first call that is refused.
-    pub fn rule(
-        &mut self,
-        row: &Row,
-        rule: &Block,
-        solved: &Solved,
-        args: &[Value<ArgTy>],
-        extra: &[(Name, Value<ArgTy>)],
-    ) -> Result<(), Refusal> {
-        tensor::run(self, row, rule, solved, args, extra).map(|_| ())
-    }
-
-    fn within(&mut self, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Result<Vec<Value<ArgTy>>, Refusal> {
-        let found = match &row.meaning {
-            Meaning::Decomp(body) => {
-                self.depth += 1;
-                let found = tensor::run(self, row, body, solved, args, &[]);
-                self.depth -= 1;
-                Some(found?)
-            }
-            Meaning::Expr(body) | Meaning::View(body) => {
-                of_index(body, &solved.env, &mut |branch| _ = self.taken.insert(id(branch)));
-                None
-            }
-            Meaning::Host(_) => None,
-        };
-        match found {
-            Some(found) if solved.outs.contains(&OutTy::FromBody) => Ok(found),
-            _ => Ok(solved.outs.iter().map(promised).collect()),
+    fn loops(&mut self, rows: &RowSet, of: &Resolved, args: &[Value<Marked<()>>]) -> Results<Trail> {
+        if let Some(body) = of.row.index_body() {
+            of_index(body, &of.solved.env, &mut |branch| _ = self.taken.insert(id(branch)));
         }
+        Ok(expanded::promised(rows, of, args, |_| ()))
     }
-}
 
-impl Machine for Trail<'_> {
-    type V = ArgTy;
-    type Error = Refusal;
-
-    fn call(
+    fn program(
         &mut self,
-        op: Name,
-        positional: Vec<Value<ArgTy>>,
-        named: Vec<(Name, Value<ArgTy>)>,
-    ) -> Result<Vec<Value<ArgTy>>, Refusal> {
-        self.calls += 1;
-        if self.depth > DEEPEST || self.calls > MOST_CALLS {
-            return Err(Refusal::new("E010", format!("`{op}` is called too deep")));
+        rows: &RowSet,
+        of: &Resolved,
+        args: &[Value<Marked<()>>],
+        results: Results<Trail>,
+    ) -> Results<Trail> {
+        if of.solved.outs.contains(&OutTy::FromBody) {
+            return results;
         }
-        let call = self.rows.resolve_anew(op, positional, named)?;
-        let mut results = self.within(call.row(), call.solved(), &call.args)?;
-        results.truncate(call.row().sig.outs.len());
-        Ok(results)
-    }
-
-    fn ty(&self, v: &ArgTy) -> ArgTy {
-        ty(v)
-    }
-
-    fn write(&mut self, _: Name, _: Value<ArgTy>) -> Result<(), Refusal> {
-        Ok(())
+        results.map(|_| expanded::promised(rows, of, args, |_| ()))
     }
 
     fn took(&mut self, branch: &Expr) {
