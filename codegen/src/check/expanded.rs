@@ -9,8 +9,8 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 
+use super::call_cache::{self, Outcome, Resolved};
 use super::machine::Types;
-use super::resolved::{self, Outcome, Resolved};
 use super::rows::RowSet;
 
 /// Calls that are followed, those of programs within programs too, at most: a program that doubles at each level has no end.
@@ -149,7 +149,7 @@ impl<L: Look> Machine for Expanded<'_, L> {
         self.left = self.left.checked_sub(1).ok_or_else(|| halt("is called too often"))?;
         let ty = |v: &Marked<L::Mark>| v.ty.clone();
         let outcome = match self.own.iter().find(|row| row.op == op) {
-            Some(own) => resolved::outcome(vec![Arc::new(own.clone())], &positional, &named, &ty),
+            Some(own) => call_cache::outcome(vec![Arc::new(own.clone())], &positional, &named, &ty),
             None => self.rows.outcome(op, &positional, &named, &ty),
         };
         let Outcome::Accepted(of) = outcome else { return Err(halt("takes no such call")) };

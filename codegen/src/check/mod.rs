@@ -5,14 +5,15 @@
 
 mod accumulates;
 mod aliases;
-mod always;
 mod batching;
+mod bounds;
 mod branches;
+mod call_cache;
 pub mod cases;
 mod casts;
 pub mod closure;
-mod divided;
-mod divisors;
+mod coverage;
+mod division;
 mod draws;
 pub mod dtypes;
 mod effects;
@@ -21,12 +22,8 @@ mod expanded;
 pub mod facts;
 pub mod gradient_rules;
 pub mod gradients;
-mod held;
-mod idle;
-mod items;
 mod kernels;
 mod keys;
-mod leaves;
 mod literals;
 pub mod machine;
 mod names;
@@ -35,19 +32,17 @@ mod overlaps;
 mod parts;
 mod places;
 pub mod points;
-mod reach;
 pub mod recorded;
 pub mod report;
-mod resolved;
 mod rounds;
 pub mod rows;
 pub mod rules;
-mod run;
+mod rust_names;
 mod shapes;
+mod storage_dtypes;
 mod subclasses;
-mod taken;
 mod thresholds;
-mod vacant;
+mod unused;
 mod vanishing;
 mod views;
 pub mod walk;
@@ -100,7 +95,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
     }
     let is_root = |source: &RowSource| roots.contains(&base(source.name()));
     // of all rows: the one that stands second may be one that was right until now
-    for (source, fault) in items::check(&db.rows) {
+    for (source, fault) in rust_names::check(&db.rows) {
         settle(vec![fault], source, &mut set, diags);
     }
     let waves = closure::waves(&db.rows, &is_root, &mut set, diags);
@@ -112,8 +107,8 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         if faults.is_empty() {
             faults.extend(keys::check(source));
             faults.extend(places::check(source));
-            faults.extend(held::check(source));
-            faults.extend(idle::check(source, &set));
+            faults.extend(storage_dtypes::check(source));
+            faults.extend(unused::check(source, &set));
             faults.extend(effects::check(source, &set));
             faults.extend(aliases::check(source));
             faults.extend(exchanged::check(source));
@@ -190,7 +185,7 @@ fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family
     if let Some(fault) = views::check(&rule, row, set, family) {
         return Err(Box::new(fault));
     }
-    let mut open = taken::Open::new(row);
+    let mut open = coverage::Open::new(row);
     // the body may be undefined on the dtype that was tried: dtypes are looked at next
     let is_fault = |fault: &Diag| fault.code != "E202" || row.dtypes.is_some();
     if let Some(fault) = shapes::check(&rule, row, set, family, &mut open).filter(is_fault) {
@@ -204,7 +199,7 @@ fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family
             return Err(Box::new(fault));
         }
         // a large one is for types alone
-        family.cases.extend((alike && case.numel() <= taken::MOST_ELEMENTS).then_some(case));
+        family.cases.extend((alike && case.numel() <= coverage::MOST_ELEMENTS).then_some(case));
     }
     Ok((dtypes::check(&rule, row, set, family)?, open.refuse(&rule)))
 }

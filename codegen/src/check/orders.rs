@@ -16,10 +16,10 @@ use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved, solve_types};
 use fulgurite_core::{Dim, Name, TensorTy, Value};
 use rustc_hash::FxHashSet;
 
+use super::call_cache::Resolved;
 use super::cases::{Case, Family};
 use super::expanded::{self, Expanded, Look, Marked, Results};
 use super::report;
-use super::resolved::Resolved;
 use super::rows::RowSet;
 use super::{gradient_rules, rules, walk};
 use crate::diag::Diag;

@@ -12,11 +12,11 @@ use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
+use super::call_cache::{Key, Resolved};
 use super::cases::{Case, Family};
 use super::expanded::{self, Expanded, Look, Marked, Results};
 use super::parts::Part;
 use super::report::Rule;
-use super::resolved::{Key, Resolved};
 use super::rows::{RowSet, ty};
 use super::{gradient_rules, machine, rules};
 use crate::diag::Diag;

@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 
 use super::cases::{self, Case};
 use super::gradient_rules::{self, Declared};
-use super::gradients::dense::{Dense, Library, V};
+use super::gradients::arrays::dense::{Dense, Library, V};
 use super::machine::Types;
 use super::report;
 use super::rows::RowSet;

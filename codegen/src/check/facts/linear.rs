@@ -11,9 +11,9 @@ use fulgurite_core::nest::{SExpr, SOp, SOutside};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, Refusal};
 
+use crate::check::call_cache::Resolved;
 use crate::check::cases::Case;
 use crate::check::expanded::{self, Expanded, Look, Marked, Results};
-use crate::check::resolved::Resolved;
 use crate::check::rows::RowSet;
 
 /// How a value depends on the arguments in question.

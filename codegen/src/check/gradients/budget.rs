@@ -7,7 +7,7 @@
 pub const MOST_ELEMENTS: usize = 400;
 
 /// Elements of all usual calls of a row, at most. Small calls say what a rule is; a branch that only large calls take is
-/// looked for on its own ([`super::covered`]).
+/// looked for on its own ([`super::claims::covered`]).
 pub const MOST_TOGETHER: usize = 1000;
 
 /// Calls with several windows and steps above 1 on which each rule is compared, at most.

@@ -8,15 +8,15 @@ use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::budget::{BEHIND, BESIDE, FEW, KINK_ROUNDS, MOST_KINKS, SMALL};
-use super::declared::{Declared, Seed};
-use super::dense::Library;
-use super::instance::Instance;
-use super::numbers::Numbers;
-use super::sample::{self, Domain, Stated};
-use super::tape;
 use crate::check::branches::Ids;
 use crate::check::cases::{Case, Family};
+use crate::check::gradients::arrays::declared::{Declared, Seed};
+use crate::check::gradients::arrays::dense::Library;
+use crate::check::gradients::arrays::instance::Instance;
+use crate::check::gradients::arrays::numbers::Numbers;
+use crate::check::gradients::arrays::tape;
+use crate::check::gradients::budget::{BEHIND, BESIDE, FEW, KINK_ROUNDS, MOST_KINKS, SMALL};
+use crate::check::gradients::samples::{self, Domain, Stated};
 use crate::schema::RowSource;
 
 /// What the rules of one row are tried on.
@@ -93,7 +93,7 @@ impl<'a> Bench<'a> {
 
     /// The calls at ties and kinks alone.
     pub fn kinked(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
-        self.at_kinks(sample::stated(self.source), 0..=most, &|_| true).take(MOST_KINKS)
+        self.at_kinks(samples::stated(self.source), 0..=most, &|_| true).take(MOST_KINKS)
     }
 
     /// The same whatever numbers the row is meant for.
@@ -108,7 +108,7 @@ impl<'a> Bench<'a> {
         elements: RangeInclusive<usize>,
         fits: &'s dyn Fn(&Instance) -> bool,
     ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
-        let written = sample::written(self.row);
+        let written = samples::written(self.row);
         let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
         // numbers beside the defaults are met by few calls
         let beside = self.beside.iter().enumerate().map(|(n, case)| (BEHIND + n, case));
@@ -121,7 +121,7 @@ impl<'a> Bench<'a> {
             .chain(beside)
             .filter(move |(_, _, case)| elements.contains(&case.numel()));
         rounds.filter_map(move |(round, n, case)| {
-            let domain = sample::kinks(&own, &written, case, n + round);
+            let domain = samples::kinks(&own, &written, case, n + round);
             Some((n, self.draw(n + 1000 * round, case, &domain, fits)?))
         })
     }
@@ -131,8 +131,8 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
-        let own = sample::stated(self.source);
-        sample::domains(&own, self.compared, n).find_map(|domain| self.draw(n, case, &domain, fits))
+        let own = samples::stated(self.source);
+        samples::domains(&own, self.compared, n).find_map(|domain| self.draw(n, case, &domain, fits))
     }
 
     pub(super) fn draw(
@@ -143,7 +143,7 @@ impl<'a> Bench<'a> {
         fits: &dyn Fn(&Instance) -> bool,
     ) -> Option<Instance<'a>> {
         let finite = |bound| self.finite(n as u64, case, domain, bound);
-        sample::bounds(self.row, case).find_map(|bound| finite(bound).filter(|instance| fits(instance)))
+        samples::bounds(self.row, case).find_map(|bound| finite(bound).filter(|instance| fits(instance)))
     }
 
     fn finite(&self, seed: u64, case: &'a Case, domain: &Domain, bound: i64) -> Option<Instance<'a>> {
@@ -151,7 +151,7 @@ impl<'a> Bench<'a> {
         if let Some(known) = self.drawn.borrow().get(&seed).and_then(|drawn| drawn.iter().find(is)) {
             return known.found.clone();
         }
-        let found = sample::finite(self.library, self.row, case, domain, seed, bound);
+        let found = samples::finite(self.library, self.row, case, domain, seed, bound);
         let drawn = Drawn { case, domain: domain.clone(), bound, found: found.clone() };
         self.drawn.borrow_mut().entry(seed).or_default().push(drawn);
         found

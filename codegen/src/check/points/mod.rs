@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 
 use super::cases::Case;
 use super::closure;
-use super::gradients::dense::{Stop, V, ty, types};
+use super::gradients::arrays::dense::{Stop, V, ty, types};
 use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;

@@ -12,10 +12,10 @@ use fulgurite_core::sig;
 
 use crate::check::cases::Case;
 use crate::check::gradient_rules;
-use crate::check::gradients::declared::Way;
-use crate::check::gradients::dense::{Dense, Library, Stop, V, ty, types};
-use crate::check::gradients::instance::{Instance, elements};
-use crate::check::gradients::tape;
+use crate::check::gradients::arrays::declared::Way;
+use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V, ty, types};
+use crate::check::gradients::arrays::instance::{Instance, elements};
+use crate::check::gradients::arrays::tape;
 use crate::check::rows::RowSet;
 
 /// A call that was run.

@@ -10,8 +10,8 @@ use fulgurite_core::subclass::Class;
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 
 use super::world::{Made, Tensor, World};
-use crate::check::gradients::dense::V;
-use crate::check::gradients::numbers::{Numbers, short};
+use crate::check::gradients::arrays::dense::V;
+use crate::check::gradients::arrays::numbers::{Numbers, short};
 
 /// Most ways of making one that are tried, and most that are kept.
 const MOST_TRIED: usize = 48;
@@ -280,7 +280,7 @@ fn first(class: &str) -> Option<DType> {
 }
 
 fn constant(t: &TensorTy, x: f64) -> Array<f64> {
-    crate::check::gradients::dense::filled(t, x)
+    crate::check::gradients::arrays::dense::filled(t, x)
 }
 
 /// Tensors of fields that are drawn, floats as those of `like`, small integers: with and without what is optional, with

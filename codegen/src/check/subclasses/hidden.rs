@@ -8,7 +8,7 @@ use fulgurite_core::{DType, Value};
 
 use super::draw::floats;
 use super::world::{Made, Tensor, World};
-use crate::check::gradients::dense::V;
+use crate::check::gradients::arrays::dense::V;
 
 /// Other elements for a field, if it is one of those that change.
 type Change<'a> = dyn Fn(DType, &Array<f64>) -> Option<Data<f64>> + 'a;

@@ -14,9 +14,9 @@ use super::draw::{self, Operand};
 use super::hidden;
 use super::world::{Tensor, UNFIT, World};
 use crate::check::cases::{Case, Family};
-use crate::check::gradients::dense::{Dense, Stop, V};
-use crate::check::gradients::numbers::{Numbers, short};
-use crate::check::gradients::{sample, show};
+use crate::check::gradients::arrays::dense::{Dense, Stop, V};
+use crate::check::gradients::arrays::numbers::{Numbers, short};
+use crate::check::gradients::{samples, show};
 
 /// Calls of about so many elements are tried first: large enough that axes differ.
 const ELEMENTS: usize = 12;
@@ -202,7 +202,7 @@ pub fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
 /// One call, with every choice of arguments of the class that the rule accepts.
 fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Result<Option<Refuted>, Option<Refusal>> {
     let drawn =
-        sample::domains(&[], &[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
+        samples::domains(&[], &[], n).find_map(|d| samples::draw(world.library, row, case, &d, n as u64, &|_| true));
     let Some(drawn) = drawn else { return Err(None) };
     let all = slots(&drawn.args, row);
     let mut choices = vec![all.clone()];

@@ -14,9 +14,9 @@ use super::draw::{self, Operand};
 use super::meaning::{self, Slot, likes};
 use super::world::{Made, Tensor, World};
 use crate::check::cases::Family;
-use crate::check::gradients::dense::{Stop, V};
-use crate::check::gradients::numbers::Numbers;
-use crate::check::gradients::{sample, show};
+use crate::check::gradients::arrays::dense::{Stop, V};
+use crate::check::gradients::arrays::numbers::Numbers;
+use crate::check::gradients::{samples, show};
 use crate::check::points::run::Ran;
 
 /// So far a gradient may be from the derivative, in relation to all of it, where the class is exact; and where it is not:
@@ -46,8 +46,8 @@ pub fn of_row(
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
     let mut right = 0;
     for (n, case) in meaning::tried(family) {
-        let drawn =
-            sample::domains(&[], &[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
+        let drawn = samples::domains(&[], &[], n)
+            .find_map(|d| samples::draw(world.library, row, case, &d, n as u64, &|_| true));
         let Some(drawn) = drawn else { continue };
         let all = meaning::slots(&drawn.args, row);
         // scales of no elements there are none
