@@ -1,5 +1,5 @@
-//! Calls that were resolved before. Checks make the same calls again and again, in other rows and on other data; which row
-//! a call means and what its signature makes of it follows from types and options alone.
+//! The call cache. Checks make the same calls again and again, in other rows and on other data; which row a call means, and
+//! what its signature makes of it, follows from types and options alone.
 
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};

@@ -1,4 +1,4 @@
-//! E204: dtypes that only hold numbers, or that no tensor has, are none to compute in.
+//! E204: a row computes in no storage dtype, which only holds numbers, and in none that no tensor has.
 
 use fulgurite_core::lang::Node;
 use fulgurite_core::promote::Kind;

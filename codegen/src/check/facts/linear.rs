@@ -68,7 +68,9 @@ pub(super) fn is_linear(row: &Arc<Row>, rows: &RowSet, case: &Case, positions: &
     let args: Vec<Value<V>> = args.collect();
     let of = Resolved::new(row.clone(), case.solved.clone());
     let Ok(results) = Expanded::new(rows, Classes).call(&of, &args) else { return false };
-    let results = &results[..row.sig.outs.len().min(results.len())];
+    // of a program the auxiliary results count as well
+    let outs = if row.is_composite() { results.len() } else { row.sig.outs.len().min(results.len()) };
+    let results = &results[..outs];
     let fits = |class: Class| class == Linear || trivial && class == Zero;
     !results.is_empty() && results.iter().all(|result| fits(class_of(result)))
 }

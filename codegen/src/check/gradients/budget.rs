@@ -2,6 +2,9 @@
 //!
 //! `cargo ops check` looks at every row of a database at each edit, and has about a second for five hundred rows. What
 //! is left out here is left to the generated tests.
+//!
+//! A number is halved alone to see what it is for. Where no word is said of that, each wrong database in `tests/err` keeps
+//! its message with half of it: the number is a margin, or bounds the time.
 
 /// Elements of a call, at most: where a row is wrong, it is for a call of a few elements too.
 pub const MOST_ELEMENTS: usize = 400;
@@ -10,19 +13,22 @@ pub const MOST_ELEMENTS: usize = 400;
 /// looked for on its own ([`super::claims::covered`]).
 pub const MOST_TOGETHER: usize = 1000;
 
-/// Calls with several windows and steps above 1 on which each rule is compared, at most.
+/// Calls with several windows and steps above 1 on which each rule is compared, at most. With half of them `e401_windows`
+/// is refuted by a larger call.
 pub const STEPPING: usize = 24;
 
 /// Refuting calls that are collected, at most: the kind of a fault, a sign or a factor, is told by several of them.
 pub const MOST_REFUTED: usize = 12;
 
-/// Families of fewer calls than this are tried more than once, with other numbers each time.
+/// Families of fewer calls than this are tried more than once, with other numbers each time. With half of it a fault of
+/// `e401_branches` shows at infinity alone.
 pub const SMALL: usize = 8;
 
 /// Calls with several elements on which a claim about special data is tried, the smallest first.
 pub const FEW: usize = 6;
 
-/// How often each call gets data at ties and kinks where there are few calls.
+/// How often each call gets data at ties and kinks where there are few calls. With half of it a wrong rule of
+/// `e401_crossed` passes.
 pub const KINK_ROUNDS: usize = 8;
 
 /// Calls at ties and kinks, at most; with fewer, all are tried in each of the rounds.
@@ -48,7 +54,7 @@ pub const CLOSER: usize = 6;
 pub const AROUND: usize = 12;
 
 /// Calls on which a second derivative is taken by differences, and their elements, at least: a call of one element may lie
-/// where nothing is detached.
+/// where nothing is detached. With half of these elements `e410_lost` is refuted by another call.
 pub const TWICE: (usize, usize) = (2, 4);
 
 /// Calls at ties and kinks in which a second derivative is looked for, their elements, at most, and the directions around

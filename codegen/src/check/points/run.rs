@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fulgurite_core::Value;
 use fulgurite_core::derive::Derived;
-use fulgurite_core::eval::nest::{Array, Field};
+use fulgurite_core::eval::nest::Field;
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig;
@@ -14,7 +14,7 @@ use crate::check::cases::Case;
 use crate::check::gradient_rules;
 use crate::check::gradients::arrays::declared::Way;
 use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V, ty, types};
-use crate::check::gradients::arrays::instance::{Instance, elements};
+use crate::check::gradients::arrays::instance::{Instance, elements, lifted};
 use crate::check::gradients::arrays::tape;
 use crate::check::rows::RowSet;
 
@@ -170,8 +170,5 @@ fn ones(value: &Value<V<f64>>) -> Value<V<f64>> {
     if elements(value).is_empty() {
         return Value::Absent;
     }
-    value.map(&mut |v| match v {
-        V::Array(a) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![1.0; a.len()]))),
-        key => key.clone(),
-    })
+    lifted(value, &mut |_| 1.0)
 }

@@ -10,7 +10,7 @@ use fulgurite_core::subclass::Class;
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 
 use super::world::{Made, Tensor, World};
-use crate::check::gradients::arrays::dense::V;
+use crate::check::gradients::arrays::dense::{V, floats};
 use crate::check::gradients::arrays::numbers::{Numbers, short};
 
 /// Most ways of making one that are tried, and most that are kept.
@@ -215,14 +215,6 @@ fn spread(a: &Array<f64>, shape: &[usize]) -> Option<Vec<f64>> {
         values[index]
     };
     Some((0..shape.iter().product()).map(at).collect())
-}
-
-/// The elements as floats.
-pub fn floats(a: &Array<f64>) -> Vec<f64> {
-    match &a.data {
-        Data::Float(x) => x.clone(),
-        Data::Int(x) => x.iter().map(|x| *x as f64).collect(),
-    }
 }
 
 /// Calls of a row that makes tensors of a class, of a tensor like this.

@@ -1,11 +1,9 @@
 //! A declared rule: its value on an instance, and what that value must be.
 
 use fulgurite_core::Value;
-use fulgurite_core::builtins::Builtin;
-use fulgurite_core::eval::nest::{Array, Data, Field};
+use fulgurite_core::eval::nest::Field;
 use fulgurite_core::lang::Block;
 use std::ops::Range;
-use std::sync::Arc;
 
 pub use crate::check::gradient_rules::{Declared, Way};
 use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V};
@@ -258,29 +256,13 @@ impl From<Vec<Value<V<f64>>>> for Seed {
 impl Seed {
     /// This and twice the other.
     fn plus_twice(&self, other: &Seed) -> Seed {
-        let sum = |(a, b): (&Value<V<f64>>, &Value<V<f64>>)| {
-            let add: Vec<f64> = elements(b).concat();
-            let mut next = add.into_iter();
-            a.map(&mut |v| match v {
-                V::Array(a) if let Data::Float(x) = &a.data => {
-                    let x = x.iter().map(|x| f64::call(Builtin::Add, &[*x, 2.0 * next.next().unwrap_or(0.0)]));
-                    V::Array(Arc::new(Array::float(a.dtype, &a.shape, x.collect())))
-                }
-                v => v.clone(),
-            })
-        };
-        Seed { values: self.values.iter().zip(&other.values).map(sum).collect(), given: self.given }
+        let mut others = other.values.iter().flat_map(elements).flatten();
+        self.each(&mut |x| x + 2.0 * others.next().unwrap_or(0.0))
     }
 
     /// A multiple of it.
     pub fn times(&self, factor: f64) -> Seed {
-        let times = |v: &V<f64>| match v {
-            V::Array(a) if let Data::Float(x) = &a.data => {
-                V::Array(Arc::new(Array::float(a.dtype, &a.shape, x.iter().map(|x| factor * x).collect())))
-            }
-            v => v.clone(),
-        };
-        Seed { values: self.values.iter().map(|v| v.map(&mut |v| times(v))).collect(), given: self.given }
+        self.each(&mut |x| factor * x)
     }
 
     /// The same for result `at`, zeros for all others.
@@ -290,13 +272,7 @@ impl Seed {
 
     /// The same for these results; all others do not reach the loss.
     pub fn some(&self, given: Subset) -> Seed {
-        let zeros = |v: &Value<V<f64>>| {
-            v.map(&mut |v| match v {
-                V::Array(a) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![0.0; a.len()]))),
-                key => key.clone(),
-            })
-        };
-        let some = |(n, v): (usize, &Value<V<f64>>)| if given.has(n) { v.clone() } else { zeros(v) };
+        let some = |(n, v): (usize, &Value<V<f64>>)| if given.has(n) { v.clone() } else { lifted(v, &mut |_| 0.0) };
         Seed { values: self.values.iter().enumerate().map(some).collect(), given }
     }
 
@@ -308,31 +284,24 @@ impl Seed {
 
     /// 1 for element `at`, counted through all of them, zeros for all others.
     fn unit(&self, at: usize) -> Seed {
-        self.each(&|n, _| f64::from(u8::from(n == at)))
+        self.numbered(&|n, _| f64::from(u8::from(n == at)))
     }
 
     /// The seed with its own elements in this range, and zeros in all other places.
     fn part(&self, part: &Range<usize>) -> Seed {
-        self.each(&|n, x| if part.contains(&n) { x } else { 0.0 })
+        self.numbered(&|n, x| if part.contains(&n) { x } else { 0.0 })
     }
 
-    /// Other numbers for its elements, counted through all of them.
-    fn each(&self, number: &dyn Fn(usize, f64) -> f64) -> Seed {
-        let mut next = 0;
-        let mut each = |v: &V<f64>| match v {
-            V::Array(a) => {
-                let first = next;
-                next += a.len();
-                let old = |n: usize| match &a.data {
-                    Data::Float(x) => x[n],
-                    Data::Int(_) => 0.0,
-                };
-                let new = (0..a.len()).map(|n| number(first + n, old(n)));
-                V::Array(Arc::new(Array::float(a.dtype, &a.shape, new.collect())))
-            }
-            key => key.clone(),
-        };
-        Seed { values: self.values.iter().map(|v| v.map(&mut each)).collect(), given: Subset::ALL }
+    /// Other numbers for its elements, by their places among all of them.
+    fn numbered(&self, number: &dyn Fn(usize, f64) -> f64) -> Seed {
+        let mut places = 0..;
+        let each = self.each(&mut |x| places.next().map_or(x, |n| number(n, x)));
+        Seed { given: Subset::ALL, ..each }
+    }
+
+    /// Other numbers for its elements, in their order.
+    fn each(&self, number: &mut dyn FnMut(f64) -> f64) -> Seed {
+        Seed { values: self.values.iter().map(|v| lifted(v, number)).collect(), given: self.given }
     }
 
     /// The sum of its sizes.

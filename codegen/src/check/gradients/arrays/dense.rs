@@ -437,6 +437,14 @@ pub fn filled<F: Field>(t: &TensorTy, x: f64) -> Array<F> {
     }
 }
 
+/// The elements of an array as floats, integers and truth values too.
+pub fn floats(a: &Array<f64>) -> Vec<f64> {
+    match &a.data {
+        Data::Float(x) => x.clone(),
+        Data::Int(x) => x.iter().map(|x| *x as f64).collect(),
+    }
+}
+
 /// The types of arguments.
 pub fn types<T>(args: &[Value<T>], ty: &dyn Fn(&T) -> ArgTy) -> Vec<Value<ArgTy>> {
     args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect()

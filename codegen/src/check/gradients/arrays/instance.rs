@@ -246,13 +246,7 @@ fn aligned(items: &[Value<V<f64>>], like: &[Vec<f64>]) -> Vec<f64> {
 
 /// Numbers in the shape of a value, none of them small.
 fn weights(v: &Value<V<f64>>, numbers: &mut Numbers) -> Value<V<f64>> {
-    v.map(&mut |v| match v {
-        V::Key(k) => V::Key(*k),
-        V::Array(a) => {
-            let x = (0..a.len()).map(|_| numbers.weight()).collect();
-            V::Array(Arc::new(Array::float(a.dtype, &a.shape, x)))
-        }
-    })
+    lifted(v, &mut |_| numbers.weight())
 }
 
 /// The float elements of these values.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::check::cases::Case;
 use crate::check::gradient_rules;
 use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V, ty, types};
-use crate::check::gradients::arrays::instance::{Instance, elements};
+use crate::check::gradients::arrays::instance::{Instance, elements, lifted};
 use crate::check::gradients::arrays::numbers::Numbers;
 
 /// Programs within programs, at most this deep.
@@ -230,16 +230,8 @@ fn shaped(like: &Value<V<f64>>, numbers: Option<&[f64]>) -> Value<V<f64>> {
     if elements(like).is_empty() {
         return Value::Absent;
     }
-    let mut next = 0;
-    like.map(&mut |v| match v {
-        V::Array(a) if a.dtype.is_float() => {
-            let start = next;
-            next += a.len();
-            let own = numbers.map_or_else(|| vec![0.0; a.len()], |n| n[start..next].to_vec());
-            V::Array(Arc::new(Array::float(a.dtype, &a.shape, own)))
-        }
-        other => other.clone(),
-    })
+    let mut numbers = numbers.unwrap_or_default().iter();
+    lifted(like, &mut |_| numbers.next().copied().unwrap_or(0.0))
 }
 
 /// Why a tape has no end.

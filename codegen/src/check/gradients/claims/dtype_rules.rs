@@ -1,4 +1,4 @@
-//! E401, E405: what asks for the dtype is right in each that the row takes, not only in the one in which all are compared.
+//! E401, E405: a rule whose text tests the dtype is compared in every float dtype that the row accepts, not only in f64.
 
 use fulgurite_core::DType;
 use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node};

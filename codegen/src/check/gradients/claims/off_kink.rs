@@ -1,5 +1,5 @@
-//! E401 of a row that `deviates`: at ties and kinks its rules may say what they like, beside them they may not. Where the
-//! derivative does not change around a point, no convention is needed there.
+//! E401 of a row that `deviates`: it may pick any subgradient at a kink; wherever the function is smooth, its rules must
+//! give the derivative. A point is smooth where the derivative does not change around it.
 
 use crate::check::gradients::arrays::declared::{Declared, Pair, Refuted, Seed, Way};
 use crate::check::gradients::arrays::dense::Dense;

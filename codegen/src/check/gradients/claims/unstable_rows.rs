@@ -1,7 +1,8 @@
 //! E304 for rows that are no formula of few floats: reductions, moves, composites.
 //!
-//! A call is run on hard numbers in f64 and with every step rounded to f32, as in [`unstable_formulas`](super::unstable_formulas). What
-//! rounding the arguments explains is found by moving them by that much.
+//! A call is run on hard numbers in f64 and with every step rounded to f32, as in
+//! [`unstable_formulas`](super::unstable_formulas). The error that rounding of the arguments explains is found by moving
+//! the arguments by a rounding.
 
 use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;

@@ -205,7 +205,7 @@ impl<'a> Bench<'a> {
         self.usual().flat_map(move |(_, instance)| {
             let of = move |at: usize| {
                 let middle = instance.numel_of(at).checked_sub(1)? / 2;
-                let sign = |e: usize| if e % 2 == 0 { lost } else { -lost };
+                let sign = |e: usize| if e.is_multiple_of(2) { lost } else { -lost };
                 let by = |p: usize, e: usize, x: f64| if p == at && (all || e == middle) { sign(e) } else { x };
                 Some((at, instance.with(&by, self.library)?))
             };

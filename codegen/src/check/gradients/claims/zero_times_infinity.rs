@@ -1,4 +1,5 @@
-//! E411 of rows that are no formula of few floats: reductions, moves, programs.
+//! E411: zero times infinity in the gradient of reductions, moves and programs; formulas of few floats are in
+//! [`unstable_formulas`](super::unstable_formulas).
 //!
 //! At zeros, and where all elements are equal, a norm, a deviation or an angle has a value whose last step has an infinite
 //! slope, and before it one that is 0. A call that takes such a step is differentiated as the runtime does.
