@@ -130,7 +130,7 @@ fn takes(row: &Row, declared: &[Declared], set: &RowSet, case: &Case, meaning: b
     // what is refused further on was taken up to there
     match walk::body(row).filter(|_| meaning) {
         Some(body) if row.is_composite() => _ = trail.follow(row, body, &case.solved, &case.args, &[]),
-        Some(body) => of_index(body, &case.solved.env, &mut |branch| _ = trail.look.took(branch)),
+        Some(body) => of_index(body, &case.solved.env, &mut |branch| trail.look.took(branch)),
         None => {}
     }
     for rule in declared {
