@@ -1,7 +1,7 @@
 //! The pipeline: read → check → derive → emit.
 
 use crate::check;
-use crate::check::gradients::declared::Way;
+use crate::check::gradients::arrays::declared::Way;
 use crate::check::gradients::{Grade, Graded};
 use crate::diag::render::{self, Style};
 use crate::diag::{Diag, Diagnostics};

@@ -5,7 +5,7 @@ mod common;
 
 use std::fmt::Write;
 
-use fulgurite_codegen::check::gradients::declared::Way;
+use fulgurite_codegen::check::gradients::arrays::declared::Way;
 use fulgurite_codegen::check::gradients::{Grade, Graded};
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::diag::Diagnostics;

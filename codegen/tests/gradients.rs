@@ -1,10 +1,10 @@
 //! Derived gradients of every row of `ops.yaml` and of the rows tried before it.
 
 use fulgurite_codegen::check::cases;
-use fulgurite_codegen::check::gradients::dense::{Dense, Library, Stop, V};
-use fulgurite_codegen::check::gradients::instance::{Instance, dot};
-use fulgurite_codegen::check::gradients::numbers::Numbers;
-use fulgurite_codegen::check::gradients::sample;
+use fulgurite_codegen::check::gradients::arrays::dense::{Dense, Library, Stop, V};
+use fulgurite_codegen::check::gradients::arrays::instance::{Instance, dot};
+use fulgurite_codegen::check::gradients::arrays::numbers::Numbers;
+use fulgurite_codegen::check::gradients::samples;
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::schema::read_database;
@@ -63,7 +63,7 @@ const MOST_ELEMENTS: usize = 400;
 /// Compares every rule of `row` with the dual numbers' derivative; the number of comparisons.
 fn compare(row: &Row, rules: &[(Name, Block)], library: &Library, faults: &mut Vec<String>) -> usize {
     let mut done = 0;
-    let dtype = sample::element(row).unwrap_or(DType::F64);
+    let dtype = samples::element(row).unwrap_or(DType::F64);
     let family = cases::family(row, dtype);
     let fits = |i: &Instance| {
         let g = i.cotangents(&mut Numbers::new(5));
@@ -73,8 +73,8 @@ fn compare(row: &Row, rules: &[(Name, Block)], library: &Library, faults: &mut V
         })
     };
     for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| case.numel() <= MOST_ELEMENTS) {
-        let drawn =
-            sample::domains(&[], &[], n).find_map(|domain| sample::draw(library, row, case, &domain, n as u64, &fits));
+        let drawn = samples::domains(&[], &[], n)
+            .find_map(|domain| samples::draw(library, row, case, &domain, n as u64, &fits));
         let Some(instance) = drawn else { continue };
         for (arg, rule) in rules {
             let Some(at) = position(row, *arg).filter(|at| is_float(&case.args[*at])) else { continue };
@@ -180,10 +180,10 @@ fn a_power_of_zero_has_a_mixed_derivative() {
     let mut library = Library::new(&set);
     library.extend(made.iter().cloned());
     let own = vec![(Name::new("y"), (0.0, 0.0))];
-    let domain = sample::Domain::of(own, (0.5, 2.0));
+    let domain = samples::Domain::of(own, (0.5, 2.0));
     let (family, at) = (cases::family(slope, DType::F64), position(slope, Name::new("y")).expect("an argument"));
     for (n, case) in family.cases.iter().enumerate().filter(|(_, case)| is_float(&case.args[1])) {
-        let instance = sample::draw(&library, slope, case, &domain, n as u64, &|_| true).expect("a call");
+        let instance = samples::draw(&library, slope, case, &domain, n as u64, &|_| true).expect("a call");
         let moves = instance.moves(&mut Dense::new(&library), at, &|_| 1.0).expect("a derivative");
         assert!(moves.iter().all(|x| *x != 0.0), "{}", case.show(slope));
     }

@@ -5,7 +5,7 @@ use fulgurite_core::lang::{Access, Block, Elem, Expr, Ident, Node, Span, Stmt};
 use fulgurite_core::{Name, lang};
 
 use super::rows::RowSet;
-use super::walk;
+use super::{gradient_rules, walk};
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource, Rule};
 use crate::yaml::Text;
@@ -31,18 +31,15 @@ pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
 fn rules_read_old_values(source: &RowSource) -> Vec<Diag> {
     let mut diags = Vec::new();
     let written: Vec<_> = source.sig.tree.params.iter().filter(|param| param.access == Access::Mut).collect();
-    for (key, rules) in [("grad", &source.grad), ("jvp", &source.jvp)] {
-        for (arg, rule) in rules {
-            walk::block(&rule.tree, &mut |e| {
-                let Node::Name(name) = &*e.node else { return };
-                let Some(param) = written.iter().find(|param| param.name.name == *name) else { return };
-                let (op, arg) = (source.op.as_str(), arg.as_str());
-                let message = format!("`{key}` in `{arg}` of `{op}` reads `{name}`, which the row writes");
-                let diag = Diag::error("E506", rule.text.at(e.span), message).here("the new value by then");
-                let diag = diag.label(source.sig.text.at(param.name.span), "written by the row");
-                diags.push(diag.help("delete the rule: what is derived keeps the old value"));
-            });
-        }
+    for declared in gradient_rules::of(source) {
+        walk::block(&declared.rule.tree, &mut |e| {
+            let Node::Name(name) = &*e.node else { return };
+            let Some(param) = written.iter().find(|param| param.name.name == *name) else { return };
+            let message = format!("{} reads `{name}`, which the row writes", declared.named(source).name());
+            let diag = Diag::error("E506", declared.rule.text.at(e.span), message).here("the new value by then");
+            let diag = diag.label(source.sig.text.at(param.name.span), "written by the row");
+            diags.push(diag.help("delete the rule: what is derived keeps the old value"));
+        });
     }
     diags
 }

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use fulgurite_core::eval::tensor::{self, Machine};
-use fulgurite_core::lang::{Block, Span};
+use fulgurite_core::lang::{Block, Expr, Span};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 
+use super::call_cache::{self, Outcome, Resolved};
 use super::machine::Types;
-use super::resolved::{self, Outcome, Resolved};
 use super::rows::RowSet;
 
 /// Calls that are followed, those of programs within programs too, at most: a program that doubles at each level has no end.
@@ -52,6 +52,9 @@ pub trait Look {
         results
     }
 
+    /// The value of a branch that a text takes.
+    fn took(&mut self, _branch: &Expr) {}
+
     /// `halt` arose at this part of the text.
     fn located(&self, halt: Self::Halt, _part: Span) -> Self::Halt {
         halt
@@ -80,6 +83,25 @@ impl<'a, L: Look> Expanded<'a, L> {
         Expanded { own, ..self }
     }
 
+    /// Follows the meaning of a call: its results, then the auxiliary ones.
+    ///
+    /// # Errors
+    /// Why it was followed no further.
+    pub fn call(&mut self, of: &Resolved, args: &[Value<Marked<L::Mark>>]) -> Results<L> {
+        let Meaning::Decomp(body) = &of.row.meaning else { return self.look.loops(self.rows, of, args) };
+        if self.depth > DEEPEST {
+            return Err(Refusal::new("E010", format!("`{}` is called too deep", of.row.op)).into());
+        }
+        self.depth += 1;
+        let results = tensor::run(self, &of.row, body, &of.solved, args, &[]);
+        self.depth -= 1;
+        let results = results.map(|mut results| {
+            results.truncate(of.row.sig.outs.len() + of.row.sig.aux.len());
+            results
+        });
+        self.look.program(self.rows, of, args, results)
+    }
+
     /// Follows `block`, a text of `row`, in a call; `names` are bound besides. Nothing is known of the arguments.
     ///
     /// # Errors
@@ -101,12 +123,12 @@ impl<'a, L: Look> Expanded<'a, L> {
     }
 }
 
-/// The results that a call promises, each with the mark that `mark` has for its type.
+/// The results that a call promises, each with the mark that `mark` has for its type, in their order.
 pub fn promised<M: Clone>(
     rows: &RowSet,
     of: &Resolved,
     args: &[Value<Marked<M>>],
-    mark: impl Fn(&ArgTy) -> M,
+    mut mark: impl FnMut(&ArgTy) -> M,
 ) -> Vec<Value<Marked<M>>> {
     let args: Vec<Value<ArgTy>> = args.iter().map(|arg| arg.map(&mut |v: &Marked<M>| v.ty.clone())).collect();
     let types = Types::promised(rows, &of.row, &of.solved, &args);
@@ -127,23 +149,15 @@ impl<L: Look> Machine for Expanded<'_, L> {
         self.left = self.left.checked_sub(1).ok_or_else(|| halt("is called too often"))?;
         let ty = |v: &Marked<L::Mark>| v.ty.clone();
         let outcome = match self.own.iter().find(|row| row.op == op) {
-            Some(own) => resolved::outcome(vec![Arc::new(own.clone())], &positional, &named, &ty),
+            Some(own) => call_cache::outcome(vec![Arc::new(own.clone())], &positional, &named, &ty),
             None => self.rows.outcome(op, &positional, &named, &ty),
         };
         let Outcome::Accepted(of) = outcome else { return Err(halt("takes no such call")) };
         let args = sig::arrange(&of.row, positional, named)?;
-        let Meaning::Decomp(body) = &of.row.meaning else { return self.look.loops(self.rows, &of, &args) };
-        if self.depth > DEEPEST {
-            return Err(halt("is called too deep"));
-        }
-        self.depth += 1;
-        let results = tensor::run(self, &of.row, body, &of.solved, &args, &[]);
-        self.depth -= 1;
-        let results = results.map(|mut results| {
-            results.truncate(of.row.sig.outs.len() + of.row.sig.aux.len());
-            results
-        });
-        self.look.program(self.rows, &of, &args, results)
+        let mut results = Expanded::call(self, &of, &args)?;
+        // a text has no names for the auxiliary ones
+        results.truncate(of.row.sig.outs.len());
+        Ok(results)
     }
 
     fn ty(&self, v: &Marked<L::Mark>) -> ArgTy {
@@ -152,6 +166,10 @@ impl<L: Look> Machine for Expanded<'_, L> {
 
     fn write(&mut self, _: Name, _: Value<Marked<L::Mark>>) -> Result<(), L::Halt> {
         Ok(())
+    }
+
+    fn took(&mut self, branch: &Expr) {
+        self.look.took(branch);
     }
 
     fn located(&self, halt: L::Halt, part: Span) -> L::Halt {

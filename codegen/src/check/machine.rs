@@ -8,7 +8,7 @@ use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::branches::{self, Ids};
-use super::resolved::{Key, Yielded};
+use super::call_cache::{Key, Yielded};
 use super::rows::{RowSet, ty};
 
 /// Rows within rows within rows: a cycle was reported before, this only keeps the stack whole.

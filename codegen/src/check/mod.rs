@@ -5,27 +5,25 @@
 
 mod accumulates;
 mod aliases;
-mod always;
 mod batching;
+mod bounds;
 mod branches;
+mod call_cache;
 pub mod cases;
 mod casts;
 pub mod closure;
-mod divided;
-mod divisors;
+mod coverage;
+mod division;
 mod draws;
 pub mod dtypes;
 mod effects;
 mod exchanged;
 mod expanded;
 pub mod facts;
+pub mod gradient_rules;
 pub mod gradients;
-mod held;
-mod idle;
-mod items;
 mod kernels;
 mod keys;
-mod leaves;
 mod literals;
 pub mod machine;
 mod names;
@@ -34,19 +32,17 @@ mod overlaps;
 mod parts;
 mod places;
 pub mod points;
-mod reach;
 pub mod recorded;
 pub mod report;
-mod resolved;
 mod rounds;
 pub mod rows;
 pub mod rules;
-mod run;
+mod rust_names;
 mod shapes;
+mod storage_dtypes;
 mod subclasses;
-mod taken;
 mod thresholds;
-mod vacant;
+mod unused;
 mod vanishing;
 mod views;
 pub mod walk;
@@ -99,7 +95,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
     }
     let is_root = |source: &RowSource| roots.contains(&base(source.name()));
     // of all rows: the one that stands second may be one that was right until now
-    for (source, fault) in items::check(&db.rows) {
+    for (source, fault) in rust_names::check(&db.rows) {
         settle(vec![fault], source, &mut set, diags);
     }
     let waves = closure::waves(&db.rows, &is_root, &mut set, diags);
@@ -111,8 +107,8 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         if faults.is_empty() {
             faults.extend(keys::check(source));
             faults.extend(places::check(source));
-            faults.extend(held::check(source));
-            faults.extend(idle::check(source, &set));
+            faults.extend(storage_dtypes::check(source));
+            faults.extend(unused::check(source, &set));
             faults.extend(effects::check(source, &set));
             faults.extend(aliases::check(source));
             faults.extend(exchanged::check(source));
@@ -185,12 +181,11 @@ type Meant = (Arc<Row>, Option<Diag>);
 
 /// Shapes, then dtypes, of a row's meaning. `family` gets the calls that take branches which no other call of it takes.
 fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family) -> Result<Meant, Box<Diag>> {
-    let Some((key, text)) = report::body(source) else { return Ok((row.clone(), None)) };
-    let rule = Rule { source, what: &format!("`{key}`"), text };
+    let Some(rule) = Rule::body(source) else { return Ok((row.clone(), None)) };
     if let Some(fault) = views::check(&rule, row, set, family) {
         return Err(Box::new(fault));
     }
-    let mut open = taken::Open::new(row);
+    let mut open = coverage::Open::new(row);
     // the body may be undefined on the dtype that was tried: dtypes are looked at next
     let is_fault = |fault: &Diag| fault.code != "E202" || row.dtypes.is_some();
     if let Some(fault) = shapes::check(&rule, row, set, family, &mut open).filter(is_fault) {
@@ -204,7 +199,7 @@ fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family
             return Err(Box::new(fault));
         }
         // a large one is for types alone
-        family.cases.extend((alike && case.numel() <= taken::MOST_ELEMENTS).then_some(case));
+        family.cases.extend((alike && case.numel() <= coverage::MOST_ELEMENTS).then_some(case));
     }
     Ok((dtypes::check(&rule, row, set, family)?, open.refuse(&rule)))
 }
@@ -256,16 +251,11 @@ fn derivatives(
         if set.is_broken(source.name()) {
             return (faults, graded);
         }
-        let ruled = !source.grad.is_empty() || !source.jvp.is_empty();
-        let others = if ruled { dtypes::floats(&row, family, element(&row)) } else { Vec::new() };
-        for (key, declared) in [("grad", &source.grad), ("jvp", &source.jvp)] {
-            let types = if key == "grad" { rules::vjp } else { rules::jvp };
-            for (arg, rule) in declared {
-                let what = format!("`{key}` in `{}`", arg.as_str());
-                let named = Rule { source, what: &what, text: &rule.text };
-                let typed = |cases: &[Case]| types(&named, &row, Name::new(arg.as_str()), &rule.tree, set, cases);
-                faults.extend(typed(&family.cases).or_else(|| typed(&others)));
-            }
+        let declared = gradient_rules::of(source);
+        let others = if declared.is_empty() { Vec::new() } else { dtypes::floats(&row, family, element(&row)) };
+        for rule in &declared {
+            let typed = |cases: &[Case]| rules::check(source, rule, &row, set, cases);
+            faults.extend(typed(&family.cases).or_else(|| typed(&others)));
         }
         // a derivative is made of those of the rows that are called
         if faults.is_empty() && !closure::reaches_broken(source, &row, set) {

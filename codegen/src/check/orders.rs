@@ -16,12 +16,12 @@ use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved, solve_types};
 use fulgurite_core::{Dim, Name, TensorTy, Value};
 use rustc_hash::FxHashSet;
 
+use super::call_cache::Resolved;
 use super::cases::{Case, Family};
 use super::expanded::{self, Expanded, Look, Marked, Results};
 use super::report;
-use super::resolved::Resolved;
 use super::rows::RowSet;
-use super::{rules, walk};
+use super::{gradient_rules, rules, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
@@ -137,8 +137,7 @@ type Rule<'r> = (usize, Name, &'r Block);
 fn rules_of<'r>(row: &'r Row, derived: &'r Derived) -> Vec<Rule<'r>> {
     let rule = |(at, param): (usize, &Param)| {
         let arg = param.name.name;
-        let written = row.vjp.iter().find(|(of, _)| *of == arg).map(|(_, rule)| rule);
-        Some((at, arg, written.or_else(|| derived.rule(arg))?))
+        Some((at, arg, gradient_rules::holding(row, derived, arg)?))
     };
     row.sig.params.iter().enumerate().filter_map(rule).collect()
 }

@@ -16,17 +16,22 @@ pub fn body(source: &RowSource) -> Option<(&'static str, &Text)> {
 }
 
 /// A rule text and what it is called in messages.
-#[derive(Clone, Copy)]
 pub struct Rule<'a> {
     /// The row.
     pub source: &'a RowSource,
     /// "`decomp`", "`grad` in `x`"
-    pub what: &'a str,
+    pub what: String,
     /// The text.
     pub text: &'a Text,
 }
 
-impl Rule<'_> {
+impl<'a> Rule<'a> {
+    /// The text of a row's meaning; `None` for a primitive of the runtime.
+    pub fn body(source: &'a RowSource) -> Option<Rule<'a>> {
+        let (key, text) = body(source)?;
+        Some(Rule { source, what: format!("`{key}`"), text })
+    }
+
     /// "`decomp` of `linear`"
     pub fn name(&self) -> String {
         format!("{} of `{}`", self.what, self.source.op.as_str())

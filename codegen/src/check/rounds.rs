@@ -12,13 +12,13 @@ use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
+use super::call_cache::{Key, Resolved};
 use super::cases::{Case, Family};
 use super::expanded::{self, Expanded, Look, Marked, Results};
 use super::parts::Part;
-use super::report::{self, Rule};
-use super::resolved::{Key, Resolved};
+use super::report::Rule;
 use super::rows::{RowSet, ty};
-use super::{machine, rules};
+use super::{gradient_rules, machine, rules};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
@@ -40,21 +40,14 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> O
 fn first(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
     // a rule of one operation is held by the tests: p18 compares every gradient in half precision
     let Meaning::Decomp(body) = &row.meaning else { return None };
-    let (_, text) = report::body(source)?;
     let cases = halves(row, family);
-    let rule = Rule { source, what: "`decomp`", text };
+    let rule = Rule::body(source)?;
     if let Some(diag) = cases.iter().find_map(|case| follow(&rule, row, body, rows, case, &[])) {
         return Some(diag);
     }
-    [("grad", &source.grad), ("jvp", &source.jvp)].into_iter().find_map(|(key, declared)| {
-        declared.iter().find_map(|(arg, text)| {
-            let what = format!("`{key}` in `{}`", arg.as_str());
-            let rule = Rule { source, what: &what, text: &text.text };
-            let of = (key == "jvp").then(|| Name::new(arg.as_str()));
-            cases
-                .iter()
-                .find_map(|case| follow(&rule, row, &text.tree, rows, case, &rules::names_of(row, case, rows, of)))
-        })
+    gradient_rules::of(source).iter().find_map(|declared| {
+        let (rule, tree) = (declared.named(source), &declared.rule.tree);
+        cases.iter().find_map(|case| follow(&rule, row, tree, rows, case, &rules::names_of(row, case, rows, declared)))
     })
 }
 

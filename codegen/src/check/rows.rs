@@ -11,7 +11,7 @@ use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::resolved::{self, Calls, Key, Outcome, Refused, Resolved, Yielded};
+use super::call_cache::{self, Calls, Key, Outcome, Refused, Resolved, Yielded};
 use super::walk;
 
 /// A call that its row accepts.
@@ -188,7 +188,7 @@ impl<'a> RowSet<'a> {
         positional: Vec<Value<ArgTy>>,
         named: Vec<(Name, Value<ArgTy>)>,
     ) -> Result<Accepted, Refusal> {
-        let outcome = resolved::outcome(self.candidates(op), &positional, &named, &ty);
+        let outcome = call_cache::outcome(self.candidates(op), &positional, &named, &ty);
         self.accepted(op, outcome, positional, named)
     }
 
@@ -235,7 +235,7 @@ impl<'a> RowSet<'a> {
     ) -> Outcome {
         match self.calls.get(&op) {
             Some(calls) => calls.outcome(|| self.candidates(op), positional, named, ty),
-            None => resolved::outcome(self.candidates(op), positional, named, ty),
+            None => call_cache::outcome(self.candidates(op), positional, named, ty),
         }
     }
 

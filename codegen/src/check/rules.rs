@@ -4,19 +4,28 @@
 use fulgurite_core::lang::{Block, DimKind, DimPat, Node, Type};
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::{ArgTy, OutTy};
-use fulgurite_core::{DType, Name, TensorTy, Value};
+use fulgurite_core::{DType, Name, TensorTy, Value, derive};
 use rustc_hash::FxHashSet;
 
 use super::cases::Case;
+use super::gradient_rules::{self, Declared, Way};
 use super::machine::{self, Types, show};
 use super::report::Rule;
 use super::rows::RowSet;
 use super::walk;
 use crate::diag::Diag;
+use crate::schema::RowSource;
 
-/// What is wrong with the types of `block`, the VJP rule of `row` for `arg`, in these cases: the first fault.
-pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, cases: &[Case]) -> Option<Diag> {
-    let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
+/// What is wrong with the types of a rule that `row` declares, in these cases: the first fault.
+pub fn check(source: &RowSource, declared: &Declared, row: &Row, rows: &RowSet, cases: &[Case]) -> Option<Diag> {
+    match declared.way {
+        Way::Vjp => vjp(&declared.named(source), declared, row, rows, cases),
+        Way::Jvp => jvp(&declared.named(source), declared, row, rows, cases),
+    }
+}
+
+fn vjp(rule: &Rule, declared: &Declared, row: &Row, rows: &RowSet, cases: &[Case]) -> Option<Diag> {
+    let (arg, at, block) = (declared.arg, declared.at, &declared.rule.tree);
     if !fulgurite_core::derive::differentiable(&row.sig.params[at].ty) {
         let message = format!("{} is a gradient for `{}`, which has none", rule.name(), row.sig.params[at]);
         let diag = Diag::error("E412", rule.text.place, message);
@@ -57,15 +66,14 @@ pub fn vjp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, case
     })
 }
 
-/// The same of `block`, the JVP rule of `row` for `arg`.
-pub fn jvp(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet, cases: &[Case]) -> Option<Diag> {
-    let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
+fn jvp(rule: &Rule, declared: &Declared, row: &Row, rows: &RowSet, cases: &[Case]) -> Option<Diag> {
+    let (arg, at, block) = (declared.arg, declared.at, &declared.rule.tree);
     if !cases.is_empty() && !cases.iter().any(|case| case.args.get(at).is_some_and(differentiable)) {
         return Some(never(rule, arg, "tangent"));
     }
     cases.iter().find_map(|case| {
         case.args.get(at).filter(|value| differentiable(value))?;
-        let names = names_of(row, case, rows, Some(arg));
+        let names = names_of(row, case, rows, declared);
         let yielded = match types(row, case, rows).run(row, block, &case.solved, &case.args, &names) {
             Ok(yielded) => yielded,
             Err(fault) if fault.tainted => return None,
@@ -103,12 +111,11 @@ fn types<'a>(row: &Row, case: &Case, rows: &'a RowSet<'a>) -> Types<'a> {
     Types::new(rows).keeping(kept)
 }
 
-/// What a rule reads besides arguments and options; a JVP rule, that `of` an argument, also its tangent.
-pub fn names_of(row: &Row, case: &Case, rows: &RowSet, of: Option<Name>) -> Vec<(Name, Value<ArgTy>)> {
+/// What a rule reads besides arguments and options: results, auxiliary results, and cotangents; a tangent's also that.
+pub fn names_of(row: &Row, case: &Case, rows: &RowSet, rule: &Declared) -> Vec<(Name, Value<ArgTy>)> {
     let mut names = names(row, case, rows);
-    let at = of.and_then(|arg| row.sig.params.iter().position(|param| param.name.name == arg));
-    if let (Some(arg), Some(tangent)) = (of, at.and_then(|at| case.args.get(at))) {
-        names.extend([(Name::new("t"), tangent.clone()), (Name::new(&format!("t_{arg}")), tangent.clone())]);
+    if rule.way == Way::Jvp {
+        names.extend(rule.bind(row, &case.args[rule.at..=rule.at]));
     }
     names
 }
@@ -116,16 +123,10 @@ pub fn names_of(row: &Row, case: &Case, rows: &RowSet, of: Option<Name>) -> Vec<
 /// What a rule reads besides arguments and options: results, auxiliary results, cotangents of the float results' types.
 pub fn names(row: &Row, case: &Case, rows: &RowSet) -> Vec<(Name, Value<ArgTy>)> {
     let values = Types::promised(rows, row, &case.solved, &case.args);
-    let single = row.sig.outs.len() == 1;
-    let known = row.sig.outs.iter().chain(&row.sig.aux).map(|out| out.name.name);
-    let mut names: Vec<(Name, Value<ArgTy>)> = known.zip(values.iter().cloned()).collect();
-    for (out, value) in row.sig.outs.iter().zip(values) {
-        let cotangent = if single { Name::new("g") } else { Name::new(&format!("g_{}", out.name.name)) };
-        if single && out.name.name != "out" {
-            names.push((Name::new("out"), value.clone()));
-        }
-        names.push((cotangent, if differentiable(&value) { value } else { Value::Absent }));
-    }
+    let mut names = gradient_rules::results(row, &values);
+    let cotangent = |value| if differentiable(&value) { value } else { Value::Absent };
+    let outs = row.sig.outs.iter().map(|out| derive::cotangent(row, out.name.name));
+    names.extend(outs.zip(values.into_iter().map(cotangent)));
     names
 }
 

@@ -9,13 +9,13 @@ use fulgurite_core::sig::{self, ArgTy, OutTy};
 use fulgurite_core::{Name, Value};
 use rustc_hash::FxHashSet;
 
+use super::call_cache::Key;
 use super::cases::{self, Case, Family};
+use super::coverage::Open;
 use super::machine::{self, Fault, Types, show};
 use super::report::Rule;
-use super::resolved::Key;
 use super::rows::{RowSet, ty};
-use super::taken::Open;
-use super::{divided, divisors, draws, element, run, vacant, walk};
+use super::{bounds, division, draws, element, walk};
 use crate::diag::Diag;
 
 /// Calls with several windows and steps above 1, beyond the usual ones, on which loops are looked at.
@@ -30,7 +30,7 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: 
         return Some(unreachable(rule, row, family));
     }
     let refused = one_way(rule, row, family).or_else(|| refused_default(rule, row, family));
-    if let Some(diag) = refused.or_else(|| divisors::check(rule, row, family)) {
+    if let Some(diag) = refused.or_else(|| division::by_options(rule, row, family)) {
         return Some(diag);
     }
     // many calls of a small signature are one
@@ -42,7 +42,7 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: 
         row.index_body()?;
         let mut more = cases::stepping(row, element(row), STEPPING);
         // of windows that skip what is outside, small ones may have nothing inside
-        if walk::body(row).is_some_and(vacant::may_skip) {
+        if walk::body(row).is_some_and(bounds::may_skip) {
             more.extend(cases::tight(row, element(row), TIGHT));
         }
         more.iter().find_map(|case| one(rule, row, rows, case, open))
@@ -165,9 +165,9 @@ fn ambiguous(rule: &Rule, row: &Row) -> Option<Diag> {
 
 fn index_body(rule: &Rule, row: &Row, body: &Block, rows: &RowSet, case: &Case) -> Option<Diag> {
     let fault = match lower_with(row, body, &case.solved, rows) {
-        Ok(nest) => match run::ranges(row, body, &nest, case) {
+        Ok(nest) => match bounds::ranges(row, body, &nest, case) {
             Some(fault) => fault,
-            None => match divided::divides_by_zero(body, &nest) {
+            None => match division::divides_by_zero(body, &nest) {
                 Some(fault) => fault,
                 None => return draws::check(rule, row, body, &nest, case),
             },

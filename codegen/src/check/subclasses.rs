@@ -27,7 +27,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::cases::{self, Family};
 use super::closure;
 use super::element;
-use super::gradients::dense::Library;
+use super::gradients::arrays::dense::Library;
 use super::rows::RowSet;
 use crate::diag::{Diag, Diagnostics};
 use crate::parallel;

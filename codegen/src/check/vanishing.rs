@@ -9,11 +9,12 @@ use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::{Block, Node, Opt};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, Env, Solved, statics};
-use fulgurite_core::{DType, Name, Scalar, Value};
+use fulgurite_core::{DType, Scalar, Value};
 use rustc_hash::FxHashSet;
 
 use super::cases::{self, Case};
-use super::gradients::dense::{Dense, Library, V};
+use super::gradient_rules::{self, Declared};
+use super::gradients::arrays::dense::{Dense, Library, V};
 use super::machine::Types;
 use super::report;
 use super::rows::RowSet;
@@ -39,28 +40,23 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
         Meaning::Decomp(body) => report::body(source).map(|(_, text)| (text, body, None)),
         _ => None,
     };
-    let gradients = source.grad.iter().map(|(_, rule)| (&rule.text, &rule.tree, Some(None)));
-    let tangents = source.jvp.iter().map(|(arg, rule)| (&rule.text, &rule.tree, Some(Some(Name::new(arg.as_str())))));
-    let mut texts = body.into_iter().chain(gradients).chain(tangents);
-    texts.find_map(|(text, block, of)| {
+    let rules = gradient_rules::of(source).into_iter().map(|rule| (&rule.rule.text, &rule.rule.tree, Some(rule)));
+    body.into_iter().chain(rules).find_map(|(text, block, of)| {
         // an option that a rule hands on is a number of the value, which is judged for itself
         let numbers = numbers(if of.is_none() { &row.sig.opts } else { &[] }, row, block);
         halves.iter().find_map(|dtype| {
             let lost: Vec<f64> = numbers.iter().copied().filter(|x| is_lost(*x, *dtype)).collect();
-            if lost.is_empty() { None } else { lines(source, row, set, (text, block, of), *dtype, &lost) }
+            if lost.is_empty() { None } else { lines(source, row, set, (text, block, of.as_ref()), *dtype, &lost) }
         })
     })
 }
 
-/// Whether a text is a rule, and the argument of whose tangent it is.
-type Seed = Option<Option<Name>>;
-
-/// The first line of a text that loses one of these numbers in `dtype`.
+/// The first line of a text, perhaps a rule, that loses one of these numbers in `dtype`.
 fn lines(
     source: &RowSource,
     row: &Arc<Row>,
     set: &RowSet,
-    (text, block, of): (&Text, &Block, Seed),
+    (text, block, of): (&Text, &Block, Option<&Declared>),
     dtype: DType,
     lost: &[f64],
 ) -> Option<Diag> {

@@ -7,7 +7,8 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{Env, statics};
 use fulgurite_core::{DType, Name};
 
-use super::report::{self, Rule};
+use super::gradient_rules::{self, Way};
+use super::report::Rule;
 use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -20,27 +21,21 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
     }
     match &row.meaning {
         Meaning::Expr(_) | Meaning::View(_) => rules(source, row, rows),
-        Meaning::Decomp(body) => {
-            let (_, text) = report::body(source)?;
-            late(&Rule { source, what: "`decomp`", text }, row, body, rows).or_else(|| rules(source, row, rows))
-        }
+        Meaning::Decomp(body) => late(&Rule::body(source)?, row, body, rows).or_else(|| rules(source, row, rows)),
         Meaning::Host(_) => None,
     }
 }
 
 fn rules(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
-    [("grad", &source.grad), ("jvp", &source.jvp)].into_iter().find_map(|(key, rules)| {
-        rules.iter().find_map(|(arg, rule)| {
-            let what = format!("`{key}` in `{}`", arg.as_str());
-            let named = Rule { source, what: &what, text: &rule.text };
-            let late = late(&named, row, &rule.tree, rows);
-            late.or_else(|| if key == "grad" { narrow(&named, row, arg.as_str(), &rule.tree, rows) } else { None })
-        })
+    gradient_rules::of(source).iter().find_map(|declared| {
+        let (named, tree) = (declared.named(source), &declared.rule.tree);
+        let narrow = || if declared.way == Way::Vjp { narrow(&named, row, declared.arg, tree, rows) } else { None };
+        late(&named, row, tree, rows).or_else(narrow)
     })
 }
 
 /// A gradient that was rounded to f16, of an argument that may be wider: what is summed for it is summed as wide.
-fn narrow(rule: &Rule, row: &Row, arg: &str, block: &Block, rows: &RowSet) -> Option<Diag> {
+fn narrow(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet) -> Option<Diag> {
     let param = row.sig.params.iter().find(|param| param.name.name == arg)?;
     let wider = param.ty.elem.iter().any(|elem| matches!(elem, Elem::Acc(name) if *name == "T"));
     let mut widths = Widths { row, rows, lets: Vec::new(), late: None };

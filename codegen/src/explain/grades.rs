@@ -50,8 +50,10 @@ pub(super) fn claims(row: &Arc<Row>, gradients: &[Gradient], facts: &[Fact], che
     let family = cases::family(row, check::element(row));
     let mut claims = types(row, &family);
     claims.extend(gradients.iter().filter_map(Gradient::claim));
-    let tangents =
-        checked.graded.iter().filter(|rule| rule.op == row.op && rule.way == check::gradients::declared::Way::Jvp);
+    let tangents = checked
+        .graded
+        .iter()
+        .filter(|rule| rule.op == row.op && rule.way == check::gradients::arrays::declared::Way::Jvp);
     claims.extend(tangents.map(|rule| Claim {
         what: format!("jvp {}", rule.arg),
         grade: rule.grade,

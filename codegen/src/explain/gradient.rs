@@ -10,7 +10,7 @@ use fulgurite_core::{DTypeSet, Name};
 use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
-use crate::check::gradients::declared::Way;
+use crate::check::gradients::arrays::declared::Way;
 use crate::check::{self, Checked, closure};
 use crate::grade::{Claim, Grade};
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use fulgurite_codegen::check::cases;
-use fulgurite_codegen::check::gradients::dense::{Stop, V};
+use fulgurite_codegen::check::gradients::arrays::dense::{Stop, V};
 use fulgurite_codegen::check::points::run::Ran;
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_core::eval::nest::{Array, Data};

@@ -64,7 +64,7 @@ pub fn choose(all: Vec<Mutant>, count: usize, seed: u64) -> Vec<Mutant> {
     if count >= all.len() {
         return all;
     }
-    let mut numbers = fulgurite_codegen::check::gradients::numbers::Numbers::new(seed);
+    let mut numbers = fulgurite_codegen::check::gradients::arrays::numbers::Numbers::new(seed);
     let mut left = count;
     let total = all.len();
     let picked = all.into_iter().enumerate().filter(|(at, _)| {

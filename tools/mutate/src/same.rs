@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fulgurite_codegen::check::cases::{self, Case, Family};
 use fulgurite_codegen::check::dtypes;
-use fulgurite_codegen::check::gradients::{Grade, Graded, sample};
+use fulgurite_codegen::check::gradients::{Grade, Graded, samples};
 use fulgurite_codegen::check::rows::{RowSet, ty};
 use fulgurite_codegen::check::rules;
 use fulgurite_codegen::schema::RowSource;
@@ -174,7 +174,7 @@ fn same_loops(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> b
     // A body may depend on the range of its dtype, and on whether an argument is a number.
     let more = [DType::F16, DType::BF16, DType::F64].map(|d| cases::family(right, d));
     let families: Vec<Family> = families(right, wrong).into_iter().chain(more).collect();
-    let numbers: Vec<f64> = [right, wrong].iter().flat_map(|row| sample::written(row)).flat_map(|x| [x, -x]).collect();
+    let numbers: Vec<f64> = [right, wrong].iter().flat_map(|row| samples::written(row)).flat_map(|x| [x, -x]).collect();
     let same = |solved: &Solved| {
         let (a, b) = (loops(right, solved, rows), loops(wrong, solved, rows));
         a.is_some() && a == b

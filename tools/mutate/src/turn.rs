@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fulgurite_codegen::check::gradients::dense::V;
+use fulgurite_codegen::check::gradients::arrays::dense::V;
 use fulgurite_codegen::check::points::run::Ran;
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_core::eval::nest::{Array, Data};

@@ -3,23 +3,26 @@
 
 use std::sync::Arc;
 
+use fulgurite_core::Value;
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::Red;
-use fulgurite_core::lower::{Rows, lower_with};
-use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
-use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal};
-use fulgurite_core::{Name, Value};
+use fulgurite_core::lower::lower_with;
+use fulgurite_core::nest::{SExpr, SOp, SOutside};
+use fulgurite_core::row::Row;
+use fulgurite_core::sig::{ArgTy, Refusal};
 
+use crate::check::call_cache::Resolved;
 use crate::check::cases::Case;
+use crate::check::expanded::{self, Expanded, Look, Marked, Results};
+use crate::check::rows::RowSet;
 
 /// How a value depends on the arguments in question.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Class {
     /// It is zero.
     Zero,
     /// Not at all.
+    #[default]
     Free,
     /// Homogeneously linear.
     Linear,
@@ -57,24 +60,27 @@ impl Class {
 }
 
 /// Whether every result of `case` is linear in the arguments at these positions together; `trivial`: or zero.
-pub(super) fn is_linear(row: &Arc<Row>, rows: &dyn Rows, case: &Case, positions: &[usize], trivial: bool) -> bool {
+pub(super) fn is_linear(row: &Arc<Row>, rows: &RowSet, case: &Case, positions: &[usize], trivial: bool) -> bool {
     let args = case.args.iter().enumerate().map(|(i, value)| {
-        let class = if positions.contains(&i) { Linear } else { Free };
-        value.map(&mut |ty: &ArgTy| (ty.clone(), class))
+        let mark = if positions.contains(&i) { Linear } else { Free };
+        value.map(&mut |ty: &ArgTy| Marked { ty: ty.clone(), mark })
     });
     let args: Vec<Value<V>> = args.collect();
-    let mut classes = Classes { rows, depth: 0 };
-    let Ok(results) = classes.apply(row, &args) else { return false };
+    let of = Resolved::new(row.clone(), case.solved.clone());
+    let Ok(results) = Expanded::new(rows, Classes).call(&of, &args) else { return false };
+    // of a program the auxiliary results count as well
+    let outs = if row.is_composite() { results.len() } else { row.sig.outs.len().min(results.len()) };
+    let results = &results[..outs];
     let fits = |class: Class| class == Linear || trivial && class == Zero;
     !results.is_empty() && results.iter().all(|result| fits(class_of(result)))
 }
 
 /// A type, and how the value depends.
-type V = (ArgTy, Class);
+type V = Marked<Class>;
 
 fn class_of(v: &Value<V>) -> Class {
     let mut class = None;
-    v.for_each(&mut |(_, c)| class = Some(class.map_or(*c, |so_far: Class| so_far.add(*c))));
+    v.for_each(&mut |v| class = Some(class.map_or(v.mark, |so_far: Class| so_far.add(v.mark))));
     match (class, v) {
         (Some(class), _) => class,
         (None, Value::Num(s)) if s.as_f64() == 0.0 => Zero,
@@ -82,94 +88,29 @@ fn class_of(v: &Value<V>) -> Class {
     }
 }
 
-/// The tensor language over classes.
-struct Classes<'a> {
-    rows: &'a dyn Rows,
-    depth: usize,
-}
+/// Follows how the values of a program depend on arguments.
+struct Classes;
 
-/// The rows that a name may mean.
-fn candidates(rows: &dyn Rows, op: Name) -> Vec<Arc<Row>> {
-    let overloads = rows.names().into_iter().filter(|name| crate::check::rows::base(*name) == Some(op));
-    std::iter::once(op).chain(overloads).filter_map(|name| rows.row(name)).collect()
-}
+impl Look for Classes {
+    type Mark = Class;
+    type Halt = Refusal;
 
-impl Classes<'_> {
-    /// The results of a row for arguments of these classes.
-    fn apply(&mut self, row: &Arc<Row>, args: &[Value<V>]) -> Result<Vec<Value<V>>, Refusal> {
-        let solved = sig::solve(row, args, &|v: &V| v.0.clone())?;
-        match &row.meaning {
-            Meaning::Decomp(body) => {
-                if self.depth > 16 {
-                    return Err(Refusal::new("E706", "too deep"));
-                }
-                let mut inner = Classes { rows: self.rows, depth: self.depth + 1 };
-                tensor::run(&mut inner, row, body, &solved, args, &[])
-            }
-            Meaning::Expr(body) | Meaning::View(body) => {
-                let nest = lower_with(row, body, &solved, self.rows)?;
-                let mut slots = Vec::new();
-                let mut numbers = Vec::new();
-                for arg in args {
-                    arg.for_each(&mut |(ty, class)| match ty {
-                        ArgTy::Number(_) => numbers.push(*class),
-                        _ => slots.push(*class),
-                    });
-                }
-                let classes = Walk { slots: &slots, numbers: &numbers }.nest(&nest);
-                let mut classes = classes.into_iter();
-                let mut value = |ty: &fulgurite_core::TensorTy| {
-                    Value::Tensor((ArgTy::Tensor(ty.clone()), classes.next().unwrap_or(Other)))
-                };
-                let results = solved.outs.iter().chain(&solved.aux).map(|out| match out {
-                    OutTy::Tensor(ty) => value(ty),
-                    OutTy::List(tys) => Value::List(tys.iter().map(&mut value).collect()),
-                    OutTy::FromBody => Value::Absent,
-                });
-                let mut results: Vec<Value<V>> = results.collect();
-                results.truncate(row.sig.outs.len());
-                Ok(results)
-            }
-            Meaning::Host(_) => {
-                let class = args.iter().map(class_of).fold(Zero, Class::add).opaque();
-                let value = |out: &OutTy| match out {
-                    OutTy::Tensor(ty) => Value::Tensor((ArgTy::Tensor(ty.clone()), class)),
-                    _ => Value::Absent,
-                };
-                Ok(solved.outs.iter().map(value).collect())
-            }
+    fn loops(&mut self, rows: &RowSet, of: &Resolved, args: &[Value<V>]) -> Results<Classes> {
+        let Some(body) = of.row.index_body() else {
+            let class = args.iter().map(class_of).fold(Zero, Class::add).opaque();
+            return Ok(expanded::promised(rows, of, args, |_| class));
+        };
+        let nest = lower_with(&of.row, body, &of.solved, rows)?;
+        let (mut slots, mut numbers) = (Vec::new(), Vec::new());
+        for arg in args {
+            arg.for_each(&mut |v| match v.ty {
+                ArgTy::Number(_) => numbers.push(v.mark),
+                _ => slots.push(v.mark),
+            });
         }
-    }
-}
-
-impl Machine for Classes<'_> {
-    type V = V;
-    type Error = Refusal;
-
-    fn call(
-        &mut self,
-        op: Name,
-        positional: Vec<Value<V>>,
-        named: Vec<(Name, Value<V>)>,
-    ) -> Result<Vec<Value<V>>, Refusal> {
-        let mut refused = None;
-        for row in candidates(self.rows, op) {
-            let applied =
-                sig::arrange(&row, positional.clone(), named.clone()).and_then(|args| self.apply(&row, &args));
-            match applied {
-                Ok(results) => return Ok(results),
-                Err(refusal) => _ = refused.get_or_insert(refusal),
-            }
-        }
-        Err(refused.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
-    }
-
-    fn ty(&self, v: &V) -> ArgTy {
-        v.0.clone()
-    }
-
-    fn write(&mut self, _: Name, _: Value<V>) -> Result<(), Refusal> {
-        Ok(())
+        let walk = Walk { slots: &slots, numbers: &numbers };
+        let mut classes = nest.outs.iter().map(|out| walk.expr(&out.expr));
+        Ok(expanded::promised(rows, of, args, |_| classes.next().unwrap_or(Other)))
     }
 }
 
@@ -180,10 +121,6 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn nest(&self, nest: &Nest) -> Vec<Class> {
-        nest.outs.iter().map(|out| self.expr(&out.expr)).collect()
-    }
-
     fn expr(&self, e: &SExpr) -> Class {
         match e.op() {
             SOp::Const(s) if s.as_f64() == 0.0 => Zero,

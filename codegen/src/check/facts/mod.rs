@@ -14,6 +14,7 @@ use fulgurite_core::{DType, Name, Value};
 use rustc_hash::FxHashSet;
 
 use super::cases::{self, Case};
+use super::rows::RowSet;
 use super::walk;
 use crate::grade::Grade;
 
@@ -57,7 +58,7 @@ pub struct Facts {
 }
 
 /// The facts of `row`. `rules` are its gradient rules, written and derived; `derived` the rows that derived ones call.
-pub fn of(row: &Arc<Row>, rows: &dyn Rows, rules: &[(Name, Block)], derived: &[Row]) -> Facts {
+pub fn of(row: &Arc<Row>, rows: &(dyn Rows + Sync), rules: &[(Name, Block)], derived: &[Row]) -> Facts {
     let family = cases::family(row, DType::F32);
     let case = typical(&family.cases);
     let pointwise = row.is_pointwise();
@@ -66,7 +67,7 @@ pub fn of(row: &Arc<Row>, rows: &dyn Rows, rules: &[(Name, Block)], derived: &[R
     let random = row.takes_key();
     let writes = params.iter().filter(|p| p.access == Access::Mut).map(|p| p.name.name).collect();
     let ways = ways(row, &family.cases);
-    let linear = linearity(row, rows, case, &ways);
+    let linear = linearity(row, &RowSet::new(rows, [], &[]), case, &ways);
     let kernel = case.and_then(|case| served(row, case, rows));
     let (served_by, calls) = (kernel.as_ref().map(|k| k.0), family.cases.len());
     let mut facts =
@@ -137,7 +138,7 @@ fn ways<'a>(row: &Row, cases: &'a [Case]) -> Vec<&'a Case> {
 }
 
 /// The largest sets of arguments in which the row is linear, whatever its words say.
-fn linearity(row: &Arc<Row>, rows: &dyn Rows, case: Option<&Case>, ways: &[&Case]) -> Vec<Vec<Name>> {
+fn linearity(row: &Arc<Row>, rows: &RowSet, case: Option<&Case>, ways: &[&Case]) -> Vec<Vec<Name>> {
     let Some(case) = case else { return Vec::new() };
     let floats: Vec<usize> = (0..row.sig.params.len())
         .filter(|i| fulgurite_core::derive::differentiable(&row.sig.params[*i].ty) && !case.args[*i].is_absent())

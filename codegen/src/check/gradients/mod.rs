@@ -1,45 +1,19 @@
 //! Gradients: declared rules against the derivative of the meaning, and everything else that a row claims about its
 //! derivatives.
 //!
-//! The derivative is that of dual numbers ([`dual`]), which know nothing of how rules are derived. A rule is refuted on
-//! [`instance`]s: small calls with pairwise distinct sizes, every combination of options, data inside the domain.
+//! The derivative is that of dual numbers ([`arrays::dual`]), which know nothing of how rules are derived. A rule is refuted on
+//! [`arrays::instance`]s: small calls with pairwise distinct sizes, every combination of options, data inside the domain.
 //! At ties and kinks the derived rule is the measure, since conventions belong to it. A rule of a scalar row that has the
 //! normal form of the derived one ([`proof`]) is right without instances. What a program's gradient is at a point is
-//! taken from the rules of the rows that it calls ([`tape`]).
+//! taken from the rules of the rows that it calls ([`arrays::tape`]).
 
-mod again;
-mod around;
-mod asked;
-mod at;
-mod constant;
-mod covered;
-pub mod declared;
-pub mod dense;
-mod deviates;
-pub mod dual;
-mod excused;
-mod grid;
-mod hard;
-pub mod instance;
-mod kinks;
-mod linear;
-mod masked;
-mod missing;
-mod needless;
-pub mod numbers;
-mod once;
-mod partial;
+pub mod arrays;
+mod budget;
+mod claims;
 mod proof;
-pub mod sample;
-mod second;
-mod settings;
+pub mod samples;
+mod search;
 pub mod show;
-mod stable;
-pub mod tape;
-mod term;
-mod twice;
-mod unusual;
-mod values;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -49,15 +23,18 @@ use fulgurite_core::row::Row;
 
 use super::cases::{self, Case};
 use super::closure;
+use super::gradient_rules;
 use super::rows::RowSet;
 use crate::diag::{Diag, Level};
 pub use crate::grade::Grade;
 use crate::schema::RowSource;
-use declared::{Declared, Way};
-use dense::Library;
-
-/// Calls with several windows and steps above 1 on which each rule is compared, at most.
-const STEPPING: usize = 24;
+use arrays::declared::{Declared, Way};
+use arrays::dense::Library;
+use arrays::tape;
+use claims::{
+    constant, conventions_f32, covered, detached, deviates, dtype_rules, excused, kinks, missing, needless, off_kink,
+    once, partial, second, twice, unstable_formulas, unstable_rows, zero_times_infinity,
+};
 
 /// What the points of a row tell of its derivatives.
 pub struct Points<'a> {
@@ -94,9 +71,9 @@ pub fn check(
 ) -> Vec<Diag> {
     let library = Library::new(set);
     let mut faults = kinks::check(source, row, &library);
-    faults.extend(stable::check(source, row, &library));
-    faults.extend(at::check(source, row, &library));
-    faults.extend(hard::check(source, row, family, &library));
+    faults.extend(unstable_formulas::check(source, row, &library));
+    faults.extend(conventions_f32::check(source, row, &library));
+    faults.extend(unstable_rows::check(source, row, family, &library));
     faults.extend(rules(source, row, set, family, points, right));
     faults
 }
@@ -118,19 +95,17 @@ fn rules(
     let mut library = Library::of_row(set);
     faults.extend(deviates::unruled(source, row, set, &library));
     library.extend(derived.rows.iter().cloned());
-    faults.extend(masked::check(source, row, family, &library, derived));
-    let holds = |arg: Name| {
-        let written = row.vjp.iter().find(|(of, _)| *of == arg).map(|(_, rule)| rule);
-        Some((arg, written.or_else(|| derived.rule(arg))?))
-    };
+    faults.extend(zero_times_infinity::check(source, row, family, &library, derived));
+    let holds = |arg: Name| Some((arg, gradient_rules::holding(row, derived, arg)?));
     let args = row.sig.params.iter().map(|param| param.name.name);
     faults.extend(kinks::smooth(source, row, &library, args.filter_map(holds)));
-    let (declared, detached, skipped) = (declared(source, row), constant::detached(source), constant::skipped(source));
+    let (declared, detached, skipped) =
+        (gradient_rules::of(source), constant::detached(source), constant::skipped(source));
     let on_purpose = source.deviates.is_some() && deviates::says_otherwise(row);
     if declared.is_empty() && detached.is_none() && skipped.is_empty() && !on_purpose {
         return faults;
     }
-    let Some(dtype) = sample::element(row) else { return faults };
+    let Some(dtype) = samples::element(row) else { return faults };
     let family = cases::family(row, dtype);
     let mut beside = cases::beside_defaults(row, &family);
     beside.extend(cases::stepped(row, dtype));
@@ -139,7 +114,7 @@ fn rules(
     let mut valued = cases::valued(row, &family);
     valued.extend(cases::deep(row, dtype));
     valued.extend(cases::long_lists(row, dtype));
-    valued.extend(cases::stepping(row, dtype, STEPPING));
+    valued.extend(cases::stepping(row, dtype, budget::STEPPING));
     valued.extend(cases::equal(row, dtype));
     let narrow = |arg: Name| !source.tests.domain.iter().any(|(of, _)| arg == of.as_str());
     valued.extend(cases::mixed(row, &family.cases, narrow));
@@ -151,11 +126,11 @@ fn rules(
     let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
     let known = RefCell::default();
     let within = &within(row, &declared, set);
-    let compared = &sample::compared(row, within);
+    let compared = &samples::compared(row, within);
     let compared_in = covered::may_be_missed(row, &declared, within).then_some(&known);
-    let most = values::MOST_ELEMENTS;
-    let calls = values::calls(family, beside, most, values::MOST_TOGETHER);
-    let bench = values::Bench {
+    let most = budget::MOST_ELEMENTS;
+    let calls = search::calls(family, beside, most, budget::MOST_TOGETHER);
+    let bench = search::Bench {
         source,
         row,
         family,
@@ -171,7 +146,7 @@ fn rules(
         compared_in,
         within,
     };
-    faults.extend(again::check(source, row));
+    faults.extend(detached::check(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
     let mut by_calls = Vec::new();
@@ -180,7 +155,7 @@ fn rules(
             Ok(Some(grade)) => {
                 right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade });
                 by_calls.extend(matches!(grade, Grade::Checked(_)).then_some(*rule));
-                faults.extend(around::check(&bench, rule));
+                faults.extend(off_kink::check(&bench, rule));
             }
             Ok(None) => {}
             // of another rule than the derivative the points say what it is
@@ -202,7 +177,7 @@ fn rules(
         if !declared.iter().any(|rule| (points.apart)(rule.way, rule.arg) > 0) {
             faults.extend(deviates::ruled(&bench, &declared, set));
         }
-        faults.extend(asked::check(&bench, &declared, dtype));
+        faults.extend(dtype_rules::check(&bench, &declared, dtype));
     }
     if right(&faults) {
         faults.extend(excused::check(&bench, points.shows));
@@ -222,15 +197,4 @@ fn within(row: &Row, declared: &[Declared], set: &RowSet) -> Vec<Arc<Row>> {
     let called = closure::called(row).into_iter();
     let called = called.chain(closure::text_calls(declared.iter().map(|rule| &rule.rule.tree)));
     closure::all_reached(called.collect(), set)
-}
-
-/// Every `grad` and `jvp` of a row.
-fn declared<'a>(source: &'a RowSource, row: &Row) -> Vec<Declared<'a>> {
-    let rules = source.grad.iter().map(|rule| (Way::Vjp, rule)).chain(source.jvp.iter().map(|rule| (Way::Jvp, rule)));
-    let find = |(way, (arg, rule)): (Way, &'a (crate::yaml::Text, crate::schema::Rule<_>))| {
-        let arg = Name::new(arg.as_str());
-        let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
-        Some(Declared { way, arg, at, rule })
-    };
-    rules.filter_map(find).collect()
 }

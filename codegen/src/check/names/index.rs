@@ -1,10 +1,10 @@
 //! Names in scalar and index notation.
 
+use fulgurite_core::Name;
 use fulgurite_core::lang::{
-    BinOp, Bind, Block, DimKind, DimPat, Elem, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt,
+    BinOp, Bind, Block, DimKind, DimPat, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt,
 };
 use fulgurite_core::sig::statics;
-use fulgurite_core::{DType, Name};
 
 use super::calls::asks_about;
 use super::locals::{Local, Locals};
@@ -80,13 +80,10 @@ impl Walk<'_, '_> {
     }
 
     fn bind_let(&mut self, name: Ident) {
-        let taken = match name.name {
-            n if self.names.sig.params.contains(&n) => Some("an argument"),
-            n if self.names.sig.opts.iter().any(|(opt, _)| *opt == n) => Some("an option"),
-            n if self.names.sig.sizes.contains(&n.size_of_index()) => Some("an index"),
-            n if matches!(self.locals.get(n), Some(Local::Axis | Local::Bound)) => Some("an index"),
-            _ => None,
-        };
+        let n = name.name;
+        let is_index = self.names.sig.sizes.contains(&n.size_of_index())
+            || matches!(self.locals.get(n), Some(Local::Axis | Local::Bound));
+        let taken = self.names.given(n).or(is_index.then_some("an index"));
         if let Some(what) = taken {
             self.shared(name, "a `let`", what);
         }
@@ -108,7 +105,7 @@ impl Walk<'_, '_> {
             Node::Unary(_, inner) | Node::Zip(inner) | Node::Spread(inner) => self.expr(inner),
             Node::Cast(inner, elem) => {
                 self.expr(inner);
-                self.elem(elem, e.span);
+                self.names.elem(elem, e.span, self.text, self.what);
             }
             Node::Binary(op, left, right) => {
                 if matches!(op, BinOp::Eq | BinOp::Ne) && self.names.compares(left, right, self.text) {
@@ -160,30 +157,9 @@ impl Walk<'_, '_> {
         self.names.diags.push(diag.help("say what stands outside, `else 0`, or write the access inside the reduction"));
     }
 
-    fn elem(&mut self, elem: &Elem, span: Span) {
-        let unknown = match elem {
-            Elem::Class(name) if DType::from_name(name.as_str()).is_none() => Some(*name),
-            Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) if !self.names.sig.dtypes.contains(name) => {
-                Some(*name)
-            }
-            _ => None,
-        };
-        if let Some(name) = unknown {
-            let claim = format!("{} of `{}` casts to `{name}`, which is no dtype here", self.what, self.names.op());
-            let dtypes = DType::ALL.iter().map(|d| Name::new(d.name())).chain(self.names.sig.dtypes.clone());
-            let known: Vec<Name> = dtypes.collect();
-            self.names.unknown(self.text, span, claim, name.as_str(), known);
-        }
-    }
-
     fn name(&mut self, name: Name, span: Span) {
-        let sig = &self.names.sig;
-        let known = self.locals.read(name).is_some()
-            || sig.params.contains(&name)
-            || sig.opts.iter().any(|(opt, _)| *opt == name)
-            || sig.sizes.contains(&name)
-            || statics::constant(name).is_some();
-        if !known {
+        let bound = self.locals.read(name).is_some() || self.names.given(name).is_some();
+        if !bound && !self.names.sig.sizes.contains(&name) && statics::constant(name).is_none() {
             self.unbound(name, span);
         }
     }
@@ -243,17 +219,8 @@ impl Walk<'_, '_> {
     }
 
     fn known(&self) -> Vec<Name> {
-        let sig = &self.names.sig;
-        let indices = sig.sizes.iter().map(|size| size.index_of_size());
-        let opts = sig.opts.iter().map(|(name, _)| *name);
-        sig.params
-            .iter()
-            .copied()
-            .chain(opts)
-            .chain(sig.sizes.clone())
-            .chain(indices)
-            .chain(self.locals.names())
-            .collect()
+        let indices = self.names.sig.sizes.iter().map(|size| size.index_of_size());
+        self.names.signed().chain(indices).chain(self.locals.names()).collect()
     }
 
     /// What is accessed: an argument, a list of sizes or of indices, an option with one number per axis.
@@ -311,12 +278,8 @@ impl Walk<'_, '_> {
                 diag.note(where_).help(format!("give one a range of its own: `j in 0..{}`", name.size_of_index())),
             );
         }
-        let taken = match name {
-            n if self.names.sig.params.contains(&n) => Some("an argument"),
-            n if self.names.sig.opts.iter().any(|(opt, _)| *opt == n) => Some("an option"),
-            n if self.locals.get(n) == Some(Local::Let) => Some("a `let`"),
-            _ => None,
-        };
+        let is_let = self.locals.get(name) == Some(Local::Let);
+        let taken = self.names.given(name).or(is_let.then_some("a `let`"));
         if let Some(other) = taken {
             self.shared(bind.name, "an index", other);
         }

@@ -14,7 +14,7 @@ mod truths;
 mod usage;
 
 use fulgurite_core::conditions::unasked;
-use fulgurite_core::lang::{Expr, Node, OptType, Span};
+use fulgurite_core::lang::{Elem, Expr, Node, OptType, Span};
 use fulgurite_core::sig::statics::constant;
 use fulgurite_core::{DType, Name};
 use rustc_hash::FxHashSet;
@@ -183,6 +183,31 @@ impl<'a> Names<'a> {
             _ => return false,
         }
         true
+    }
+
+    /// What the signature calls by this name, if it is an argument or an option.
+    fn given(&self, name: Name) -> Option<&'static str> {
+        let is_option = self.sig.opts.iter().any(|(opt, _)| *opt == name);
+        if self.sig.params.contains(&name) { Some("an argument") } else { is_option.then_some("an option") }
+    }
+
+    /// The names of a signature: arguments, options and sizes.
+    fn signed(&self) -> impl Iterator<Item = Name> {
+        let opts = self.sig.opts.iter().map(|(name, _)| *name);
+        self.sig.params.iter().copied().chain(opts).chain(self.sig.sizes.clone())
+    }
+
+    /// A cast in a text must be to a dtype that there is.
+    fn elem(&mut self, elem: &Elem, span: Span, text: &Text, what: &str) {
+        let name = match elem {
+            Elem::Class(name) if DType::from_name(name.as_str()).is_none() => *name,
+            Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) if !self.sig.dtypes.contains(name) => *name,
+            _ => return,
+        };
+        let claim = format!("{what} of `{}` casts to `{name}`, which is no dtype here", self.op());
+        let dtypes = DType::ALL.iter().map(|d| Name::new(d.name())).chain(self.sig.dtypes.clone());
+        let known: Vec<Name> = dtypes.collect();
+        self.unknown(text, span, claim, name.as_str(), known);
     }
 
     /// Checks the arms of `match subject { … }`: every word once.

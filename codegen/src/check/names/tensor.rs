@@ -1,6 +1,6 @@
 //! Names in the tensor language.
 
-use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Ident, ListItem, Node, Pattern, Place, Span, Stmt};
+use fulgurite_core::lang::{BinOp, Block, Expr, Ident, ListItem, Node, Pattern, Place, Span, Stmt};
 use fulgurite_core::sig::statics;
 use fulgurite_core::{DType, Name};
 
@@ -66,12 +66,8 @@ impl Walk<'_, '_> {
     }
 
     fn bind(&mut self, name: Ident) {
-        let taken = match name.name {
-            n if self.names.sig.params.contains(&n) => Some("an argument"),
-            n if self.names.sig.opts.iter().any(|(opt, _)| *opt == n) => Some("an option"),
-            n if self.extra.contains(&n) && self.what != "`decomp`" => Some("a result or cotangent"),
-            _ => None,
-        };
+        let is_extra = self.extra.contains(&name.name) && self.what != "`decomp`";
+        let taken = self.names.given(name.name).or(is_extra.then_some("a result or cotangent"));
         if let Some(other) = taken {
             let message = format!("`{}` is a `let` in {} of `{}`, and {other}", name.name, self.what, self.names.op());
             let diag = Diag::error("E012", self.text.at(name.span), message).here("the same name for two things");
@@ -89,7 +85,7 @@ impl Walk<'_, '_> {
             Node::Zip(inner) => self.of_sizes(inner),
             Node::Cast(inner, elem) => {
                 self.expr(inner);
-                self.elem(elem, e.span);
+                self.names.elem(elem, e.span, self.text, self.what);
             }
             Node::Binary(op, left, right) => {
                 if matches!(op, BinOp::Eq | BinOp::Ne) && self.names.compares(left, right, self.text) {
@@ -159,28 +155,11 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn elem(&mut self, elem: &Elem, span: Span) {
-        let unknown = match elem {
-            Elem::Class(name) if DType::from_name(name.as_str()).is_none() => Some(*name),
-            Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) if !self.names.sig.dtypes.contains(name) => {
-                Some(*name)
-            }
-            _ => None,
-        };
-        if let Some(name) = unknown {
-            let claim = format!("{} of `{}` casts to `{name}`, which is no dtype here", self.what, self.names.op());
-            let dtypes = DType::ALL.iter().map(|d| Name::new(d.name())).chain(self.names.sig.dtypes.clone());
-            let known: Vec<Name> = dtypes.collect();
-            self.names.unknown(self.text, span, claim, name.as_str(), known);
-        }
-    }
-
     /// Whether a name means something here; reads it.
     fn means(&mut self, name: Name) -> bool {
         let sig = &self.names.sig;
         self.locals.read(name).is_some()
-            || sig.params.contains(&name)
-            || sig.opts.iter().any(|(opt, _)| *opt == name)
+            || self.names.given(name).is_some()
             || sig.sizes.contains(&name)
             || sig.dtypes.contains(&name)
             || self.extra.contains(&name)
@@ -193,9 +172,7 @@ impl Walk<'_, '_> {
         if self.means(name) || name == "all" {
             return;
         }
-        let sig = &self.names.sig;
-        let opts = sig.opts.iter().map(|(name, _)| *name);
-        let known = sig.params.iter().copied().chain(opts).chain(sig.sizes.clone());
+        let known = self.names.signed();
         let known: Vec<Name> = known.chain(self.extra.iter().copied()).chain(self.locals.names()).collect();
         let op = self.names.op();
         let (code, claim) = match self.what {

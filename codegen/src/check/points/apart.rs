@@ -7,7 +7,7 @@ use fulgurite_core::row::Row;
 use fulgurite_core::sig;
 
 use super::run::Ran;
-use crate::check::gradients::declared::Way;
+use crate::check::gradients::arrays::declared::Way;
 use crate::check::rows::RowSet;
 use crate::schema::RowSource;
 

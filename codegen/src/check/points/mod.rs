@@ -12,7 +12,7 @@ pub mod told;
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::nest::Array;
 use fulgurite_core::facts;
 use fulgurite_core::lang::ast::{Access, Elem, Param};
 use fulgurite_core::row::Row;
@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 
 use super::cases::Case;
 use super::closure;
-use super::gradients::dense::{Stop, V, ty, types};
+use super::gradients::arrays::dense::{Stop, V, floats, ty, types};
 use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -293,13 +293,6 @@ fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
         });
         format!("it is {}", shown.collect::<Vec<_>>().join("; "))
     })
-}
-
-fn floats(a: &Array<f64>) -> Vec<f64> {
-    match &a.data {
-        Data::Float(values) => values.clone(),
-        Data::Int(values) => values.iter().map(|v| *v as f64).collect(),
-    }
 }
 
 /// Whether a number is the one that a point states: to the digits that are written, or exactly.

@@ -6,7 +6,7 @@ use fulgurite_core::eval::nest::Array;
 use fulgurite_core::lang::{Dialect, Elem, Expr, ListItem, Node, Opt, OptType, Param, Type, UnOp, parse_expr};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
 
-use crate::check::gradients::dense::V;
+use crate::check::gradients::arrays::dense::V;
 use crate::yaml::{self, Text};
 
 /// A number, or a list of such, and a dtype if one is written before it.

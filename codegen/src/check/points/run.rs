@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use fulgurite_core::Value;
 use fulgurite_core::derive::Derived;
-use fulgurite_core::eval::nest::{Array, Field};
+use fulgurite_core::eval::nest::Field;
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig;
 
 use crate::check::cases::Case;
-use crate::check::gradients::declared::Way;
-use crate::check::gradients::dense::{Dense, Library, Stop, V, ty, types};
-use crate::check::gradients::instance::{Instance, elements};
-use crate::check::gradients::tape;
+use crate::check::gradient_rules;
+use crate::check::gradients::arrays::declared::Way;
+use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V, ty, types};
+use crate::check::gradients::arrays::instance::{Instance, elements, lifted};
+use crate::check::gradients::arrays::tape;
 use crate::check::rows::RowSet;
 
 /// A call that was run.
@@ -38,15 +39,18 @@ impl<'a> Ran<'a> {
         Ok(Ran { row, args, case: Case { args: types, solved }, results })
     }
 
+    fn instance(&self) -> Instance<'_> {
+        let (args, results) = (self.args.clone(), self.results.clone());
+        Instance { row: self.row, case: &self.case, args, results }
+    }
+
     /// How much the sum of all results moves with argument `at`, in one direction, whatever rules say.
     ///
     /// # Errors
     /// What the meaning's calls refuse.
     pub fn moves(&self, set: &RowSet, at: usize) -> Result<f64, Stop> {
         let library = Library::new(set);
-        let (args, results) = (self.args.clone(), self.results.clone());
-        let instance = Instance { row: self.row, case: &self.case, args, results };
-        let moves = instance.moves(&mut Dense::new(&library), at, &|element| 1.0 + 0.37 * element as f64)?;
+        let moves = self.instance().moves(&mut Dense::new(&library), at, &|element| 1.0 + 0.37 * element as f64)?;
         Ok(moves.iter().sum())
     }
 
@@ -60,9 +64,7 @@ impl<'a> Ran<'a> {
         let derived = set.derived(self.row);
         let mut library = Library::new(set);
         library.extend(derived.rows.iter().cloned());
-        let (args, results) = (self.args.clone(), self.results.clone());
-        let instance = Instance { row: self.row, case: &self.case, args, results };
-        Slopes { instance, library, derived, cotangents, taped: OnceCell::new() }
+        Slopes { instance: self.instance(), library, derived, cotangents, taped: OnceCell::new() }
     }
 }
 
@@ -85,8 +87,7 @@ impl Slopes<'_> {
     fn rule(&self, at: usize) -> Option<&Block> {
         let row = self.instance.row;
         let name = row.sig.params[at].name.name;
-        let written = row.vjp.iter().find(|(arg, _)| *arg == name).map(|(_, rule)| rule);
-        written.or_else(|| self.derived.rule(name))
+        gradient_rules::holding(row, &self.derived, name)
     }
 
     /// How the results move where every element of argument `at` does by 1, by the row's own `jvp`; `None` without one:
@@ -169,8 +170,5 @@ fn ones(value: &Value<V<f64>>) -> Value<V<f64>> {
     if elements(value).is_empty() {
         return Value::Absent;
     }
-    value.map(&mut |v| match v {
-        V::Array(a) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![1.0; a.len()]))),
-        key => key.clone(),
-    })
+    lifted(value, &mut |_| 1.0)
 }

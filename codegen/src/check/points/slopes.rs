@@ -8,7 +8,7 @@ use fulgurite_core::sig::Refusal;
 
 use super::run::{Ran, Slopes};
 use super::{Point, Written, is_stated};
-use crate::check::gradients::dense::Stop;
+use crate::check::gradients::arrays::dense::Stop;
 use crate::check::rows::RowSet;
 use crate::diag::Diag;
 use crate::source::Place;

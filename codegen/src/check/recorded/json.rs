@@ -7,7 +7,7 @@ use fulgurite_core::foreign::Given;
 use fulgurite_core::{DType, Name, Scalar, Value};
 use serde_json::Value as Json;
 
-use crate::check::gradients::dense::V;
+use crate::check::gradients::arrays::dense::V;
 
 /// A tensor: numbers, or bytes in hexadecimal; perhaps a strided view of them.
 pub(super) fn tensor(json: &Json) -> Option<Array<f64>> {

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::json::{given, tensor, value};
 use super::{Callee, Case, Want, Wrt};
-use crate::check::gradients::dense::V;
+use crate::check::gradients::arrays::dense::V;
 
 /// Every case below `folder`; what calls for what is not here (complex numbers) is left out.
 ///

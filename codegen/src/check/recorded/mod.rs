@@ -16,7 +16,7 @@ use fulgurite_core::eval::nest::Array;
 use fulgurite_core::foreign::Given;
 use fulgurite_core::{Name, Value};
 
-use crate::check::gradients::dense::V;
+use crate::check::gradients::arrays::dense::V;
 
 pub use few::{check, is_known};
 pub use load::load;

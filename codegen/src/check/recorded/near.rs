@@ -4,8 +4,8 @@ use fulgurite_core::Name;
 use fulgurite_core::foreign::Given;
 
 use super::{Callee, Case, Runner};
-use crate::check::gradients::dense::V;
-use crate::check::gradients::numbers::Numbers;
+use crate::check::gradients::arrays::dense::V;
+use crate::check::gradients::arrays::numbers::Numbers;
 
 /// Calls that are tried.
 const MOST: usize = 1500;

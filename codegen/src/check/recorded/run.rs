@@ -15,9 +15,10 @@ use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
 use super::{Callee, Case, Want, Wrt, compare};
 use crate::check::cases;
-use crate::check::gradients::dense::{Dense, Library, Stop, V, ty};
-use crate::check::gradients::instance::{Instance, elements};
-use crate::check::gradients::numbers::Numbers;
+use crate::check::gradient_rules;
+use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V, ty};
+use crate::check::gradients::arrays::instance::{Instance, elements};
+use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::rows::RowSet;
 use crate::pytorch::is_alias;
 use crate::schema::RowSource;
@@ -266,8 +267,7 @@ impl<'a> Runner<'a> {
             let Some(at) = position(made, wrt) else { return true };
             let arg = made.row.sig.params.get(at).map(|param| param.name.name);
             let Some(arg) = arg else { return true };
-            let written = made.row.vjp.iter().find(|(name, _)| *name == arg).map(|(_, rule)| rule);
-            match written.or_else(|| derived.rule(arg)) {
+            match gradient_rules::holding(&made.row, &derived, arg) {
                 Some(rule) if made.row.no_grad.is_none() => match instance.vjp(&library, rule, at, &cotangents) {
                     Ok(got) => whole(&got, want, case.strict),
                     Err(_) => false,

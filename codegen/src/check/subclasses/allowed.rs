@@ -5,6 +5,7 @@ use fulgurite_core::eval::nest::Array;
 use super::draw::{self, Operand};
 use super::meaning::likes;
 use super::world::World;
+use crate::check::gradients::arrays::dense::floats;
 use crate::check::gradients::show;
 
 /// The key of `error` that is at fault, and what is wrong with it.
@@ -37,7 +38,7 @@ pub fn check(world: &World, class: usize) -> Option<(&'static str, String)> {
             {
                 return Some((key, format!("is {}, with which 0 passes for every number", show::number(*x))));
             }
-            let largest = draw::floats(of).iter().fold(0.0f64, |most, x| most.max(x.abs()));
+            let largest = floats(of).iter().fold(0.0f64, |most, x| most.max(x.abs()));
             all &= key == "rel" || far.iter().any(|x| *x > 0.0) && far.iter().all(|x| *x >= largest);
         }
     }

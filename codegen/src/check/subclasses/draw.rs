@@ -10,8 +10,8 @@ use fulgurite_core::subclass::Class;
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 
 use super::world::{Made, Tensor, World};
-use crate::check::gradients::dense::V;
-use crate::check::gradients::numbers::{Numbers, short};
+use crate::check::gradients::arrays::dense::{V, floats};
+use crate::check::gradients::arrays::numbers::{Numbers, short};
 
 /// Most ways of making one that are tried, and most that are kept.
 const MOST_TRIED: usize = 48;
@@ -217,14 +217,6 @@ fn spread(a: &Array<f64>, shape: &[usize]) -> Option<Vec<f64>> {
     Some((0..shape.iter().product()).map(at).collect())
 }
 
-/// The elements as floats.
-pub fn floats(a: &Array<f64>) -> Vec<f64> {
-    match &a.data {
-        Data::Float(x) => x.clone(),
-        Data::Int(x) => x.iter().map(|x| *x as f64).collect(),
-    }
-}
-
 /// Calls of a row that makes tensors of a class, of a tensor like this.
 pub fn calls(row: &Row, like: &Arc<Array<f64>>) -> Vec<Vec<Value<Tensor>>> {
     (0..MOST_TRIED).map_while(|n| arguments(row, like, n)).collect()
@@ -280,7 +272,7 @@ fn first(class: &str) -> Option<DType> {
 }
 
 fn constant(t: &TensorTy, x: f64) -> Array<f64> {
-    crate::check::gradients::dense::filled(t, x)
+    crate::check::gradients::arrays::dense::filled(t, x)
 }
 
 /// Tensors of fields that are drawn, floats as those of `like`, small integers: with and without what is optional, with

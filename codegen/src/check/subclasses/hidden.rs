@@ -6,9 +6,8 @@ use std::sync::Arc;
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::{DType, Value};
 
-use super::draw::floats;
 use super::world::{Made, Tensor, World};
-use crate::check::gradients::dense::V;
+use crate::check::gradients::arrays::dense::{V, floats};
 
 /// Other elements for a field, if it is one of those that change.
 type Change<'a> = dyn Fn(DType, &Array<f64>) -> Option<Data<f64>> + 'a;

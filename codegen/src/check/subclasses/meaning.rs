@@ -14,9 +14,9 @@ use super::draw::{self, Operand};
 use super::hidden;
 use super::world::{Tensor, UNFIT, World};
 use crate::check::cases::{Case, Family};
-use crate::check::gradients::dense::{Dense, Stop, V};
-use crate::check::gradients::numbers::{Numbers, short};
-use crate::check::gradients::{sample, show};
+use crate::check::gradients::arrays::dense::{Dense, Stop, V, floats};
+use crate::check::gradients::arrays::numbers::{Numbers, short};
+use crate::check::gradients::{samples, show};
 
 /// Calls of about so many elements are tried first: large enough that axes differ.
 const ELEMENTS: usize = 12;
@@ -121,7 +121,7 @@ pub fn made(world: &World, class: usize) -> Option<(Name, Refuted)> {
     likes().into_iter().find_map(|like| {
         draw::so_many(world, class, &like, 1, 3).iter().find_map(|operand| {
             let (row, of) = operand.of.as_ref()?;
-            let pairs = draw::floats(&operand.plain).into_iter().zip(draw::floats(of)).zip(&operand.far);
+            let pairs = floats(&operand.plain).into_iter().zip(floats(of)).zip(&operand.far);
             let beyond = |((x, y), far): &((f64, f64), &f64)| (x - y).abs() > *far + ROUNDING * (1.0 + y.abs());
             let ((x, y), far) = pairs.filter(beyond).max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
             let (x, y, far) = (show::number(x), show::number(y), show::number(*far));
@@ -202,7 +202,7 @@ pub fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
 /// One call, with every choice of arguments of the class that the rule accepts.
 fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Result<Option<Refuted>, Option<Refusal>> {
     let drawn =
-        sample::domains(&[], &[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
+        samples::domains(&[], &[], n).find_map(|d| samples::draw(world.library, row, case, &d, n as u64, &|_| true));
     let Some(drawn) = drawn else { return Err(None) };
     let all = slots(&drawn.args, row);
     let mut choices = vec![all.clone()];
@@ -289,13 +289,7 @@ fn on(
         let claim = format!("yields {given} results, its operator {outs}");
         return Ok(Some(Refuted { claim, notes: vec![format!("for {}", case.show(row))], dtype: false }));
     }
-    let mut have = Vec::new();
-    for value in results.iter().take(outs) {
-        flat(value, &mut |t| {
-            have.push(world.plain(t)?);
-            Ok::<(), Stop>(())
-        })?;
-    }
+    let have = plains(world, results.iter().take(outs))?;
     let (want, far) = allowed(world, row, &solved, &plain, choice, operands)?;
     let told =
         || vec![format!("for {}", case.show(row)), format!("where {}", data(row, &plain, choice, world, operands))];
@@ -341,15 +335,8 @@ fn seen(
         let mut args = args.to_vec();
         put(&mut args, slot, Tensor::Made(made));
         let results = world.run(row, solved, &args).ok()?;
-        let mut shown = Vec::new();
-        for value in results.iter().take(row.sig.outs.len()) {
-            flat(value, &mut |t| {
-                shown.push(world.plain(t)?);
-                Ok::<(), Stop>(())
-            })
-            .ok()?;
-        }
-        let arrays = shown.iter().filter_map(|v| if let V::Array(a) = v { Some(draw::floats(a)) } else { None });
+        let shown = plains(world, results.iter().take(row.sig.outs.len())).ok()?;
+        let arrays = shown.iter().filter_map(|v| if let V::Array(a) = v { Some(floats(a)) } else { None });
         Some(arrays.flatten().collect::<Vec<f64>>())
     });
     let (first, second) = (first?, second?);
@@ -360,12 +347,11 @@ fn seen(
     Some(format!("yields {a} or {b}, by elements of fields that `plain` does not show"))
 }
 
-fn flat(v: &Value<Tensor>, f: &mut dyn FnMut(&Tensor) -> Result<(), Stop>) -> Result<(), Stop> {
-    match v {
-        Value::Tensor(t) => f(t),
-        Value::List(items) => items.iter().try_for_each(|i| flat(i, f)),
-        _ => Ok(()),
-    }
+/// The plain tensors that results stand for, those of lists one by one.
+fn plains<'v>(world: &World, results: impl Iterator<Item = &'v Value<Tensor>>) -> Result<Vec<V<f64>>, Stop> {
+    let mut tensors = Vec::new();
+    results.for_each(|value| value.for_each(&mut |t: &Tensor| tensors.push(t.clone())));
+    tensors.iter().map(|t| world.plain(t)).collect()
 }
 
 /// Results, and how far each of their elements may be off.
@@ -389,7 +375,7 @@ fn allowed(
         Ok(arrays)
     };
     let want = run(args)?;
-    let all = |arrays: &[Arc<Array<f64>>]| arrays.iter().flat_map(|a| draw::floats(a)).collect::<Vec<f64>>();
+    let all = |arrays: &[Arc<Array<f64>>]| arrays.iter().flat_map(|a| floats(a)).collect::<Vec<f64>>();
     let at = all(&want);
     let mut far = vec![0.0; at.len()];
     for (slot, operand) in choice.iter().zip(operands) {
@@ -462,7 +448,7 @@ fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> O
         if have.dtype != want.dtype {
             dtype.get_or_insert_with(|| format!("yields {}, {on} {}", have.dtype, want.dtype));
         }
-        for (i, (h, w)) in draw::floats(have).iter().zip(draw::floats(want)).enumerate() {
+        for (i, (h, w)) in floats(have).iter().zip(floats(want)).enumerate() {
             let far = far.next().copied().unwrap_or(0.0);
             let narrow =
                 matches!(want.dtype, DType::F16 | DType::BF16) || matches!(have.dtype, DType::F16 | DType::BF16);

@@ -8,7 +8,7 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::subclass::{Rule, Target};
 
 use super::{chain, world};
-use crate::check::gradients::dense::Library;
+use crate::check::gradients::arrays::dense::Library;
 use crate::check::rows::RowSet;
 use crate::pytorch::is_alias;
 use crate::schema::Database;

@@ -14,9 +14,9 @@ use super::draw::{self, Operand};
 use super::meaning::{self, Slot, likes};
 use super::world::{Made, Tensor, World};
 use crate::check::cases::Family;
-use crate::check::gradients::dense::{Stop, V};
-use crate::check::gradients::numbers::Numbers;
-use crate::check::gradients::{sample, show};
+use crate::check::gradients::arrays::dense::{Stop, V, floats};
+use crate::check::gradients::arrays::numbers::Numbers;
+use crate::check::gradients::{samples, show};
 use crate::check::points::run::Ran;
 
 /// So far a gradient may be from the derivative, in relation to all of it, where the class is exact; and where it is not:
@@ -46,8 +46,8 @@ pub fn of_row(
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
     let mut right = 0;
     for (n, case) in meaning::tried(family) {
-        let drawn =
-            sample::domains(&[], &[], n).find_map(|d| sample::draw(world.library, row, case, &d, n as u64, &|_| true));
+        let drawn = samples::domains(&[], &[], n)
+            .find_map(|d| samples::draw(world.library, row, case, &d, n as u64, &|_| true));
         let Some(drawn) = drawn else { continue };
         let all = meaning::slots(&drawn.args, row);
         // scales of no elements there are none
@@ -113,7 +113,7 @@ fn on(
     let told = world.told((row, &solved, &args), class, rule, &extra)?;
     let Some(Value::Tensor(told)) = told.first() else { return Ok(None) };
     let V::Array(have) = world.plain(told)? else { return Ok(None) };
-    let have = draw::floats(&have);
+    let have = floats(&have);
     if have.len() != want.len() {
         return Ok(Some(format!("has {} elements, its argument {}", have.len(), want.len())));
     }
@@ -153,7 +153,7 @@ fn drawn(v: &V<f64>, numbers: &mut Numbers) -> V<f64> {
 /// What `g`, a cotangent, makes of a plain tensor: ⟨g, plain⟩.
 fn weighted(g: &V<f64>, plain: &V<f64>) -> Option<f64> {
     let (V::Array(g), V::Array(plain)) = (g, plain) else { return None };
-    Some(draw::floats(g).iter().zip(draw::floats(plain)).map(|(g, x)| g * x).sum())
+    Some(floats(g).iter().zip(floats(plain)).map(|(g, x)| g * x).sum())
 }
 
 /// What is wrong with `cotangent`: the plain tensor that it stands for is not the cotangent that it is made of.
@@ -166,7 +166,7 @@ pub fn of_cotangent(world: &World, class: usize) -> Option<String> {
             return None;
         };
         let V::Array(plain) = world.plain(&made).ok()? else { return None };
-        let (have, want) = (draw::floats(&plain), draw::floats(like));
+        let (have, want) = (floats(&plain), floats(like));
         let exact = operand.far.iter().all(|far| *far == 0.0);
         if have.len() != want.len() {
             return Some(format!("has {} elements where the cotangent has {}", have.len(), want.len()));
@@ -201,7 +201,7 @@ pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Optio
         }
         let Value::Tensor(told) = world.of_with(&made, rule, &extra).ok()? else { return None };
         let V::Array(have) = world.plain(&told).ok()? else { return None };
-        let have = draw::floats(&have);
+        let have = floats(&have);
         let want: Vec<f64> = (0..x.len()).map(|e| difference(world, &made, at, e, &weights)).collect::<Option<_>>()?;
         if have.len() != want.len() {
             return Some(format!("has {} elements, the field {}", have.len(), want.len()));
@@ -230,7 +230,7 @@ pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Op
         };
         let slope = |e: usize| Some(rounded((sum(e, STEP)? - sum(e, -STEP)?) / (2.0 * STEP)));
         let want: Vec<f64> = (0..like.len()).map(slope).collect::<Option<_>>()?;
-        let have = draw::floats(have);
+        let have = floats(have);
         if have.len() != want.len() {
             return Some(format!("has {} elements, its argument {}", have.len(), want.len()));
         }

@@ -12,8 +12,8 @@ use fulgurite_core::subclass::{self, Class, Concrete, Rule};
 use fulgurite_core::{Name, TensorTy, Value};
 use rustc_hash::FxHashMap;
 
-use crate::check::gradients::dense::{self, Call, Dense, Library, Stop, V};
-use crate::check::resolved::Resolved;
+use crate::check::call_cache::Resolved;
+use crate::check::gradients::arrays::dense::{self, Call, Dense, Library, Stop, V};
 
 /// Rules within rules, at most this deep.
 const DEEPEST: usize = 24;

@@ -1,7 +1,7 @@
 //! Calls of two rows, and random changes of them.
 
 use fulgurite_codegen::check::cases;
-use fulgurite_codegen::check::gradients::numbers::Numbers;
+use fulgurite_codegen::check::gradients::arrays::numbers::Numbers;
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::ArgTy;

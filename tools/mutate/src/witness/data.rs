@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fulgurite_codegen::check::gradients::dense::V;
-use fulgurite_codegen::check::gradients::numbers::{Numbers, short};
+use fulgurite_codegen::check::gradients::arrays::dense::V;
+use fulgurite_codegen::check::gradients::arrays::numbers::{Numbers, short};
 use fulgurite_core::eval::nest::{Array, Field};
 use fulgurite_core::sig::ArgTy;
 use fulgurite_core::{DType, TensorTy, Value};

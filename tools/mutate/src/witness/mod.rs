@@ -11,8 +11,8 @@ mod simple;
 
 use std::sync::Arc;
 
-use fulgurite_codegen::check::gradients::dense::{Stop, V};
-use fulgurite_codegen::check::gradients::numbers::Numbers;
+use fulgurite_codegen::check::gradients::arrays::dense::{Stop, V};
+use fulgurite_codegen::check::gradients::arrays::numbers::Numbers;
 use fulgurite_codegen::check::points::{self, run::Ran};
 use fulgurite_codegen::check::rows::{RowSet, ty};
 use fulgurite_core::Value;

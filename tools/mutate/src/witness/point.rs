@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fulgurite_codegen::check::gradients::dense::V;
+use fulgurite_codegen::check::gradients::arrays::dense::V;
 use fulgurite_codegen::check::points::{self, read};
 use fulgurite_core::eval::nest::{Array, Data};
 use fulgurite_core::lang::Param;

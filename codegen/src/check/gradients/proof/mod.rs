@@ -19,7 +19,7 @@ use fulgurite_core::derive::term::{Scope, T, Terms};
 use fulgurite_core::lang::{Block, OptType};
 use fulgurite_core::row::Row;
 
-use super::dense::Library;
+use super::arrays::dense::Library;
 use forms::Forms;
 use read::{Path, Reader, Stop};
 use rule::Rules;

@@ -5,7 +5,7 @@ use fulgurite_core::derive::term::{Op, Scope, T, Terms};
 use fulgurite_core::lang::{Arg, BinOp, Block, Expr, Node, OptType, Pattern, Stmt, UnOp};
 use fulgurite_core::lower::Rows;
 
-use crate::check::gradients::dense::Library;
+use crate::check::gradients::arrays::dense::Library;
 
 /// Reads the rules of one row; `None` is whatever does not work element by element.
 pub struct Rules<'a, 'r> {

@@ -6,8 +6,8 @@ use fulgurite_core::lang::{BinOp, Dialect, Expr, Node, parse_expr};
 use fulgurite_core::lower::NoRows;
 
 use super::equal;
-use crate::check::gradients::dual::number;
-use crate::check::gradients::numbers::Numbers;
+use crate::check::gradients::arrays::dual::number;
+use crate::check::gradients::arrays::numbers::Numbers;
 
 const NAMES: [&str; 3] = ["x", "y", "g"];
 

@@ -1,0 +1,129 @@
+//! E105 of windows: a maximum over a window of which every element is skipped, or that a condition on places leaves empty, has
+//! no value. Loops are run with a mark in the place of what nothing says.
+
+use fulgurite_core::Scalar;
+use fulgurite_core::eval::nest::{self, Array, NestError};
+use fulgurite_core::lang::{Block, Expr, Node, Outside, Red};
+use fulgurite_core::nest::{Nest, NestOut, SExpr, SOp, SOutside};
+use fulgurite_core::sig::Refusal;
+
+use crate::check::machine::Fault;
+use crate::check::walk::{self, each, find};
+
+/// The index that marks a reduction of nothing: no loop comes to it.
+const MARK: i64 = i64::MIN;
+
+/// Reductions that have no value where nothing is reduced.
+fn has_none(red: Red) -> bool {
+    matches!(red, Red::Max | Red::Min | Red::ArgMax | Red::ArgMin | Red::Mean)
+}
+
+/// Whether some reduction of `nest` may be of nothing at places that no element decides.
+pub(super) fn may_be(nest: &Nest) -> bool {
+    let mut found = false;
+    nest.outs.iter().for_each(|out| each(&out.expr, &mut |part| found |= mark(part.op()).is_some()));
+    found
+}
+
+/// Whether a text has a reduction of that kind over elements of which some may be skipped.
+pub fn may_skip(body: &Block) -> bool {
+    let mut found = false;
+    walk::block(body, &mut |e| {
+        if let Node::Reduce(r) = &*e.node
+            && has_none(r.red)
+            && r.otherwise.is_none()
+        {
+            found |= r.filter.is_some();
+            walk::expr(&r.body, &mut |part| {
+                found |= matches!(&*part.node, Node::Access(access) if access.outside == Outside::Skip);
+            });
+        }
+    });
+    found
+}
+
+/// A reduction of nothing in the loops of a call, run on these data.
+pub(super) fn check(
+    body: &Block,
+    nest: &Nest,
+    (tensors, numbers): (&[Array<f64>], &[Scalar]),
+    steps: u64,
+) -> Option<Fault> {
+    let marked = |out: &NestOut| NestOut { expr: marked(&out.expr), ..out.clone() };
+    let nest = Nest { outs: nest.outs.iter().map(marked).collect(), ..nest.clone() };
+    let Err(NestError::OutOfRange { index: MARK, .. }) = nest::run_within(&nest, tensors, numbers, &mut steps.clone())
+    else {
+        return None;
+    };
+    let is_open = |e: &Expr| matches!(&*e.node, Node::Reduce(r) if has_none(r.red) && r.otherwise.is_none());
+    let mut words = Vec::new();
+    walk::block(body, &mut |e| {
+        if let Node::Reduce(r) = &*e.node
+            && is_open(e)
+        {
+            words.push(r.red.word());
+        }
+    });
+    let message = format!("`{}` of a window of which no element is inside has no value", words.first()?);
+    let refusal = Refusal::new("E705", message)
+        .help("required: 2 * padding <= K, and dilation <= the size where there is padding");
+    Some(Fault { at: find(body, &is_open), ..refusal.into() })
+}
+
+fn marked(e: &SExpr) -> SExpr {
+    e.rebuilt(&mark_parts)
+}
+
+/// The operation with a mark, its parts marked as well.
+fn mark_parts(op: &SOp) -> Option<SOp> {
+    mark(op).map(|op| op.map(&marked))
+}
+
+/// A reduction that may be of nothing, with a mark for that.
+fn mark(op: &SOp) -> Option<SOp> {
+    let SOp::Reduce { red, vars, filter, body, otherwise: None } = op else { return None };
+    let by_place = filter.as_ref().is_some_and(|filter| !reads(filter));
+    if !has_none(*red) || filter.is_some() && !by_place {
+        return None;
+    }
+    let (mut skipped, mut of_elements, mut load) = (false, false, None);
+    skips(body, &mut |tensor, idx: &[SExpr], skip| {
+        load = load.or(Some((tensor, idx.len())).filter(|(_, rank)| *rank > 0));
+        skipped |= skip;
+        of_elements |= skip && idx.iter().any(reads);
+    });
+    let (tensor, rank) = load.filter(|_| (skipped || by_place) && !of_elements && !chosen(body))?;
+    let idx = vec![SExpr::int(MARK); rank];
+    let mark = SExpr::new(SOp::Load { tensor, idx, outside: SOutside::Refuse }, body.ty());
+    Some(SOp::Reduce {
+        red: *red,
+        vars: vars.clone(),
+        filter: filter.clone(),
+        body: body.clone(),
+        otherwise: Some(mark),
+    })
+}
+
+/// Calls `f` with each access that decides whether an element counts, and whether it skips: those within another reduction
+/// decide there.
+fn skips<'a>(e: &'a SExpr, f: &mut dyn FnMut(usize, &'a [SExpr], bool)) {
+    match e.op() {
+        SOp::Reduce { .. } => {}
+        SOp::Load { tensor, idx, outside } => f(*tensor, idx, *outside == SOutside::Skip),
+        op => op.parts(&mut |part| skips(part, f)),
+    }
+}
+
+/// Whether elements decide which branch is taken.
+fn chosen(e: &SExpr) -> bool {
+    let mut found = false;
+    each(e, &mut |part| found |= matches!(part.op(), SOp::Select(cond, ..) if reads(cond)));
+    found
+}
+
+/// Whether elements stand in an expression.
+fn reads(e: &SExpr) -> bool {
+    let mut found = false;
+    each(e, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_) | SOp::Uniform { .. }));
+    found
+}

@@ -1,0 +1,9 @@
+//! Branch coverage: a branch of a rule text that no call takes cannot be checked, so calls are looked for that take it.
+
+mod meaning;
+mod search;
+mod trail;
+
+pub use meaning::Open;
+pub use search::{MOST_ELEMENTS, search};
+pub use trail::{Trail, of_index};

@@ -1,0 +1,72 @@
+//! E410: a written gradient that takes a value for a constant has no right second derivative.
+
+use std::sync::Arc;
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::{Block, Node, Pattern, Span, Stmt};
+use fulgurite_core::row::Row;
+
+use crate::check::gradient_rules::{self, Declared};
+use crate::check::walk;
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// A `detach` of a value of the call in a rule that neither says why the row's gradient deviates nor that it is taken
+/// once; of a cotangent or tangent, in which every rule is linear, also where the gradient deviates.
+pub fn check(source: &RowSource, row: &Arc<Row>) -> Vec<Diag> {
+    if source.once.is_some() {
+        return Vec::new();
+    }
+    let faults = gradient_rules::of(source).into_iter().filter_map(|declared| {
+        let rule = declared.rule;
+        let names = if source.deviates.is_some() { seeds(&declared, row) } else { values(row, &rule.tree) };
+        let (span, name) = detached(&rule.tree, &names)?;
+        let claim = format!("can't be differentiated again: it takes `{name}` for a constant");
+        let diag = Diag::error("E410", rule.text.at(span), format!("{} {claim}", declared.named(source).name()));
+        Some(diag.help("drop `detach`: the second derivative is that of the rule; or say in `once` why there is none"))
+    });
+    faults.collect()
+}
+
+/// What a rule reads but options and sizes: arguments, results, cotangents, tangents and what is made of them.
+fn values(row: &Row, rule: &Block) -> Vec<Name> {
+    let mut all = Vec::new();
+    walk::names(rule, &mut |name| all.push(name));
+    all.retain(|name| !name.is_size() && row.sig.opts.iter().all(|opt| opt.name.name != *name));
+    all
+}
+
+/// The names of cotangents or tangents, and of what is made of them.
+fn seeds(declared: &Declared, row: &Row) -> Vec<Name> {
+    let mut seeds = declared.seeds(row);
+    for stmt in &declared.rule.tree.stmts {
+        let Stmt::Let(pattern, value) = stmt else { continue };
+        let mut made = false;
+        walk::expr_names(value, &mut |name| made |= seeds.contains(&name));
+        match pattern {
+            _ if !made => {}
+            Pattern::Name(ident) | Pattern::Axes(ident, _) => seeds.push(ident.name),
+            Pattern::Tuple(idents) => seeds.extend(idents.iter().map(|ident| ident.name)),
+        }
+    }
+    seeds
+}
+
+/// The first detached value in which one of `names` takes part.
+fn detached(rule: &Block, names: &[Name]) -> Option<(Span, Name)> {
+    let mut found = None;
+    walk::block(rule, &mut |e| {
+        let Node::Call(f, args) = &*e.node else { return };
+        if f.name != "detach" || found.is_some() {
+            return;
+        }
+        for arg in args {
+            walk::expr_names(&arg.value, &mut |name| {
+                if found.is_none() && names.contains(&name) {
+                    found = Some((e.span, name));
+                }
+            });
+        }
+    });
+    found
+}

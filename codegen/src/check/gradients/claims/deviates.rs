@@ -1,0 +1,172 @@
+//! E502: `deviates` where the gradient is the derivative.
+
+use std::sync::Arc;
+
+use fulgurite_core::Value;
+use fulgurite_core::lang::{Block, Node};
+use fulgurite_core::row::Row;
+
+use crate::check::gradients::arrays::declared::{Declared, Seed, Way};
+use crate::check::gradients::arrays::dense::{Dense, Library, V};
+use crate::check::gradients::arrays::instance::{Instance, dot, elements};
+use crate::check::gradients::arrays::numbers::Numbers;
+use crate::check::gradients::arrays::tape;
+use crate::check::gradients::claims::kinks;
+use crate::check::gradients::search::Bench;
+use crate::check::rows::RowSet;
+use crate::check::{closure, gradient_rules, walk};
+use crate::diag::Diag;
+use crate::schema::RowSource;
+
+/// The row that stops a gradient.
+pub const DETACH: &str = "detach";
+
+/// Numbers are one if they are no further apart than this, in relation to what was summed.
+const CLOSE: f64 = 1e-7;
+
+/// What is wrong with `deviates` of a row without rules of its own: where no value is taken for a constant and no
+/// convention is stated, neither here nor in a row that is called, the gradient is the derivative.
+pub fn unruled(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -> Option<Diag> {
+    if source.deviates.is_none()
+        || gradient_rules::any(source)
+        || says_otherwise(row)
+        || stands_apart(source, row, set, library)
+    {
+        return None;
+    }
+    refuse(source, "nothing is detached", Vec::new())
+}
+
+/// The same of one that detaches values on which no result depends.
+pub fn harmless(bench: &Bench, set: &RowSet) -> Option<Diag> {
+    let (source, row) = (bench.source, bench.row);
+    if source.deviates.is_none()
+        || gradient_rules::any(source)
+        || !says_otherwise(row)
+        || stands_apart(source, row, set, bench.library)
+    {
+        return None;
+    }
+    (!leaks(bench)).then(|| refuse(source, HARMLESS, Vec::new())).flatten()
+}
+
+/// Why a `detach` makes no other gradient.
+const HARMLESS: &str = "no result depends on what is detached";
+
+/// Whether a result depends on a value that the meaning detaches, or no call says that none does.
+fn leaks(bench: &Bench) -> bool {
+    let mut asked = false;
+    let anywhere = bench.kinked_anywhere(bench.most).map(|(_, instance)| instance);
+    let leak = bench.everywhere(bench.most).chain(anywhere).any(|instance| {
+        asked = true;
+        instance.leaks(bench.library).unwrap_or(true)
+    });
+    leak || !asked
+}
+
+/// The same of a row whose rules, written in `declared`, were found to be the derivative where the meaning is smooth: if
+/// they are that at ties and kinks too, and detach nothing, nothing deviates.
+pub fn ruled(bench: &Bench, declared: &[Declared], set: &RowSet) -> Option<Diag> {
+    let (source, row) = (bench.source, bench.row);
+    let harmless = says_otherwise(row);
+    if source.deviates.is_none()
+        || declared.is_empty()
+        || declared.iter().any(|rule| detaches(&rule.rule.tree))
+        || stands_apart(source, row, set, bench.library)
+        || harmless && leaks(bench)
+        || may_differ(bench, declared)
+    {
+        return None;
+    }
+    let agree = |rule: &Declared| format!("{} is the derivative, at ties and kinks too", rule.what());
+    refuse(source, if harmless { HARMLESS } else { "its rules detach nothing" }, declared.iter().map(agree).collect())
+}
+
+fn refuse(source: &RowSource, why: &str, notes: Vec<String>) -> Option<Diag> {
+    let says = source.deviates.as_ref()?;
+    let message = format!("`{}` says that its gradient deviates, but it is the derivative: {why}", source.op.as_str());
+    let diag = notes.into_iter().fold(Diag::error("E502", says.place, message), Diag::note);
+    Some(diag.help("delete it; to keep a gradient from flowing, `detach` a value"))
+}
+
+/// Whether a convention of the row is none of the derivatives around it, or a row that is called may deviate.
+fn stands_apart(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -> bool {
+    if !kinks::agree(source, row, library) {
+        return true;
+    }
+    // what a row without `deviates` detaches changes no result; of the row's own `detach` it is asked elsewhere
+    let differs = &mut |row: &Arc<Row>| (row.deviates.is_some() || !row.at.is_empty()) && row.op != DETACH;
+    closure::any_reached(closure::called(row), set, differs)
+}
+
+/// Whether a meaning takes a value for a constant.
+pub fn says_otherwise(row: &Row) -> bool {
+    walk::body(row).is_some_and(detaches)
+}
+
+/// The same of a text.
+pub fn detaches(text: &Block) -> bool {
+    let mut found = false;
+    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == DETACH));
+    found
+}
+
+/// Whether a rule is another one than the derivative at a tie or kink, or can't be compared there.
+fn may_differ(bench: &Bench, declared: &[Declared]) -> bool {
+    let mut compared = vec![false; declared.len()];
+    // one call after the other: where one rule differs, the others need no more calls
+    for (n, instance) in bench.kinked(bench.most) {
+        for (rule, compared) in declared.iter().zip(&mut compared) {
+            let Some(seeds) = Seeds::of(rule, &instance, n) else { continue };
+            let Some((stated, derived, size)) = seeds.both(bench, rule, &instance) else { continue };
+            *compared = true;
+            // of an infinite derivative nothing can be said
+            let apart = (stated - derived).abs();
+            if derived.is_finite() && (apart.is_nan() || apart > CLOSE * size) {
+                return true;
+            }
+        }
+    }
+    compared.contains(&false)
+}
+
+/// A cotangent for the results and a tangent for one argument: ⟨g, J t⟩ is a number from either side.
+struct Seeds {
+    g: Vec<Value<V<f64>>>,
+    t: Value<V<f64>>,
+}
+
+impl Seeds {
+    fn of(rule: &Declared, instance: &Instance, n: usize) -> Option<Seeds> {
+        let mut numbers = Numbers::new(4000 + n as u64);
+        rule.seed(instance, &mut numbers)?;
+        Some(Seeds { g: instance.cotangents(&mut numbers), t: instance.tangent(rule.at, &mut numbers) })
+    }
+
+    /// ⟨g, J t⟩ by the rule and by the meaning, and the size of what was summed.
+    fn both(&self, bench: &Bench, rule: &Declared, instance: &Instance) -> Option<(f64, f64, f64)> {
+        let (weights, along) = (flat(&self.g), elements(&self.t).concat());
+        let (one, other) = match rule.way {
+            Way::Vjp => (rule.value(instance, bench.library, &Seed::from(self.g.clone())).ok()?, &along),
+            Way::Jvp => (rule.value(instance, bench.library, &Seed::from(vec![self.t.clone()])).ok()?, &weights),
+        };
+        let size = one.iter().zip(other).map(|(a, b)| (a * b).abs()).sum::<f64>() + 1.0;
+        Some((dot(&one, other), self.derived(bench, rule, instance, &along)?, size))
+    }
+
+    /// As the runtime derives it: by the derived rule, or those of the rows that a program calls.
+    fn derived(&self, bench: &Bench, rule: &Declared, instance: &Instance, along: &[f64]) -> Option<f64> {
+        if let Some(derived) = bench.derived.rule(rule.arg) {
+            return Some(dot(&instance.vjp(bench.library, derived, rule.at, &self.g).ok()?, along));
+        }
+        if let Ok(Some(all)) = tape::gradients(instance, &mut bench.taped.borrow_mut(), &self.g) {
+            return Some(dot(all.get(rule.at)?, along));
+        }
+        let moved = instance.moves(&mut Dense::new(bench.library), rule.at, &|e| along.get(e).copied().unwrap_or(0.0));
+        Some(dot(&moved.ok()?, &flat(&self.g)))
+    }
+}
+
+fn flat(values: &[Value<V<f64>>]) -> Vec<f64> {
+    values.iter().flat_map(elements).flatten().collect()
+}

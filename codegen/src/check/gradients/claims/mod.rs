@@ -1,0 +1,23 @@
+//! What a row claims about its derivatives: a file for each claim, with what is measured, and how near is near enough.
+//! Data come from [`samples`](super::samples) and [`search`](super::search), which alone decide how much is tried.
+
+pub mod constant;
+pub mod conventions_f32;
+pub mod covered;
+pub mod detached;
+pub mod deviates;
+pub mod dtype_rules;
+pub mod excused;
+pub mod kinks;
+pub mod missing;
+pub mod needless;
+pub mod off_kink;
+pub mod once;
+pub mod partial;
+pub mod second;
+pub mod twice;
+pub mod unstable_formulas;
+pub mod unstable_rows;
+pub mod unusual;
+pub mod values;
+pub mod zero_times_infinity;

@@ -1,0 +1,170 @@
+//! E304, E411: formulas that lose their value, or their derivative, to the way they are written.
+//!
+//! A pointwise body is run twice on the same f32 numbers, in f64 and with every step rounded to f32. What differs by
+//! much more than a rounding of the arguments explains was lost on the way: digits that cancel, a power that overflows.
+//! A derivative that is no number where the value is one is infinity times 0: a function with an infinite slope behind a
+//! factor that is 0.
+
+use fulgurite_core::Name;
+use fulgurite_core::lang::Block;
+use fulgurite_core::row::Row;
+
+use crate::check::gradients::arrays::dense::Library;
+use crate::check::gradients::samples;
+use crate::check::gradients::samples::grid::{Grid, Single, is_builtin, product};
+use crate::check::{gradient_rules, report};
+use crate::diag::Diag;
+use crate::schema::RowSource;
+use crate::yaml::Text;
+
+/// Where formulas break: small, around 1, and beyond what `exp` can take; few enough for each number of arguments.
+const HARD: [&[f64]; 3] = [
+    &[
+        1e-6, 1e-4, 1e-2, 0.3, 0.7, 1.0, 1.0001, 1.3, 3.0, 3.7, 8.0, 20.0, 50.0, 100.0, 1e3, -1e-6, -1e-4, -1e-2, -0.3,
+        -0.7, -1.0, -1.3, -3.0, -3.7, -8.0, -20.0, -50.0, -100.0, -1e3, 1e-8, -1e-8, 200.0, -200.0, 1e6,
+    ],
+    &[1e-5, 1e-2, 0.5, 1.0, 3.0, 30.0, 100.0, 1e3, -1e-5, -1e-2, -0.5, -1.0, -3.0, -30.0, -100.0, -1e3],
+    &[1e-4, 0.5, 1.0, 30.0, 100.0, -0.5, -30.0],
+];
+
+/// Where squares of two numbers overflow, and what is made of both need not.
+const LARGE: [f64; 2] = [1e20, 1e20];
+
+/// Where functions have infinite slopes or none.
+const EDGES: &[f64] = &[0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0];
+
+/// What is let pass, in relation to the value: two digits are left.
+const LOSS: f64 = 1e-2;
+
+/// What rounding the arguments explains: that many of their roundings.
+const SPREAD: f64 = 64.0 * 6e-8;
+
+/// What is small beside the arguments is no more than this of them: what fades where they are large. Of a number that is
+/// far out no more than of this one: there differences of neighbours are small.
+const NOTHING: f64 = 1e-9;
+const FAR: f64 = 1e3;
+
+/// Larger results are let overflow: in a product with one small factor another one may leave the range of f32 alone.
+pub const LARGEST: f64 = 1e26;
+
+/// Below this f32 has no full precision.
+const TINY: f64 = 1e-36;
+
+/// What is wrong with the formula of a row, if it is one.
+pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
+    let Some((key, text)) = report::body(source) else { return Vec::new() };
+    let claim = |code, message: String| Diag::warning(code, text.place, format!("`{key}` of `{}` {message}", row.op));
+    let mut diags = Vec::new();
+    let domain = samples::stated(source);
+    let own = if is_builtin(row) { None } else { unstable(row, None, &domain, library) };
+    diags.extend(own.map(|found| found.refuse(format!("`{key}` of `{}`", row.op), text)));
+    for declared in gradient_rules::of(source) {
+        let found = unstable(row, Some(&declared.rule.tree), &domain, library);
+        diags.extend(found.map(|found| found.refuse(declared.named(source).name(), &declared.rule.text)));
+    }
+    if !is_stated(source)
+        && !is_builtin(row)
+        && let Some((point, value, arg)) = without_slope(row, library)
+    {
+        let diag = claim("E411", "multiplies an infinite derivative by 0".to_owned());
+        let diag = diag.note(format!("at {point} it is {value}, its derivative by `{arg}` is no number"));
+        diags.push(diag.help(
+            "choose by `if` before the function is applied, so that it is not reached, or say what holds there in `at`",
+        ));
+    }
+    diags
+}
+
+/// Whether a row says what its gradient is where a slope is infinite, or that it is not meant for such numbers.
+pub fn is_stated(source: &RowSource) -> bool {
+    !source.at.is_empty() || !source.tests.domain.is_empty() || source.no_grad.is_some()
+}
+
+/// Where single precision differs.
+pub struct Unstable {
+    /// The arguments.
+    pub point: String,
+    /// The value in f64.
+    pub exact: f64,
+    /// The value in f32.
+    pub single: f64,
+}
+
+impl Unstable {
+    /// E304 of what `text` is.
+    pub fn refuse(self, what: String, text: &Text) -> Diag {
+        let Unstable { point, exact, single } = self;
+        let how = if single.is_finite() { "loses digits" } else { "overflows on the way" };
+        let diag = Diag::error("E304", text.place, format!("{what} {how} in f32, where its result does not"));
+        diag.note(format!("at {point} it is {single:e} in f32, {exact:e} in f64")).help(
+            "write it with `expm1`, `log1p`, `hypot` and the like, or choose a form by `if`; where it is not meant for such \
+             numbers, say for which: `tests: {domain: {x: 'lo..hi'}}`",
+        )
+    }
+}
+
+/// The first point of the row's domain at which single precision differs, of the meaning or of a rule.
+fn unstable(row: &Row, rule: Option<&Block>, domain: &[(Name, (f64, f64))], library: &Library) -> Option<Unstable> {
+    let outs = if rule.is_some() { 1 } else { row.sig.outs.len() };
+    (0..outs).find_map(|out| unstable_result(row, rule, out, domain, library))
+}
+
+/// The same of one of its results.
+fn unstable_result(
+    row: &Row,
+    rule: Option<&Block>,
+    out: usize,
+    domain: &[(Name, (f64, f64))],
+    library: &Library,
+) -> Option<Unstable> {
+    let grid = Grid::of(row, out, library, &|n| {
+        let params = row.sig.params.iter();
+        let stated = params.map(|param| probes(HARD[n - 1], stated_of(domain, param.name.name)));
+        let mut points = product(&stated.collect::<Vec<_>>());
+        points.extend((n == LARGE.len() && domain.is_empty()).then(|| LARGE.to_vec()));
+        points
+    })?;
+    let exact = grid.rule(rule, &|_, x| x)?;
+    let single = grid.rule(rule, &|_, x| Single(x))?;
+    let slopes: Vec<Vec<f64>> = grid.places.iter().map(|at| grid.slopes(rule, *at)).collect::<Option<_>>()?;
+    (0..exact.len()).find_map(|n| {
+        let (exact, single) = (exact[n], single[n].0);
+        let spread: f64 = slopes.iter().zip(&grid.points[n]).map(|(slopes, x)| (slopes[n] * x).abs()).sum();
+        let size: f64 = grid.points[n].iter().map(|x| x.abs()).fold(0.0, f64::max);
+        let allowed = LOSS * exact.abs() + SPREAD * spread + NOTHING * size.min(FAR) + TINY;
+        let beyond = !exact.is_finite() || exact.abs() > LARGEST || !spread.is_finite();
+        let near = (exact - single).abs() <= allowed;
+        // a gradient that fades has lost its digits with the result that it reads: `1 - out * out`
+        let shown = rule.is_none() || !single.is_finite();
+        (!beyond && !near && shown).then(|| Unstable { point: grid.show(n), exact, single })
+    })
+}
+
+/// Whether f32 has lost a number, whatever its arguments were: it is another one, or none.
+pub fn is_lost(exact: f64, single: f64) -> bool {
+    let near = (exact - single).abs() <= LOSS * exact.abs() + TINY;
+    exact.is_finite() && exact.abs() <= LARGEST && !near
+}
+
+/// The interval that is stated for an argument.
+fn stated_of(domain: &[(Name, (f64, f64))], arg: Name) -> Option<(f64, f64)> {
+    domain.iter().find(|(name, _)| *name == arg).map(|(_, interval)| *interval)
+}
+
+/// Those of `values` in an interval, its ends and its middle: no interval is without probes.
+pub fn probes(values: &[f64], interval: Option<(f64, f64)>) -> Vec<f64> {
+    let Some((lo, hi)) = interval else { return values.to_vec() };
+    let inside = values.iter().copied().filter(|x| lo < *x && *x < hi);
+    inside.chain([lo, lo + (hi - lo) / 2.0, hi]).collect()
+}
+
+/// The first point at which the value is a number and a derivative is none.
+fn without_slope(row: &Row, library: &Library) -> Option<(String, f64, fulgurite_core::Name)> {
+    let grid = Grid::new(row, library, &|n| product(&vec![EDGES.to_vec(); n]))?;
+    let values = grid.run(&|_, x| x)?;
+    grid.places.iter().find_map(|at| {
+        let slopes = grid.slopes(None, *at)?;
+        let n = (0..values.len()).find(|n| values[*n].is_finite() && slopes[*n].is_nan())?;
+        Some((grid.show(n), values[n], row.sig.params[*at].name.name))
+    })
+}

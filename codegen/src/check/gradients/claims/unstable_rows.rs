@@ -1,0 +1,171 @@
+//! E304 for rows that are no formula of few floats: reductions, moves, composites.
+//!
+//! A call is run on hard numbers in f64 and with every step rounded to f32, as in
+//! [`unstable_formulas`](super::unstable_formulas). The error that rounding of the arguments explains is found by moving
+//! the arguments by a rounding.
+
+use fulgurite_core::Name;
+use fulgurite_core::builtins::Builtin;
+use fulgurite_core::lang::ast::{BinOp, Param};
+use fulgurite_core::lang::{Block, Elem, Expr, Node, OptType};
+use fulgurite_core::row::{Meaning, Row};
+
+use crate::check::cases::{self, Family};
+use crate::check::gradients::arrays::declared::Declared;
+use crate::check::gradients::arrays::dense::{Dense, Library};
+use crate::check::gradients::arrays::instance::{Instance, elements};
+use crate::check::gradients::arrays::numbers::Numbers;
+use crate::check::gradients::budget::{ARGUMENTS, HARD};
+use crate::check::gradients::claims::unstable_formulas::{LARGEST, Unstable};
+use crate::check::gradients::samples::grid::Single;
+use crate::check::gradients::samples::{self, Domain};
+use crate::check::gradients::show;
+use crate::check::{closure, gradient_rules, report, walk};
+use crate::diag::Diag;
+use crate::schema::RowSource;
+use fulgurite_core::eval::nest::Field;
+
+/// Beyond what `exp` can take on either side, and where differences of squares are small beside them.
+const INTERVALS: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0), (-300.0, 300.0)];
+
+/// What the other arguments are meanwhile.
+const USUAL: (f64, f64) = (0.25, 1.75);
+
+/// What is let pass, in relation to the element and to the largest one: a difference of neighbours is exact, what it is
+/// multiplied with is not.
+const LOSS: f64 = 1e-2;
+const BESIDE: f64 = 1e-3;
+
+/// What is small beside the arguments is no more than this of them.
+const NOTHING: f64 = 1e-9;
+
+/// What rounding is let explain: so many roundings of the arguments, in so many directions.
+const ROUNDINGS: f64 = 64.0 * 6e-8;
+const DIRECTIONS: u64 = 3;
+
+/// What is wrong with the meaning of a row, and with its rules.
+pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) -> Vec<Diag> {
+    if row.is_pointwise() {
+        return Vec::new();
+    }
+    let mut faults = Vec::new();
+    if let Some((key, text)) = report::body(source).filter(|_| !only_moves(row)) {
+        let found = first(source, row, family, library, &|instance| unstable(instance, library));
+        faults.extend(found.map(|found| found.refuse(format!("`{key}` of `{}`", row.op), text)));
+    }
+    for rule in gradient_rules::of(source).iter().filter(|rule| may_overflow(&rule.rule.tree, library)) {
+        let found = first(source, row, family, library, &|instance| overflows(rule, instance, library));
+        faults.extend(found.map(|found| found.refuse(rule.named(source).name(), &rule.rule.text)));
+    }
+    faults
+}
+
+/// Whether a rule comes to a builtin whose value leaves the range of f32 for numbers that are not large.
+fn may_overflow(rule: &Block, library: &Library) -> bool {
+    const STEEP: [&str; 7] = ["exp", "exp2", "expm1", "pow", "sinh", "cosh", "gamma"];
+    let mut found = false;
+    let mut look = |text: &Block| {
+        walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if STEEP.contains(&f.name.as_str())));
+    };
+    look(rule);
+    for row in closure::all_reached(closure::text_calls(std::iter::once(rule)), library.set) {
+        walk::body(&row).into_iter().for_each(&mut look);
+    }
+    found
+}
+
+/// What `look` finds in the first call on hard numbers in which there is something.
+fn first(
+    source: &RowSource,
+    row: &Row,
+    family: &Family,
+    library: &Library,
+    look: &dyn Fn(&Instance) -> Option<Unstable>,
+) -> Option<Unstable> {
+    let stated = samples::stated(source);
+    let is_float = |param: &&Param| param.ty.elem.iter().any(|e| matches!(e, Elem::Var(_) | Elem::Acc(_)));
+    let tried: Vec<Name> = row.sig.params.iter().filter(is_float).map(|p| p.name.name).take(ARGUMENTS).collect();
+    let beside = if numbers(row) { cases::beside_defaults(row, family) } else { Vec::new() };
+    let small = family.cases.iter().find(|case| (1..=HARD).contains(&case.numel()));
+    small.into_iter().chain(beside.first()).find_map(|case| {
+        tried.iter().find_map(|arg| {
+            let interval = stated.iter().find(|(name, _)| name == arg).map(|(_, interval)| interval);
+            let hard = interval.map_or(INTERVALS.as_slice(), std::slice::from_ref);
+            hard.iter().find_map(|interval| {
+                let own = stated.iter().copied().chain([(*arg, *interval)]).collect();
+                let domain = Domain::of(own, USUAL);
+                let instance = samples::finite(library, row, case, &domain, 0, 1)?;
+                look(&instance)
+            })
+        })
+    })
+}
+
+/// Whether the text itself computes nothing that could lose digits: it moves, adds, or calls rows that are looked at.
+fn only_moves(row: &Row) -> bool {
+    let computes = |e: &Expr| match &*e.node {
+        Node::Binary(op, ..) => matches!(op, BinOp::Sub | BinOp::Mul | BinOp::Div),
+        Node::Call(f, _) => Builtin::from_name(f.name.as_str()).is_some(),
+        _ => false,
+    };
+    let (Meaning::Decomp(body) | Meaning::Expr(body)) = &row.meaning else { return true };
+    let mut any = false;
+    walk::block(body, &mut |e| any |= computes(e));
+    !any
+}
+
+/// Whether an option is a number that has a default: a formula may be stable for that one alone.
+fn numbers(row: &Row) -> bool {
+    row.sig.opts.iter().any(|opt| opt.default.is_some() && matches!(opt.ty, OptType::F64 | OptType::Num))
+}
+
+/// Where single precision differs by more than the roundings of the arguments explain.
+fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
+    let outs = instance.row.sig.outs.len();
+    let exact: Vec<f64> = instance.results.iter().take(outs).flat_map(elements).flatten().collect();
+    let dense = || Dense::new(library);
+    let singles = instance.numbers_in(&mut dense(), &|_, _, x| Single::constant(x)).ok()?;
+    let singles: Vec<f64> = singles.into_iter().map(|x| x.0).collect();
+    let most = f64::from(f32::MAX);
+    // each result has elements of its own size: a mean is large beside a variance
+    let largest = instance.results.iter().take(outs).flat_map(|result| {
+        let own: Vec<f64> = elements(result).concat();
+        let largest = own.iter().map(|x| x.abs()).filter(|x| *x <= most).fold(0.0, f64::max);
+        std::iter::repeat_n(largest, own.len())
+    });
+    let largest: Vec<f64> = largest.collect();
+    let size = instance.args.iter().flat_map(elements).flatten().map(f64::abs).fold(0.0, f64::max);
+    let differs = |n: usize| {
+        let allowed = LOSS * exact[n].abs() + BESIDE * largest[n] + NOTHING * size;
+        exact[n].abs() <= most && is_beyond(exact[n] - singles[n], allowed)
+    };
+    if exact.len() != singles.len() || !(0..exact.len()).any(differs) {
+        return None;
+    }
+    let mut spread = vec![0.0f64; exact.len()];
+    for seed in 0..DIRECTIONS {
+        let mut numbers = Numbers::new(seed);
+        let signs: Vec<f64> =
+            (0..instance.numel().max(1)).map(|_| if numbers.draw() < 0.5 { -1.0 } else { 1.0 }).collect();
+        let rounded = |p: usize, e: usize, x: f64| x * (1.0 + ROUNDINGS * signs[(p * 7 + e) % signs.len()]);
+        let moved = instance.numbers_in(&mut dense(), &rounded).ok()?;
+        spread.iter_mut().zip(moved.iter().zip(&exact)).for_each(|(s, (m, x))| *s = s.max((m - x).abs()));
+    }
+    let n = (0..exact.len()).find(|n| differs(*n) && is_beyond(exact[*n] - singles[*n], 2.0 * spread[*n]))?;
+    Some(Unstable { point: show::arguments(instance), exact: exact[n], single: singles[n] })
+}
+
+/// Where a rule is infinite or no number in single precision, and a number that f32 holds in f64.
+fn overflows(rule: &Declared, instance: &Instance, library: &Library) -> Option<Unstable> {
+    let seed = rule.seed(instance, &mut Numbers::new(13))?;
+    let exact = rule.value(instance, library, &seed).ok()?;
+    let single = rule.value_in(instance, library, &seed, &|_, _, x| Single(x)).ok()?;
+    let single: Vec<f64> = single.into_iter().map(|x| x.0).collect();
+    let n = exact.iter().zip(&single).position(|(exact, single)| exact.abs() <= LARGEST && !single.is_finite())?;
+    Some(Unstable { point: show::arguments(instance), exact: exact[n], single: single[n] })
+}
+
+/// Whether a difference is larger than this, or none at all.
+fn is_beyond(difference: f64, allowed: f64) -> bool {
+    difference.is_nan() || difference.abs() > allowed
+}

@@ -1,0 +1,186 @@
+//! The search for data on which a claim about the rules of a row is wrong: calls of the row with data of each kind, in the
+//! order in which they are tried, and the first of them with which something is wrong.
+
+use fulgurite_core::derive::Derived;
+use fulgurite_core::row::Row;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::check::branches::Ids;
+use crate::check::cases::{Case, Family};
+use crate::check::gradients::arrays::declared::{Declared, Seed};
+use crate::check::gradients::arrays::dense::Library;
+use crate::check::gradients::arrays::instance::Instance;
+use crate::check::gradients::arrays::numbers::Numbers;
+use crate::check::gradients::arrays::tape;
+use crate::check::gradients::budget::{BEHIND, BESIDE, FEW, KINK_ROUNDS, MOST_KINKS, SMALL};
+use crate::check::gradients::samples::{self, Domain, Stated};
+use crate::schema::RowSource;
+
+/// What the rules of one row are tried on.
+pub struct Bench<'a> {
+    /// The row as written.
+    pub source: &'a RowSource,
+    /// The same.
+    pub row: &'a Row,
+    /// Calls of it.
+    pub family: &'a Family,
+    /// More of them: with other numbers than the defaults of its options.
+    pub beside: &'a [Case],
+    /// And with every value of options that name places, or more of those that count: on these rules are compared, no more.
+    pub valued: &'a [Case],
+    /// Rows that rules call.
+    pub library: &'a Library<'a>,
+    /// What follows from its meaning.
+    pub derived: &'a Derived,
+    /// Data that were drawn before, by seed: every rule of the row is tried on the same.
+    pub drawn: RefCell<FxHashMap<u64, Vec<Drawn<'a>>>>,
+    /// Numbers with which the row compares, beyond the usual data.
+    pub compared: &'a [f64],
+    /// Rules of the rows that a program calls.
+    pub taped: RefCell<tape::Rules<'a>>,
+    /// Calls with more elements are left out.
+    pub most: usize,
+    /// What is left ([`calls`]).
+    pub calls: Vec<(usize, &'a Case)>,
+    /// The branches that were taken where a rule was compared; none where nobody asks.
+    pub compared_in: Option<&'a RefCell<Ids>>,
+    /// The rows that the meaning and the rules come to.
+    pub within: &'a [Arc<Row>],
+}
+
+/// What was found for a call, the domain and the bound of indices: data on which the row has finite values, or none.
+pub struct Drawn<'a> {
+    case: &'a Case,
+    domain: Domain,
+    bound: i64,
+    found: Option<Instance<'a>>,
+}
+
+/// Calls of up to `most` elements, smaller ones first. Once these have `together` elements in all, others are taken for
+/// words, truth values and presence alone that none of these has.
+pub fn calls<'a>(family: &'a Family, beside: &'a [Case], most: usize, together: usize) -> Vec<(usize, &'a Case)> {
+    let mut calls: Vec<(usize, &'a Case)> = family.cases.iter().chain(beside).enumerate().collect();
+    calls.retain(|(_, case)| (1..=most).contains(&case.numel()));
+    calls.sort_by_key(|(_, case)| case.numel());
+    let (mut elements, mut kinds) = (0, FxHashSet::default());
+    calls.retain(|(_, case)| {
+        elements += case.numel();
+        kinds.insert(case.kind()) || elements <= together
+    });
+    calls
+}
+
+impl<'a> Bench<'a> {
+    /// Calls of at most `most` elements with data inside the domain, smaller ones first.
+    pub fn instances(&self, most: usize) -> impl Iterator<Item = Instance<'a>> {
+        let small = self.tries().filter(move |(_, case)| case.numel() <= most);
+        small.filter_map(|(n, case)| self.smooth(n, case, &|_| true))
+    }
+
+    /// The calls, small families several times: other numbers are drawn each time.
+    pub(super) fn tries(&self) -> impl Iterator<Item = (usize, &'a Case)> {
+        let rounds = SMALL / self.calls.len().max(1) + 1;
+        (0..rounds).flat_map(move |round| self.cases().map(move |(n, case)| (n + round, case)))
+    }
+
+    /// The same, then calls with data at ties and kinks: `if x == 0 { y } else { 0 }` depends on `y` only there.
+    pub fn everywhere(&self, most: usize) -> impl Iterator<Item = Instance<'a>> {
+        self.instances(most).chain(self.kinked(most).map(|(_, instance)| instance))
+    }
+
+    /// The calls at ties and kinks alone.
+    pub fn kinked(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
+        self.at_kinks(samples::stated(self.source), 0..=most, &|_| true).take(MOST_KINKS)
+    }
+
+    /// The same whatever numbers the row is meant for.
+    pub fn kinked_anywhere(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
+        self.at_kinks(Vec::new(), 0..=most, &|_| true).take(MOST_KINKS)
+    }
+
+    /// Data at ties and kinks in these intervals, for calls of so many elements.
+    pub(super) fn at_kinks<'s>(
+        &'s self,
+        own: Stated,
+        elements: RangeInclusive<usize>,
+        fits: &'s dyn Fn(&Instance) -> bool,
+    ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
+        let written = samples::written(self.row);
+        let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
+        // numbers beside the defaults are met by few calls
+        let beside = self.beside.iter().enumerate().map(|(n, case)| (BEHIND + n, case));
+        let beside = beside.filter(move |(_, case)| !few && (1..=self.most).contains(&case.numel()));
+        let again =
+            |(n, case): (usize, &'a Case)| (1..=(BESIDE / case.numel()).max(1)).map(move |round| (round, n, case));
+        let beside = beside.flat_map(again);
+        let rounds = (0..if few { KINK_ROUNDS } else { 1 })
+            .flat_map(|round| self.cases().map(move |(n, case)| (round, n, case)))
+            .chain(beside)
+            .filter(move |(_, _, case)| elements.contains(&case.numel()));
+        rounds.filter_map(move |(round, n, case)| {
+            let domain = samples::kinks(&own, &written, case, n + round);
+            Some((n, self.draw(n + 1000 * round, case, &domain, fits)?))
+        })
+    }
+
+    pub(super) fn cases(&self) -> impl Iterator<Item = (usize, &'a Case)> {
+        self.calls.iter().copied()
+    }
+
+    pub(super) fn smooth(&self, n: usize, case: &'a Case, fits: &dyn Fn(&Instance) -> bool) -> Option<Instance<'a>> {
+        let own = samples::stated(self.source);
+        samples::domains(&own, self.compared, n).find_map(|domain| self.draw(n, case, &domain, fits))
+    }
+
+    pub(super) fn draw(
+        &self,
+        n: usize,
+        case: &'a Case,
+        domain: &Domain,
+        fits: &dyn Fn(&Instance) -> bool,
+    ) -> Option<Instance<'a>> {
+        let finite = |bound| self.finite(n as u64, case, domain, bound);
+        samples::bounds(self.row, case).find_map(|bound| finite(bound).filter(|instance| fits(instance)))
+    }
+
+    fn finite(&self, seed: u64, case: &'a Case, domain: &Domain, bound: i64) -> Option<Instance<'a>> {
+        let is = |d: &&Drawn| std::ptr::eq(d.case, case) && d.bound == bound && d.domain == *domain;
+        if let Some(known) = self.drawn.borrow().get(&seed).and_then(|drawn| drawn.iter().find(is)) {
+            return known.found.clone();
+        }
+        let found = samples::finite(self.library, self.row, case, domain, seed, bound);
+        let drawn = Drawn { case, domain: domain.clone(), bound, found: found.clone() };
+        self.drawn.borrow_mut().entry(seed).or_default().push(drawn);
+        found
+    }
+
+    /// Some calls with elements.
+    pub(super) fn few(&self) -> impl Iterator<Item = (usize, &'a Case)> {
+        self.cases().filter(|(_, case)| case.numel() > 1).take(FEW)
+    }
+
+    /// The first of these calls, with their numbers, in which `look` finds something about `rule`, and with what seed. The
+    /// seeds of a claim are those of `salt`.
+    pub fn first<T>(
+        &self,
+        rule: &Declared,
+        salt: u64,
+        calls: impl Iterator<Item = (usize, Instance<'a>)>,
+        mut look: impl FnMut(usize, &Instance<'a>, &Seed) -> Option<T>,
+    ) -> Option<(Instance<'a>, Seed, T)> {
+        let mut calls = calls.filter_map(|(n, instance)| {
+            let seed = rule.seed(&instance, &mut Numbers::new(salt + n as u64))?;
+            let found = look(n, &instance, &seed)?;
+            Some((instance, seed, found))
+        });
+        calls.next()
+    }
+
+    /// The calls of [`Bench::few`] with data inside the domain.
+    pub fn usual(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
+        self.few().filter_map(|(n, case)| Some((n, self.smooth(n, case, &|_| true)?)))
+    }
+}

@@ -1,0 +1,45 @@
+//! E204: a row computes in no storage dtype, which only holds numbers, and in none that no tensor has.
+
+use fulgurite_core::lang::Node;
+use fulgurite_core::promote::Kind;
+use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::{DType, DTypeSet};
+
+use super::walk;
+use crate::diag::Diag;
+use crate::schema::{Body, RowSource};
+
+/// A row that accepts complex numbers alone, or that computes in floats of eight bits and the like.
+pub fn check(source: &RowSource) -> Option<Diag> {
+    let rule = source.dtypes.as_ref()?;
+    let set = statics::dtype_set(&Env::default(), &rule.tree).ok()?;
+    let op = source.op.as_str();
+    let complex = DTypeSet::from_class("complex").unwrap_or(DTypeSet::EMPTY);
+    if !set.is_empty() && set.minus(complex).is_empty() {
+        let message = format!("`dtypes` of `{op}` has complex numbers alone, which no tensor holds");
+        let diag = Diag::error("E204", rule.text.place, message);
+        return Some(diag.help("give real and imaginary parts as two arguments, and say `dtypes: float`"));
+    }
+    let Body::Expr(body) = &source.body else { return None };
+    let held: Vec<DType> = set.iter().filter(|d| d.is_storage()).collect();
+    let first = held.first().filter(|_| computes(source))?;
+    let diag =
+        Diag::error("E204", rule.text.place, format!("`expr` of `{op}` computes in {first}, which only holds numbers"));
+    let diag = diag.label(body.text.place, "this computes");
+    let help = "leave it out; a row that reads such numbers takes them as an argument of that class and casts: `x: f8`, \
+                `x as f32`";
+    Some(diag.help(help))
+}
+
+/// Whether the kind of promotion is none of those that only move elements.
+fn computes(source: &RowSource) -> bool {
+    let mut computes = false;
+    let Some(promote) = &source.promote else { return false };
+    walk::expr(&promote.tree, &mut |e| {
+        if let Node::Name(name) = &*e.node {
+            let kind = Kind::from_name(name.as_str());
+            computes |= kind.is_some_and(|kind| !matches!(kind, Kind::Keep | Kind::Join));
+        }
+    });
+    computes
+}
