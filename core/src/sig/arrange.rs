@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use crate::row::Row;
-use crate::{Name, Value};
+use crate::{Name, Value, counted};
 
 /// One value per parameter, then one per option, in signature order; what was not given is [`Value::Absent`].
 ///
@@ -18,7 +18,12 @@ pub fn arrange<V: Clone>(
     if positional.len() > most {
         return Err(Refusal::new(
             "E702",
-            format!("`{}` takes at most {} arguments, {} were given", row.op, most, positional.len()),
+            format!(
+                "`{}` takes at most {}, {} given",
+                row.op,
+                counted(most, "argument", "arguments"),
+                counted(positional.len(), "was", "were")
+            ),
         ));
     }
     let given = positional.len();

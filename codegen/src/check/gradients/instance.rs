@@ -4,7 +4,7 @@ use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::Refusal;
-use fulgurite_core::{Name, Scalar, Value};
+use fulgurite_core::{Name, Scalar, Value, counted};
 use std::sync::Arc;
 
 use super::dense::{Dense, Library, Stop, V};
@@ -124,7 +124,8 @@ impl Instance<'_> {
                 let of = aligned(std::slice::from_ref(value), &elements(result));
                 let (n, wants) = (of.len(), elements(result).concat().len());
                 if n != wants {
-                    let why = format!("the tangent has {n} elements, the result has {wants}");
+                    let have = counted(n, "element", "elements");
+                    let why = format!("the tangent has {have}, the result has {wants}");
                     return Err(Stop::Refused(Refusal::new("E402", why)));
                 }
                 all.extend(of);
