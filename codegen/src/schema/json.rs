@@ -15,8 +15,8 @@ pub const MODELINE: &str = "# yaml-language-server: $schema=docs/ops.schema.json
 /// The head of a database that `cargo ops new` starts, with its schema beside it.
 pub const STARTED: &str = "\
 # yaml-language-server: $schema=ops.schema.json
-# Operators, one row each: docs/adding-an-operator.md of fulgurite. Check them with `cargo ops check`. The same page has
-# the build script of a crate with rows, and the profiles without which its first build takes minutes more.
+# Operators, one row each: docs/adding-an-operator.md of fulgurite. Check them with `cargo ops check`.
+# The manifest, profiles and build script of a crate with rows: docs/downstream.md of fulgurite.
 ";
 
 /// The schema, as it stands in its file.
