@@ -1,11 +1,13 @@
-//! Puts the text that the demo learns into one file: the operator database and its documentation.
+//! Finds the operator database, and puts the text that the demo learns into one file: the database and its documentation.
 
 use std::path::{Path, PathBuf};
 
 fn main() -> std::io::Result<()> {
-    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
-    let mut files = vec![root.join("ops.yaml")];
-    pages(&root.join("docs"), &mut files)?;
+    let database = std::env::var("DEP_FULGURITE_DATABASE")
+        .map_err(|_| std::io::Error::other("DEP_FULGURITE_DATABASE is not set: `fulgurite` is no direct dependency"))?;
+    println!("cargo::rustc-env=FULGURITE_DATABASE={database}");
+    let mut files = vec![PathBuf::from(database)];
+    pages(Path::new("docs"), &mut files)?;
     let mut text = String::new();
     for file in files.iter().filter(|f| f.is_file()) {
         println!("cargo::rerun-if-changed={}", file.display());

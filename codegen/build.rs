@@ -7,18 +7,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 fn main() -> io::Result<()> {
-    let mut files = Vec::new();
-    // where the packages don't lie side by side, the version says which core this is
-    for folder in ["src", "../core/src"].map(Path::new).into_iter().filter(|folder| folder.is_dir()) {
-        println!("cargo::rerun-if-changed={}", folder.display());
-        collect(folder, &mut files)?;
-    }
-    files.sort();
+    let core = std::env::var_os("DEP_FULGURITE_CORE_SOURCES").ok_or_else(|| {
+        io::Error::other("DEP_FULGURITE_CORE_SOURCES is not set: `fulgurite-core` has no build script")
+    })?;
     let mut hash = DefaultHasher::new();
-    env!("CARGO_PKG_VERSION").hash(&mut hash);
-    for file in files {
-        file.hash(&mut hash);
-        fs::read(&file)?.hash(&mut hash);
+    for folder in [Path::new("src"), Path::new(&core)] {
+        println!("cargo::rerun-if-changed={}", folder.display());
+        let mut files = Vec::new();
+        collect(folder, &mut files)?;
+        files.sort();
+        for file in files {
+            file.strip_prefix(folder).unwrap_or(&file).hash(&mut hash);
+            fs::read(&file)?.hash(&mut hash);
+        }
     }
     println!("cargo::rustc-env=FULGURITE_CHECKS={:016x}", hash.finish());
     Ok(())

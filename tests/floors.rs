@@ -9,6 +9,8 @@ mod house;
 mod manifests;
 #[path = "floors/modules.rs"]
 mod modules;
+#[path = "floors/packages.rs"]
+mod packages;
 #[path = "floors/pages.rs"]
 mod pages;
 
@@ -39,7 +41,8 @@ fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         if path.is_dir() {
-            if !name.starts_with('.') && name != "target" && name != "runs" {
+            // a link leads to files that are found where they stand
+            if !path.is_symlink() && !name.starts_with('.') && name != "target" && name != "runs" {
                 collect(&path, extension, found);
             }
         } else if path.extension().is_some_and(|e| e == extension) {

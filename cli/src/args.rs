@@ -56,7 +56,7 @@ pub struct Common {
     /// The operator database; otherwise `ops.yaml` here or in a folder above
     #[arg(long, global = true, value_name = "FILE", help_heading = "Operators")]
     pub file: Option<PathBuf>,
-    /// A database whose rows may be called; it is read, not checked
+    /// A database whose rows may be called, which is not checked; otherwise that of the crate's dependency `fulgurite`
     #[arg(long, global = true, value_name = "FILE", help_heading = "Operators")]
     pub upstream: Option<PathBuf>,
 }
@@ -80,7 +80,7 @@ impl Common {
 }
 
 /// The database that this program was built with.
-const DATABASE: &str = include_str!("../../ops.yaml");
+const DATABASE: &str = include_str!(env!("FULGURITE_DATABASE"));
 
 /// The commands.
 #[derive(Subcommand, Debug)]

@@ -64,8 +64,6 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
     match pipeline::compile_files(&files, upstream) {
         Ok(compiled) => {
             remember(&compiled, upstream);
-            // A warning is the only output of a build script that cargo shows.
-            println!("cargo::warning={}: {}", files.rows.shown, compiled.summary());
             let table = compiled.table(upstream);
             let artifacts = Artifacts::emit(target, &compiled.rows, &compiled.classes(), &table);
             let mut units = artifacts.database;

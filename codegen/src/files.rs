@@ -69,7 +69,10 @@ impl Files {
 
     /// The folder of further points, if the rows name one.
     pub fn folder(&self) -> Option<PathBuf> {
-        Some(self.rows.path.with_file_name(folder_of(&self.rows.text)?))
+        let folder = folder_of(&self.rows.text)?;
+        // beside the file, not beside a link to it
+        let linked = self.rows.path.canonicalize().ok().filter(|_| self.rows.path.is_symlink());
+        Some(linked.as_ref().unwrap_or(&self.rows.path).with_file_name(folder))
     }
 
     /// All paths whose change may change the database.

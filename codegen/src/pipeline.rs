@@ -1,8 +1,7 @@
 //! The pipeline: read → check → derive → emit.
 
 use crate::check;
-use crate::check::gradients::arrays::declared::Way;
-use crate::check::gradients::{Grade, Graded};
+use crate::check::gradients::Graded;
 use crate::diag::render::{self, Style};
 use crate::diag::{Diag, Diagnostics};
 use crate::emit::{Classes, Emitted};
@@ -32,19 +31,6 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// `434 rows; 601 gradient rules: 586 derived, 15 written (3 proved, 12 checked)`
-    pub fn summary(&self) -> String {
-        let written: usize = self.database.rows.iter().map(|row| row.grad.len()).sum();
-        let rules: usize = self.rows.iter().filter(|row| row.derived_from.is_none()).map(|row| row.row.vjp.len()).sum();
-        let right = self.graded.iter().filter(|rule| rule.way == Way::Vjp);
-        let proved = right.clone().filter(|rule| rule.grade == Grade::Proved).count();
-        let checked = right.count() - proved;
-        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let (rows, rules, derived) =
-            (count(self.database.rows.len(), "row"), count(rules, "gradient rule"), rules.saturating_sub(written));
-        format!("{rows}; {rules}: {derived} derived, {written} written ({proved} proved, {checked} checked)")
-    }
-
     /// The tensor subclasses.
     pub fn classes(&self) -> Classes<'_> {
         Classes { list: &self.database.classes, sources: &self.sources }

@@ -375,6 +375,39 @@ fn a_row_may_be_like_one_of_another_database() {
     assert!(folder.text().starts_with("ops:\n- op: times\n"), "{}", folder.text());
 }
 
+/// A crate's rows call those of the crate that it depends on, which cargo names; rows beside no crate have to be told.
+#[test]
+fn the_database_upstream_of_a_crate_is_found() {
+    let (above, folder) = (Folder::new("crate-above", ROWS), Folder::new("crate", "ops: []\n"));
+    let manifest = |name: &str, rest: &str| {
+        format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n{rest}\n[workspace]\n")
+    };
+    let database = "[package.metadata.fulgurite]\ndatabase = \"ops.yaml\"\n";
+    let depends = format!("[dependencies]\nrows-of-fulgurite = {{ path = {:?} }}\n", above.path);
+    for (folder, manifest) in
+        [(&above, manifest("rows-of-fulgurite", database)), (&folder, manifest("crate-with-rows", &depends))]
+    {
+        fs::create_dir_all(folder.path.join("src")).expect("a folder");
+        fs::write(folder.path.join("src/lib.rs"), "").expect("a source");
+        fs::write(folder.path.join("Cargo.toml"), manifest).expect("a manifest");
+    }
+    let row = "ops:\n- op: twice\n  doc: Twice x\n  sig: '(x: T) -> T'\n  dtypes: f32\n  decomp: mul(x, 2)\n  \
+               tests: {points: [{x: 1, out: 2}]}\n";
+    fs::write(folder.database(), row).expect("a database");
+    let (status, out, err) = folder.run(&["check"]);
+    assert_eq!(status, 0, "{out}{err}");
+    assert_eq!(folder.run(&["new", "times", "--like", "mul"]).0, 0);
+    fs::write(folder.path.join("Cargo.toml"), "[package]\n# fulgurite\n").expect("a manifest");
+    let (status, _, err) = folder.run(&["check"]);
+    assert!(status == 2 && err.contains("error[E910]") && err.contains("--upstream FILE"), "{err}");
+    fs::remove_file(folder.path.join("Cargo.toml")).expect("it was there");
+    let (status, _, err) = folder.run(&["check"]);
+    assert!(
+        status == 1 && err.contains("was checked alone; where it calls rows of another database, add `--upstream "),
+        "{err}"
+    );
+}
+
 #[test]
 fn a_wrong_row_is_not_added() {
     let folder = Folder::new("not-new", ROWS);

@@ -8,7 +8,6 @@ use std::time::Instant;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::files::Files;
 use fulgurite_codegen::fmt::{format, format_points};
-use fulgurite_codegen::pipeline::{Table, compile};
 use fulgurite_codegen::schema::json::MODELINE;
 use fulgurite_codegen::schema::read_database;
 
@@ -35,18 +34,6 @@ fn the_rows_alone_are_right() {
     assert!(many.is_empty(), "more than three points stand with {many:?}: the others belong to tests/points");
     let (diags, sources) = common::check("ops.yaml", &files.rows.text);
     assert_eq!(diags.errors(), 0, "{}", common::report(&diags, &sources));
-}
-
-/// The line that a build prints.
-#[test]
-fn a_build_is_one_line() {
-    let row = |keys: &str| format!("- op: half\n  doc: Half\n  sig: '(x: T, y: T) -> T'\n  promote: float\n{keys}");
-    let summary = |keys: &str| {
-        let compiled = compile(&format!("ops:\n{}", row(keys)), "ops.yaml", &Table::default());
-        compiled.map(|compiled| compiled.summary()).unwrap_or_else(|_| panic!("{keys}"))
-    };
-    let derived = summary("  expr: (x + y) / 2\n");
-    assert_eq!(derived, "1 row; 2 gradient rules: 2 derived, 0 written (0 proved, 0 checked)");
 }
 
 /// `cargo ops fmt` changes nothing, and editors are told of the schema.

@@ -24,6 +24,7 @@ pub mod batch;
 pub mod builtins;
 pub mod conditions;
 mod cost;
+mod counted;
 pub mod derive;
 pub mod dim;
 pub mod dtype;
@@ -49,6 +50,7 @@ pub mod storage;
 pub mod subclass;
 pub mod value;
 
+pub use counted::counted;
 pub use dim::Dim;
 pub use dtype::{DType, DTypeSet};
 pub use name::Name;

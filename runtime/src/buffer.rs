@@ -13,7 +13,7 @@ pub use away::Resident;
 use away::Away;
 use fulgurite_core::builtins::cast_scalar;
 pub use fulgurite_core::storage::{F8E4M3, F8E5M2, U4x2};
-use fulgurite_core::{DType, Scalar, f8};
+use fulgurite_core::{DType, Scalar, counted, f8};
 use half::{bf16, f16};
 use pool::{Block, OutOfMemory};
 use smallvec::SmallVec;
@@ -91,7 +91,8 @@ impl fmt::Display for BufferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BufferError::Length { expected, found } => {
-                write!(f, "the shape has {expected} elements, but {found} were given")
+                let (has, given) = (counted(expected, "element", "elements"), counted(found, "was", "were"));
+                write!(f, "the shape has {has}, but {given} given")
             }
             BufferError::DType { expected, found } => write!(f, "the elements are {found}, not {expected}"),
             BufferError::OutOfMemory(e) => e.fmt(f),

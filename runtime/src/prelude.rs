@@ -1,4 +1,4 @@
-//! The names that generated code and programs use; `fulgurite::prelude` adds operators and layers.
+//! The names that generated code stands on, and those that programs use: `fulgurite::prelude` adds the operators' methods and layers.
 
 pub use crate::api;
 pub use crate::operand::{KeyArg, Limit, Number, Operand};
@@ -21,7 +21,7 @@ pub mod user {
     pub use crate::{Error, Result};
     pub use fulgurite_core::{DType, Dim, Scalar};
 
-    /// The default of any type: `Sum { keepdim: true, ..d() }`.
+    /// The default of anything: `ops::Sum { keepdim: true, ..d() }`.
     pub fn d<T: Default>() -> T {
         T::default()
     }

@@ -26,7 +26,7 @@ use crate::buffer::{Buffer, BufferError, Element};
 use crate::error::Error;
 use crate::trace::{ProxyId, ProxyTy};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{DType, Dim, Scalar, TensorTy};
+use fulgurite_core::{DType, Dim, Scalar, TensorTy, counted};
 use std::sync::Arc;
 
 /// A tensor: a handle that is cheap to clone; clones are one tensor.
@@ -69,7 +69,8 @@ impl Tensor {
             Buffer::from_slice(data, &sizes).map_err(|e| match e {
                 BufferError::Length { found, .. } => {
                     let ty = TensorTy::new(T::DTYPE, &sizes);
-                    Error::new("E743", format!("{ty} has {} elements, {found} were given", count(&sizes)))
+                    let (has, given) = (counted(count(&sizes), "element", "elements"), counted(found, "was", "were"));
+                    Error::new("E743", format!("{ty} has {has}, {given} given"))
                 }
                 other => Error::new("E743", other.to_string()),
             })
@@ -228,7 +229,8 @@ impl Tensor {
         }
         let why = self.error().cloned().unwrap_or_else(|| {
             let have = self.ty().map_or_else(String::new, |t| t.to_string());
-            Error::new("E745", format!("{have} has {} axes, {N} were asked for", shape.len())).at(Loc::caller())
+            let (axes, asked) = (counted(shape.len(), "axis", "axes"), counted(N, "was", "were"));
+            Error::new("E745", format!("{have} has {axes}, {asked} asked for")).at(Loc::caller())
         });
         shape::remember(why);
         [Dim::poison(); N]
@@ -333,7 +335,7 @@ impl Tensor {
     pub fn item<T: Element>(&self) -> Result<T, Error> {
         let buffer = self.buffer()?;
         let Some(x) = buffer.item() else {
-            let claim = format!("{} has {} elements, not one", self.type_text(), buffer.len());
+            let claim = format!("{} has {}, not one", self.type_text(), counted(buffer.len(), "element", "elements"));
             return Err(Error::new("E743", claim).at(Loc::caller()));
         };
         let wide = if holds(T::DTYPE, buffer.dtype()) { Buffer::number(x, T::DTYPE).ok() } else { None };

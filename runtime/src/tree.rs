@@ -21,6 +21,7 @@ pub use fulgurite_core::loc::Loc;
 
 use crate::error::Error;
 use crate::tensor::{Key, Tensor, View, Wrapped};
+use fulgurite_core::counted;
 use smallvec::SmallVec;
 use std::fmt::{Debug, Display, Write};
 use std::hash::{Hash, Hasher};
@@ -164,7 +165,7 @@ impl<'a> Visitor<'a> {
     pub fn length(&mut self, n: usize) {
         self.mark.add(n as u64);
         if let Some(detail) = &mut self.detail {
-            detail.fixed.push((detail.path.clone(), format!("{n} entries")));
+            detail.fixed.push((detail.path.clone(), counted(n, "entry", "entries")));
         }
     }
 

@@ -78,7 +78,7 @@ fn the_first_error_is_kept_with_its_place() {
     let [p, _] = a.dims();
     assert_eq!(vec(&reshape(&a, (n, 1, -1))), [1.0, 2.0]);
     let error = reshape(&a, (p * 2, -1)).to_vec::<f32>().unwrap_err();
-    assert_eq!(error.claim(), "f32[2] has 1 axes, 2 were asked for");
+    assert_eq!(error.claim(), "f32[2] has 1 axis, 2 were asked for");
     assert_eq!(jit(|x: Tensor, y: Tensor| x + y).call((a, b)).unwrap_err().code(), "E701");
 }
 

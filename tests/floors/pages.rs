@@ -71,6 +71,24 @@ fn headings(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Crates downstream copy profiles from a page: these are ours.
+#[test]
+fn the_page_for_other_crates_has_our_profiles() {
+    let (page, ours) = (read(&root().join("docs/downstream.md")), read(&root().join("Cargo.toml")));
+    let profiles = |text: &str| -> Vec<(String, String)> {
+        let sections = text.split("\n[").filter(|section| section.starts_with("profile."));
+        let level = |section: &str| section.lines().find(|line| line.starts_with("opt-level")).map(str::to_owned);
+        sections.filter_map(|s| Some((s.lines().next()?.to_owned(), level(s)?))).collect()
+    };
+    let (copied, ours) = (profiles(&page), profiles(&ours));
+    assert!(!copied.is_empty());
+    let others = copied.iter().filter(|profile| !ours.contains(profile));
+    none(
+        others.map(|(section, level)| format!("[{section} {level}")).collect(),
+        "docs/downstream.md differs from Cargo.toml",
+    );
+}
+
 #[test]
 fn the_language_page_has_every_key_and_kind() {
     let page = read(&root().join("docs/row-language.md"));

@@ -1,6 +1,7 @@
 //! Batches, and what stands on them: jacobians and hessians.
 
 use super::program::{close, parse, run};
+use fulgurite::ops::{Sum, arange, randn};
 use fulgurite::prelude::*;
 use fulgurite::symbol::{self, Symbol};
 use fulgurite::trace::Tag;
@@ -216,7 +217,7 @@ fn what_can_not_be_batched_says_why() {
     refused(vmap(&(x.clone(), y), |(x, y): &(Tensor, Tensor)| x + y), "`0` has 3 slices, `1` has 2");
     refused(vmap(&Tensor::from(1.0), |x| x.exp()), "has 0 axes, it can't be batched along axis 0");
     refused(vmap_with(&x, &[Some(2)], |x| x.exp()), "has 2 axes, it can't be batched along axis 2");
-    refused(vmap_with(&x, &[None, None], |x| x.exp()), "2 axes were given for 1 leaves");
+    refused(vmap_with(&x, &[None, None], |x| x.exp()), "2 axes were given for 1 leaf");
     refused(vmap_with(&x, &[None], |x| x.exp()), "no tensor is batched");
     // the closure's own
     let e = vmap(&x, |x| x.matmul(&Tensor::from([1.0; 3]))).expect_err("two and three");

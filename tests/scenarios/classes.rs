@@ -1,6 +1,6 @@
 //! Classes with what stands around them: autocast, frozen parameters, pieces of tensors of another class.
 
-use fulgurite::ops::{Amax, Mean, Sum};
+use fulgurite::ops::{Amax, Mean, RedistributePlace, Sum, arange, from_shards, full, where_};
 use fulgurite::prelude::*;
 use fulgurite::subclass;
 

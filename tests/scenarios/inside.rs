@@ -1,5 +1,6 @@
 //! Compiled functions called while another one is traced: they do what they do when called outside.
 
+use fulgurite::ops::stack;
 use fulgurite::prelude::*;
 
 fn data(x: &Tensor) -> Vec<f64> {

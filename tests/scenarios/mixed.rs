@@ -1,7 +1,7 @@
 //! More programs of [`super::variations`], each a mixture of what scenarios have alone.
 
 use super::variations::{every_way, every_way_at, ramp, rows};
-use fulgurite::ops::{Diagonal, Slice, Sort, Sum, Topk, VarMean};
+use fulgurite::ops::{Diagonal, Slice, Sort, Sum, Topk, VarMean, arange, cat};
 use fulgurite::prelude::*;
 
 type Program = fn(&Tensor, &Tensor) -> Tensor;

@@ -6,6 +6,7 @@
 use fulgurite::bind::Rewriter;
 use fulgurite::executors::Executor;
 use fulgurite::executors::interp::Interp;
+use fulgurite::ops::Chunk;
 use fulgurite::pipeline::{BackwardSplit, Cotangents, HandedValue, Handover, Origin, Stage, StageRun};
 use fulgurite::prelude::*;
 use fulgurite::trace::{BoundSymbol, Trace};

@@ -2,6 +2,7 @@
 
 use super::pipeline::{Grads, bits, data, disjoint, grads, interp, matrix, number, of, values};
 use fulgurite::ErrorKind;
+use fulgurite::ops::{Slice, Sum};
 use fulgurite::pipeline::{Accumulate, Cotangent, Cotangents, Stage, StageRun};
 use fulgurite::prelude::*;
 use std::collections::BTreeMap;

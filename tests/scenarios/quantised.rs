@@ -3,6 +3,7 @@
 use super::subclasses::{both, two};
 use fulgurite::ErrorKind;
 use fulgurite::buffer::{F8E4M3, F8E5M2, U4x2};
+use fulgurite::ops::{ScaleFloat8, ScaledMm, Slice, Sum, ToFloat8, ToInt4Groups, ToInt8Groups};
 use fulgurite::prelude::*;
 
 fn close(have: &Tensor, want: &[f32], rel: f32) {

@@ -1,6 +1,6 @@
 //! Random programs that ask of sizes: with symbolic sizes they give the bits of constant ones, whatever is called.
 
-use fulgurite::ops::{Mean, Slice, Sum};
+use fulgurite::ops::{Mean, Slice, Sum, arange, cat};
 use fulgurite::prelude::*;
 use fulgurite_tests::draws::{self, Property, Verdict};
 use fulgurite_tests::rng::Rng;

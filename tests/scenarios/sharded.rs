@@ -1,6 +1,8 @@
 //! S4: tensors in pieces over a simulated mesh of ranks.
 
 use fulgurite::ErrorKind;
+use fulgurite::ops::{Chunk, FromShards, Redistribute, RedistributePlace, Sdpa, Shard, Sum};
+use fulgurite::ops::{from_parts, from_shards, from_shards_with};
 use fulgurite::prelude::*;
 use fulgurite::subclass;
 

@@ -1,6 +1,6 @@
 //! A training step with symbolic batch and length.
 
-use fulgurite::ops::{Chunk, Sdpa};
+use fulgurite::ops::{Chunk, Sdpa, arange};
 use fulgurite::prelude::*;
 
 fn bits(t: &Tensor) -> Vec<u64> {

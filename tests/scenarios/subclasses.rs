@@ -1,6 +1,7 @@
 //! S4: tensor subclasses: dispatch while tracing, gradients of the outer operator, unrolling.
 
 use fulgurite::ErrorKind;
+use fulgurite::ops::Slice;
 use fulgurite::prelude::*;
 use fulgurite::subclass::{Call, ClassText};
 

@@ -3,7 +3,7 @@
 use super::program::{cut, numbers, of, parse, run};
 use fulgurite::bind::SymbolicTrace;
 use fulgurite::jit::Stats;
-use fulgurite::ops::{self, Conv, Mean, Slice, Std, Var, VarMean};
+use fulgurite::ops::{self, Conv, Mean, Slice, Std, Var, VarMean, arange, cat, full};
 use fulgurite::prelude::*;
 use fulgurite::trace::{PrintOptions, Trace};
 

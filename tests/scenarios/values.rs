@@ -1,6 +1,7 @@
 //! Values at the ends of what a dtype holds, at ties and zeros, and at sizes that no memory has: each held against a
 //! number worked out by hand or given by PyTorch.
 
+use fulgurite::ops::full;
 use fulgurite::prelude::*;
 use fulgurite::{api, symbol};
 use fulgurite_core::loc::Loc;

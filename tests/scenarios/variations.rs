@@ -1,7 +1,7 @@
 //! Scenarios mixed: writes, views, regions, batches and backwards of one's own in each other. What a program gives does
 //! not depend on how it is run, and its derivatives are those of finite differences.
 
-use fulgurite::ops::{Slice, Sum};
+use fulgurite::ops::{Slice, Sum, arange};
 use fulgurite::prelude::*;
 use fulgurite::transforms::Remat;
 

@@ -28,7 +28,7 @@ pub struct Case {
 
 /// Every recorded case; the error text of a case that does not fit its row.
 pub fn cases() -> Vec<Result<Case, String>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     let mut files: Vec<_> = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
     files.retain(|p| p.extension().is_some_and(|e| e == "json"));
     files.sort();

@@ -100,14 +100,16 @@ impl Rows {
     }
 }
 
-/// The database of this repository.
+/// The database of fulgurite.
 ///
 /// # Panics
 /// If it does not compile: then nothing can be tested, and the report is the best message.
 pub fn rows() -> &'static Rows {
     static ROWS: LazyLock<Rows> = LazyLock::new(|| {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml");
-        let files = Files::read(Path::new(path), "ops.yaml");
+        // a package that is published has the rows alone
+        let files = Files::rows(Path::new(env!("FULGURITE_DATABASE")), "ops.yaml").and_then(|files| {
+            if files.folder().is_some_and(|folder| folder.is_dir()) { files.with_points() } else { Ok(files) }
+        });
         let files = files.unwrap_or_else(|(path, e)| panic!("{}: {e}", path.display()));
         match pipeline::compile_files(&files, &Table::default()) {
             Ok(compiled) => collect(&compiled),

@@ -1,5 +1,6 @@
 //! Functions, gradients, trees, shapes, options.
 
+use fulgurite::ops::Sum;
 use fulgurite::prelude::*;
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 //! The training program of the documentation, a few steps long.
 
+use fulgurite::ops::{Chunk, Sdpa, arange};
 use fulgurite::prelude::*;
 
 #[derive(Tree, Clone, Debug)]

@@ -1,5 +1,6 @@
 //! What functions take and return, numbers beside tensors, sizes: the forms that `functions.rs` has no room for.
 
+use fulgurite::ops::arange;
 use fulgurite::prelude::*;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;

@@ -24,7 +24,7 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
     let command = match cli.command {
         Some(command) => command,
         None => {
-            ui.status("Running", "fulgurite train (no command given: this is the demo; --help for more)");
+            ui.status("Running", "fulgurite train, about a minute on two cores (no command was given: this is the demo; --help for others)");
             // The defaults exist only in the table of arguments, so they are parsed from it.
             match Cli::parse_from(["fulgurite", "train"]).command {
                 Some(command) => command,

@@ -6,7 +6,7 @@ use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, OptType, Out, Stm
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::sig::{self, ArgTy, OutTy};
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Value, counted};
 use rustc_hash::FxHashSet;
 
 use super::call_cache::Key;
@@ -194,7 +194,7 @@ fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Ca
     }
     let outs: Vec<&Out> = row.sig.outs.iter().chain(&row.sig.aux).collect();
     if yielded.len() != outs.len() {
-        let count = |n: usize| if n == 1 { "1 value".to_owned() } else { format!("{n} values") };
+        let count = |n: usize| counted(n, "value", "values");
         let message = format!("{} yields {}, its `sig` has {}", rule.name(), count(yielded.len()), count(outs.len()));
         let diag = Diag::error("E104", rule.text.at(body.value.span), message);
         let diag = diag.label(rule.source.sig.text.place, "the results are named here");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use fulgurite_core::Name;
+use fulgurite_core::{Name, counted};
 use rustc_hash::FxHashSet;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ use crate::source::{Place, Sources};
 /// Checks a database.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops check\n  cargo ops check --only softmax\n  cargo ops check --watch\n  cargo ops check rows/mine.yaml --upstream ops.yaml\n  cargo ops check --json"
+    after_help = "Examples:\n  cargo ops check\n  cargo ops check --only softmax\n  cargo ops check --watch\n  cargo ops check rows/mine.yaml\n  cargo ops check mine.yaml --upstream ops.yaml\n  cargo ops check --json"
 )]
 pub struct Check {
     /// The database; otherwise `ops.yaml` here or in a folder above
@@ -62,6 +62,23 @@ fn options(what: &Untold) -> Vec<&'static str> {
     }
 }
 
+/// A note for a database that calls rows which it does not have, and was checked without one upstream.
+fn alone(loaded: &Loaded) -> Option<String> {
+    let path = &loaded.files.rows.path;
+    let unknown = loaded.upstream.text.is_empty() && loaded.diags.sorted().iter().any(|diag| diag.code == "E007");
+    let other = load::find().ok();
+    let same =
+        |other: &PathBuf| other.canonicalize().is_ok_and(|other| path.canonicalize().is_ok_and(|path| path == other));
+    if !unknown || other.as_ref().is_some_and(same) {
+        return None;
+    }
+    let other = other.map_or_else(|| "FILE".to_owned(), |other| other.display().to_string());
+    Some(format!(
+        "note: `{}` was checked alone; where it calls rows of another database, add `--upstream {other}`",
+        path.display()
+    ))
+}
+
 impl Check {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let kept = self.kept(common);
@@ -83,7 +100,7 @@ impl Check {
     pub(super) fn round(&self, common: &Common, known: &mut Known) -> Result<Round, CommandFault> {
         let start = Instant::now();
         let files = load::read(common, self.file.as_deref())?;
-        let upstream = load::upstream(common)?;
+        let upstream = load::upstream(common, &files.rows.path)?;
         let read = upstream.text.clone();
         let choose = |database: &Database, sources: &Sources| {
             // Without a file of known rows, their hashes are not needed.
@@ -166,10 +183,13 @@ impl Check {
             err.write_all(render::text(&loaded.diags, &loaded.sources, style).as_bytes())?;
         }
         if errors > 0 {
+            if let Some(note) = alone(loaded) {
+                writeln!(err, "{note}")?;
+            }
             return Ok(status);
         }
         if !common.quiet {
-            let plural = if rows == 1 { "row" } else { "rows" };
+            let rows = counted(rows, "row", "rows");
             let gradients = match proved + checked {
                 0 => String::new(),
                 1 => format!("; 1 declared gradient {}", if proved == 1 { "proved" } else { "checked" }),
@@ -179,7 +199,7 @@ impl Check {
                 0 => String::new(),
                 n => format!(", {n} of them as before"),
             };
-            writeln!(out, "Checked {rows} {plural} in {seconds:.2} s{before}{gradients}")?;
+            writeln!(out, "Checked {rows} in {seconds:.2} s{before}{gradients}")?;
             for (op, what) in open.iter().take(MOST_SHOWN) {
                 let claim = match what {
                     Untold::Everything => {
@@ -197,7 +217,7 @@ impl Check {
                 writeln!(err, "note: {claim} (docs/mutations.md)")?;
             }
             if open.len() > MOST_SHOWN {
-                writeln!(err, "note: and {} rows more", open.len() - MOST_SHOWN)?;
+                writeln!(err, "note: and {} more", counted(open.len() - MOST_SHOWN, "row", "rows"))?;
             }
         }
         Ok(status)

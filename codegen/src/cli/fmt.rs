@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use fulgurite_core::counted;
 use serde_json::json;
 
 use super::fault::CommandFault;
@@ -72,7 +73,7 @@ impl Fmt {
             writeln!(out, "{object}")?;
             return Ok(if differs && self.check { FAILED } else { FINE });
         }
-        let count = |n: usize| if n == 1 { "1 row".to_owned() } else { format!("{n} rows") };
+        let count = |n: usize| counted(n, "row", "rows");
         if differs && self.check {
             let places = formatted.changed.iter().take(MOST_NAMED);
             let mut named: Vec<String> =

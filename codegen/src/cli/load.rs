@@ -7,8 +7,8 @@ use fulgurite_core::Name;
 use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
 
-use super::Common;
 use super::fault::CommandFault;
+use super::{Common, upstream};
 use crate::check::{self, Checked};
 use crate::diag::Diagnostics;
 use crate::files::{DatabaseFile, Files};
@@ -40,7 +40,9 @@ pub struct Loaded {
 /// # Errors
 /// E910: two databases are named, or none can be read.
 pub fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, CommandFault> {
-    Ok(loaded(read(common, file)?, upstream(common)?))
+    let files = read(common, file)?;
+    let upstream = upstream(common, &files.rows.path)?;
+    Ok(loaded(files, upstream))
 }
 
 /// The files of the named database, or of the one that is found.
@@ -71,7 +73,7 @@ pub(super) fn of_text(path: PathBuf, text: String) -> Files {
 pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, CommandFault> {
     match (common.built_in, &common.file, find()) {
         (Some(text), None, Err(_)) => {
-            Ok(loaded(of_text(PathBuf::from("ops.yaml"), text.to_owned()), upstream(common)?))
+            Ok(loaded(of_text(PathBuf::from("ops.yaml"), text.to_owned()), table(common.upstream.as_deref())?))
         }
         _ => load(common, None),
     }
@@ -103,8 +105,18 @@ pub(super) fn loaded_some(
     Loaded { wanted, files, sources, diags, database, checked, upstream }
 }
 
-pub(super) fn upstream(common: &Common) -> Result<pipeline::Table, CommandFault> {
-    let Some(path) = &common.upstream else { return Ok(pipeline::Table::default()) };
+/// The rows that those of the database `file` may call.
+pub(super) fn upstream(common: &Common, file: &Path) -> Result<pipeline::Table, CommandFault> {
+    table(upstream_file(common, file)?.as_deref())
+}
+
+/// The database upstream of the database `file`: the one that is named, or that of a dependency.
+pub(super) fn upstream_file(common: &Common, file: &Path) -> Result<Option<PathBuf>, CommandFault> {
+    common.upstream.clone().map_or_else(|| upstream::of(file), |named| Ok(Some(named)))
+}
+
+fn table(upstream: Option<&Path>) -> Result<pipeline::Table, CommandFault> {
+    let Some(path) = upstream else { return Ok(pipeline::Table::default()) };
     let text = std::fs::read_to_string(path).map_err(|why| CommandFault::unreadable(path, &why))?;
     pipeline::read_rows(&text, &path.display().to_string()).map_err(|report| {
         CommandFault::usage("E910", format!("the upstream database `{}` is broken", path.display())).help(report)
@@ -112,7 +124,7 @@ pub(super) fn upstream(common: &Common) -> Result<pipeline::Table, CommandFault>
 }
 
 /// `ops.yaml` in this folder or one above.
-fn find() -> Result<PathBuf, CommandFault> {
+pub(super) fn find() -> Result<PathBuf, CommandFault> {
     let here = std::env::current_dir().map_err(|why| CommandFault::unreadable(Path::new("."), &why))?;
     for (up, folder) in here.ancestors().enumerate() {
         if folder.join("ops.yaml").is_file() {

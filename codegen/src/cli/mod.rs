@@ -25,6 +25,7 @@ mod new;
 mod paint;
 mod schema;
 mod sizes;
+mod upstream;
 mod watch;
 mod write;
 
@@ -69,7 +70,7 @@ pub struct Common {
     /// The database; otherwise `ops.yaml` here or in a folder above
     #[arg(long, global = true, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// A database whose rows may be called; it is read, not checked
+    /// A database whose rows may be called, which is not checked; otherwise that of the crate's dependency `fulgurite`
     #[arg(long, global = true, value_name = "FILE")]
     pub upstream: Option<PathBuf>,
     /// One JSON object a line on standard output

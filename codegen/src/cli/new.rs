@@ -5,13 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
-use fulgurite_core::Name;
+use fulgurite_core::{Name, counted};
 use rustc_hash::FxHashSet;
 use serde_json::json;
 
 use super::blanks::Kind;
 use super::fault::CommandFault;
-use super::load::{self, Loaded, loaded, upstream};
+use super::load::{self, Loaded, loaded};
 use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome, write};
 use crate::check::HAS_BLANK;
@@ -82,10 +82,15 @@ impl New {
             // The first row of a new database.
             Some(path) if !path.exists() => {
                 is_folder(path)?;
-                loaded(load::of_text(path.clone(), format!("{}\nops:\n", schema_json::STARTED)), upstream(common)?)
+                let upstream = load::upstream(common, path)?;
+                loaded(load::of_text(path.clone(), format!("{}\nops:\n", schema_json::STARTED)), upstream)
             }
             // Existing rows are only read; the new row is checked, with the rows that it calls.
-            _ => load::loaded_some(load::read(common, None)?, upstream(common)?, |_, _| FxHashSet::default()),
+            _ => {
+                let files = load::read(common, None)?;
+                let upstream = load::upstream(common, &files.rows.path)?;
+                load::loaded_some(files, upstream, |_, _| FxHashSet::default())
+            }
         };
         if before.diags.errors() > 0 {
             let claim = format!("`{}` has faults already", before.files.rows.path.display());
@@ -162,9 +167,9 @@ impl New {
         }
         if let Some(like) = &self.like {
             let above;
-            let from = match (before.find(like), &common.upstream) {
+            let from = match (before.find(like), load::upstream_file(common, &before.files.rows.path)?) {
                 (Err(fault), Some(path)) => {
-                    above = rows_of(path)?;
+                    above = rows_of(&path)?;
                     above.find(like).is_ok().then_some(&above).ok_or(fault)?
                 }
                 (found, _) => found.map(|_| before)?,
@@ -283,7 +288,7 @@ impl New {
         }
         if !common.quiet {
             let verb = if self.dry_run { "Would write" } else { "Written" };
-            let blanks = format!("{} blanks `___`, the first at {place}", after.diags.errors());
+            let blanks = format!("{} `___`, the first at {place}", counted(after.diags.errors(), "blank", "blanks"));
             err.write_all(paint.status(verb, &blanks).as_bytes())?;
         }
         out.write_all(row.as_bytes())?;

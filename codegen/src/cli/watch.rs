@@ -4,6 +4,8 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use fulgurite_core::counted;
+
 use super::check::Check;
 use super::load;
 use super::paint::Paint;
@@ -18,6 +20,8 @@ const EVERY: Duration = Duration::from_millis(60);
 pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
     let files = load::read(common, check.file.as_deref())?;
     let path = files.rows.path.clone();
+    // The upstream database is found once, not in each round.
+    let common = &Common { upstream: load::upstream_file(common, &path)?, ..common.clone() };
     // The files that must exist come first.
     let needed: Vec<PathBuf> = [path.clone()].into_iter().chain(common.upstream.clone()).collect();
     let watched = |files: &Files| [needed.clone(), files.paths()].concat();
@@ -49,8 +53,7 @@ pub(super) fn run(check: &Check, common: &Common, paint: &Paint, out: &mut dyn W
         if !common.json && !common.quiet {
             let faults = match loaded.diags.errors() {
                 0 => "no errors".to_owned(),
-                1 => "1 error".to_owned(),
-                n => format!("{n} errors"),
+                n => counted(n, "error", "errors"),
             };
             let line = format!("{faults}; watching {} (Ctrl-C ends)", path.display());
             writeln!(out, "{}", paint.faint(&line))?;

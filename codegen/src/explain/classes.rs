@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fulgurite_core::Name;
+use fulgurite_core::{Name, counted};
 use serde_json::{Value, json};
 
 use super::wrap;
@@ -151,5 +151,5 @@ impl ExplainedClass {
 }
 
 fn count(n: usize) -> String {
-    format!("{n} operator{}", if n == 1 { "" } else { "s" })
+    counted(n, "operator", "operators")
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use fulgurite_core::Name;
 use fulgurite_core::batch::{self, Way};
+use fulgurite_core::counted;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use serde_json::{Value, json};
@@ -176,9 +177,8 @@ pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'stat
         aliases: Vec::new(),
         kernels: Vec::new(),
     };
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let cpu = match (cpu::unit(&emitted, &Target::upstream(""), table), row.is_composite()) {
-        (Some((_, n)), _) => count(n, "kernel") + " over tiles",
+        (Some((_, n)), _) => counted(n, "kernel", "kernels") + " over tiles",
         (None, true) => "the kernels of the rows that it calls".to_owned(),
         (None, false) => "the executor's own tiles and loops".to_owned(),
     };

@@ -25,7 +25,7 @@ impl Page {
 
 macro_rules! pages {
     ($($code:literal)*) => {
-        &[$(Page { code: $code, text: include_str!(concat!("../../../docs/errors/", $code, ".md")) }),*]
+        &[$(Page { code: $code, text: include_str!(concat!("../../errors/", $code, ".md")) }),*]
     };
 }
 

@@ -18,6 +18,7 @@ pub const MODELINE: &str = "# yaml-language-server: $schema=docs/ops.schema.json
 pub const STARTED: &str = "\
 # yaml-language-server: $schema=ops.schema.json
 # Operators, one row each: docs/adding-an-operator.md of fulgurite. Check them with `cargo ops check`.
+# The manifest, profiles and build script of a crate with rows: docs/downstream.md of fulgurite.
 ";
 
 /// The text of the schema file.

@@ -12,7 +12,7 @@ use crate::lang::ast::{ListItem, Node, Opt, UnOp};
 use crate::lang::{Alias, Becomes, Count, Expr, Gives, Ident};
 use crate::row::Row;
 use crate::sig::{ArgTy, Refusal};
-use crate::{DType, Dim, Name, Scalar, TensorTy};
+use crate::{DType, Dim, Name, Scalar, TensorTy, counted};
 
 /// A value that takes the place of a tensor in a call.
 pub trait Operand: Clone {
@@ -133,8 +133,8 @@ impl<V: Operand> Form<V> {
             Given::List(items) if items.len() == 1 => vec![items[0].clone(); n],
             Given::List(items) if items.len() == n => items,
             Given::List(items) => {
-                let (row, given) = (row.op, items.len());
-                return Err(Refusal::new("E704", format!("`{row}`: `{name}` has {given} entries, {n} are needed")));
+                let (row, given, needed) = (row.op, counted(items.len(), "entry", "entries"), counted(n, "is", "are"));
+                return Err(Refusal::new("E704", format!("`{row}`: `{name}` has {given}, {needed} needed")));
             }
             one @ Given::Int(_) => vec![one; n],
             other => return Ok(other),
@@ -176,9 +176,9 @@ impl<V: Operand> Form<V> {
         }
         if !left.is_empty() {
             return Err(refuse(format!(
-                "{} arguments are given, at most {} are taken",
-                positional.len(),
-                values.len()
+                "{} given, at most {} taken",
+                counted(positional.len(), "argument is", "arguments are"),
+                counted(values.len(), "is", "are")
             )));
         }
         for (name, value) in named {
@@ -233,8 +233,9 @@ impl<V: Operand> Form<V> {
                 (Becomes::Along(entries, _), Some(list @ Given::List(_))) => out.push((entries.name, list)),
                 (Becomes::Parts(parts), Some(Given::List(items))) => {
                     if items.len() != parts.len() {
-                        let text = format!("`{}` has {} entries, {} are needed", param.name, items.len(), parts.len());
-                        return Err(refuse(text));
+                        let (given, needed) =
+                            (counted(items.len(), "entry", "entries"), counted(parts.len(), "is", "are"));
+                        return Err(refuse(format!("`{}` has {given}, {needed} needed", param.name)));
                     }
                     out.extend(parts.iter().zip(items).filter_map(|(part, item)| Some(((*part)?.name, item))));
                 }

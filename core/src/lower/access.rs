@@ -1,8 +1,9 @@
 //! Accesses: expands places to one index per axis.
 
 use super::overlap::bounds;
-use super::{L, Lowering, Res, Typed, advised, build, counted, fault};
+use super::{L, Lowering, Res, Typed, advised, build, fault};
 use crate::builtins::Builtin;
+use crate::counted;
 use crate::lang::ast::*;
 use crate::nest::*;
 use crate::promote::Kind;

@@ -1,8 +1,9 @@
 //! Expressions: typing, static branches, calls.
 
 use super::build::{cast, compare, int_op, logic, ravel, select, truth};
-use super::{L, Lowering, Res, Typed, advised, build, counted, fault, not_given};
+use super::{L, Lowering, Res, Typed, advised, build, fault, not_given};
 use crate::builtins::{self, Builtin};
+use crate::counted;
 use crate::dtype::Category;
 use crate::lang::ast::*;
 use crate::nest::*;

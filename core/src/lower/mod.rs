@@ -155,11 +155,6 @@ fn no_scalar(row: &Row, results: &Expr, n: usize, value: &L) -> Stop {
     }
 }
 
-/// `1 index`, `2 indices`
-fn counted(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
-}
-
 impl Lowering<'_> {
     fn nest(&mut self, block: &Block, solved: &Solved) -> Res<Nest> {
         let row = self.row;

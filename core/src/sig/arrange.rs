@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use crate::row::Row;
-use crate::{Name, Value};
+use crate::{Name, Value, counted};
 
 /// One value per parameter, then one per option, in signature order; arguments that were not given are
 /// [`Value::Absent`].
@@ -19,7 +19,12 @@ pub fn arrange<V: Clone>(
     if positional.len() > most {
         return Err(Refusal::new(
             "E702",
-            format!("`{}` takes at most {} arguments, {} were given", row.op, most, positional.len()),
+            format!(
+                "`{}` takes at most {}, {} given",
+                row.op,
+                counted(most, "argument", "arguments"),
+                counted(positional.len(), "was", "were")
+            ),
         ));
     }
     let given = positional.len();

@@ -4,7 +4,7 @@
 //! its order; the summed axes follow, in the order of the operands.
 
 use super::sizes::joined;
-use crate::Dim;
+use crate::{Dim, counted};
 use smallvec::SmallVec;
 
 /// Axes, or sizes.
@@ -44,7 +44,8 @@ impl Labels {
         };
         let terms: Vec<&str> = left.split(',').collect();
         if terms.len() != shapes.len() {
-            return Err(format!("labels {} operands, {} are given", terms.len(), shapes.len()));
+            let (labelled, given) = (counted(terms.len(), "operand", "operands"), counted(shapes.len(), "is", "are"));
+            return Err(format!("labels {labelled}, {given} given"));
         }
         let mut operands = Vec::new();
         for (n, (term, shape)) in terms.iter().zip(shapes).enumerate() {
@@ -52,7 +53,8 @@ impl Labels {
             let letters = ahead.len() + behind.as_ref().map_or(0, Vec::len);
             if letters > shape.len() || behind.is_none() && letters < shape.len() {
                 let least = if behind.is_some() { "at least " } else { "" };
-                return Err(format!("labels {least}{letters} axes of operand {n}, which has {}", shape.len()));
+                let labelled = counted(letters, "axis", "axes");
+                return Err(format!("labels {least}{labelled} of operand {n}, which has {}", shape.len()));
             }
             operands.push(join(ahead, behind, shape.len() - letters));
         }
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let said = |text, shapes: &[&[i64]]| read(text, shapes).unwrap_err();
-        assert_eq!(said("ij,j", &[&[2, 3]]), "labels 2 operands, 1 are given");
+        assert_eq!(said("ij,j", &[&[2, 3]]), "labels 2 operands, 1 is given");
         assert_eq!(said("ij", &[&[2]]), "labels 2 axes of operand 0, which has 1");
         assert_eq!(said("i...j", &[&[2]]), "labels at least 2 axes of operand 0, which has 1");
         assert_eq!(said("i->ii", &[&[2]]), "names `i` twice in the result");

@@ -8,7 +8,7 @@ use super::statics::{self, At, Dims, Stop, Val};
 use super::types::ArgTy;
 use crate::dtype::Category;
 use crate::lang::ast::*;
-use crate::{DType, Dim, Name, Scalar, Value};
+use crate::{DType, Dim, Name, Scalar, Value, counted};
 use smallvec::SmallVec;
 
 /// At most this many axes of a tensor from which an option chooses, because PyTorch keeps such a choice in 64 bits.
@@ -162,9 +162,10 @@ impl Options<'_> {
                 let axes = self.axes(name, &ints(&val)?, rank)?;
                 if axes.len() != rank {
                     let message = format!(
-                        "`{}`: `{name}` has {} axes, each of the {rank} axes must stand there once",
+                        "`{}`: `{name}` has {}, each of the {} must stand there once",
                         self.op,
-                        axes.len()
+                        counted(axes.len(), "axis", "axes"),
+                        counted(rank, "axis", "axes")
                     );
                     return Err(Refusal::new("E704", message).arg(name).into());
                 }
@@ -194,8 +195,11 @@ impl Options<'_> {
                     && axes.len() as i64 > *most
                     && axes.len() != rank
                 {
-                    let message =
-                        format!("`{}`: `{name}` names {} axes, at most {most} may be named", self.op, axes.len());
+                    let message = format!(
+                        "`{}`: `{name}` names {}, at most {most} may be named",
+                        self.op,
+                        counted(axes.len(), "axis", "axes")
+                    );
                     return Err(Refusal::new("E704", message).arg(name).into());
                 }
                 Item::Ints(axes)
@@ -246,7 +250,8 @@ impl Options<'_> {
                 let (i, n) = (int(&val)?, self.one(env, *size)?);
                 let wrapped = if i < Dim::from(0) { i + n } else { i };
                 if wrapped < Dim::from(0) || wrapped >= n {
-                    let message = format!("`{}`: `{name}` is {i}, the axis has {n} elements", self.op);
+                    let elements = counted(n, "element", "elements");
+                    let message = format!("`{}`: `{name}` is {i}, the axis has {elements}", self.op);
                     return Err(Refusal::new("E704", message).arg(name).into());
                 }
                 Item::Int(wrapped)
@@ -327,7 +332,8 @@ impl Options<'_> {
                 [] => {
                     if product(given) != total {
                         return Err(refuse(format!(
-                            "{total} elements can't have the shape [{}], which holds {}",
+                            "{} can't have the shape [{}], which holds {}",
+                            counted(total, "element", "elements"),
                             show(given),
                             product(given)
                         )));
@@ -343,7 +349,8 @@ impl Options<'_> {
                     }
                     if !(total % rest).is(0) {
                         return Err(refuse(format!(
-                            "{total} elements can't have the shape [{}]: {rest} does not divide them",
+                            "{} can't have the shape [{}]: {rest} does not divide them",
+                            counted(total, "element", "elements"),
                             show(given)
                         )));
                     }
@@ -386,6 +393,7 @@ impl Options<'_> {
     }
 
     fn length(&self, name: Name, have: usize, want: usize) -> Refusal {
-        Refusal::new("E704", format!("`{}`: `{name}` has {have} entries, {want} are needed", self.op)).arg(name)
+        let (have, needed) = (counted(have, "entry", "entries"), counted(want, "is", "are"));
+        Refusal::new("E704", format!("`{}`: `{name}` has {have}, {needed} needed", self.op)).arg(name)
     }
 }

@@ -4,7 +4,7 @@ use super::Refusal;
 use super::env::{Broadcast, Env, Size};
 use super::statics::{self, At, Dims, Static, Stop, Val};
 use crate::lang::ast::*;
-use crate::{Dim, Name};
+use crate::{Dim, Name, counted};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
 
@@ -161,8 +161,8 @@ impl Matcher<'_> {
 
     fn rank(&self, param: Name, shape: &[Dim], known: usize, at_least: bool) -> Refusal {
         let more = if at_least { "at least " } else { "" };
-        Refusal::new("E701", format!("`{}`: `{param}` has {} axes, {more}{known} are needed", self.op, shape.len()))
-            .arg(param)
+        let (have, needed) = (counted(shape.len(), "axis", "axes"), counted(known, "is", "are"));
+        Refusal::new("E701", format!("`{}`: `{param}` has {have}, {more}{needed} needed", self.op)).arg(param)
     }
 
     fn count(&self, pat: &DimPat, at: At) -> Result<Option<usize>, Mismatch> {
@@ -437,7 +437,8 @@ pub fn wrap_axis(op: Name, option: Name, dim: Dim, rank: usize) -> Result<usize,
     let n = rank.max(1) as i64;
     let d = dim.value();
     if d < -n || d >= n {
-        let message = format!("`{op}`: `{option}` is {d}, it must lie in {}..={} for {rank} axes", -n, n - 1);
+        let axes = counted(rank, "axis", "axes");
+        let message = format!("`{op}`: `{option}` is {d}, it must lie in {}..={} for {axes}", -n, n - 1);
         return Err(Refusal::new("E704", message).arg(option));
     }
     Ok(if d < 0 { d + n } else { d } as usize)

@@ -12,7 +12,7 @@ use crate::builtins::{self, Builtin, ResultRule};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind};
-use crate::{DType, Dim, Name, Scalar};
+use crate::{DType, Dim, Name, Scalar, counted};
 use smallvec::SmallVec;
 
 pub use super::val::{At, Dims, Static, Stop, Val, constant};
@@ -539,7 +539,11 @@ pub fn axes(env: &Env, axes: &Axes, rank: usize, at: At) -> Static<Vec<usize>> {
             let axes = |id: &Ident| list(lookup(env, id.name, At { axis: None, ..at })?);
             let (from, to) = (axes(from)?, axes(to)?);
             if from.len() != to.len() {
-                let message = format!("{} axes can't move to {} places", from.len(), to.len());
+                let message = format!(
+                    "{} can't move to {}",
+                    counted(from.len(), "axis", "axes"),
+                    counted(to.len(), "place", "places")
+                );
                 return Err(Stop::Refused(Refusal::new("E704", message)));
             }
             let mut rest = (0..rank).filter(|a| !from.contains(a));

@@ -1,6 +1,7 @@
 //! Cotangents of a stage's outputs: a tree with the structure of the outputs, in which parts may be absent.
 
 use super::errors;
+use fulgurite_core::counted;
 use fulgurite_runtime::Error;
 use fulgurite_runtime::tensor::Tensor;
 use fulgurite_runtime::trace::ProxyTy;
@@ -123,7 +124,8 @@ impl Form {
                 forms.iter().zip(items).enumerate().try_for_each(each)
             }
             (Form::List(forms), Cotangent::List(items)) => {
-                let claim = format!("`{path}` has {} entries, the cotangent has {}", forms.len(), items.len());
+                let entries = counted(forms.len(), "entry", "entries");
+                let claim = format!("`{path}` has {entries}, the cotangent has {}", items.len());
                 Err(errors::cotangent(stage, path, claim))
             }
             (Form::Named(forms), Cotangent::Named(items)) => {

@@ -10,7 +10,7 @@ use crate::trace::{ProxyTy, TensorType};
 use crate::transforms;
 use crate::tree::{Leaves, Tree, describe, flatten};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{Dim, Name, Value};
+use fulgurite_core::{Dim, Name, Value, counted};
 use std::time::Instant;
 
 /// Runs `f` on every slice of `p` along the first axis of its tensors, as one program, and stacks the results along a
@@ -79,7 +79,8 @@ struct Slices {
 fn slices<P: Tree>(p: &P, axes: &[Option<i64>]) -> Result<Slices, Error> {
     let (leaves, detail) = describe(p);
     if leaves.len() != axes.len() {
-        let claim = format!("{} axes were given for {} leaves", axes.len(), leaves.len());
+        let (given, of) = (counted(axes.len(), "axis was", "axes were"), counted(leaves.len(), "leaf", "leaves"));
+        let claim = format!("{given} given for {of}");
         return Err(refuse(claim).help("one entry per tensor and key, in the order of the tree"));
     }
     let mut first: Option<(Dim, &str)> = None;
@@ -110,7 +111,8 @@ fn slices<P: Tree>(p: &P, axes: &[Option<i64>]) -> Result<Slices, Error> {
         let rank = shape.len() as i64;
         let at = if axis < 0 { axis + rank } else { axis };
         let Some(&size) = usize::try_from(at).ok().and_then(|at| shape.get(at)) else {
-            let claim = format!("`{named}` has {rank} axes, it can't be batched along axis {axis}");
+            let axes = counted(rank, "axis", "axes");
+            let claim = format!("`{named}` has {axes}, it can't be batched along axis {axis}");
             return Err(refuse(claim).help("capture what is the same for all slices, or say `None` with `vmap_with`"));
         };
         match first {

@@ -50,7 +50,7 @@ fn dims_of_another_rank_are_poisoned_with_a_reason() {
     assert_eq!((a, b), (Dim::from(1), Dim::from(2)));
     let [c] = x.dims();
     assert!(c.is_poison() && (c * 2).is_poison());
-    assert_eq!(shape::poisoned_size().claim(), "f32[1, 2] has 2 axes, 1 were asked for");
+    assert_eq!(shape::poisoned_size().claim(), "f32[1, 2] has 2 axes, 1 was asked for");
     let y = Tensor::from_vec(vec![0f32; 4], (c, 2));
     assert_eq!(y.error().map(Error::code), Some("E745"));
 }

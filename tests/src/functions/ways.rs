@@ -7,6 +7,7 @@ use super::run::{poisoned, weighted};
 use super::{Function, Region, Step};
 use crate::{bridge, draws};
 use fulgurite::executors;
+use fulgurite::ops::stack;
 use fulgurite::prelude::*;
 use fulgurite::transforms::Remat;
 use fulgurite::{Error, Key};

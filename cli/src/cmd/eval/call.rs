@@ -4,7 +4,7 @@ use super::parse::{Arg, Expr, Kind, wrong};
 use crate::fault::Fault;
 use fulgurite::core::lang::ast::{Elem, OptType, Param, Sig};
 use fulgurite::core::loc::Loc;
-use fulgurite::core::{DType, Name, Scalar, Value};
+use fulgurite::core::{DType, Name, Scalar, Value, counted};
 use fulgurite::prelude::*;
 use fulgurite::{api, symbol};
 use std::ops::Range;
@@ -256,8 +256,8 @@ impl<'a> Evaluator<'a> {
                 }
                 if shape[depth] != items.len() {
                     return fail(format!(
-                        "this list has {} entries, its neighbours have {}",
-                        items.len(),
+                        "this list has {}, its neighbours have {}",
+                        counted(items.len(), "entry", "entries"),
                         shape[depth]
                     ));
                 }

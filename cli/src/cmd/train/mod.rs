@@ -175,11 +175,14 @@ fn lead<T: Task>(
     if ui.mode() == Mode::Json {
         let mut start = json!({
             "v": 1, "event": "start", "task": T::NAME.to_string(), "settings": settings.json(),
-            "parameters": parameters, "threads": threads, "step": done,
+            "parameters": parameters, "threads": threads, "step": done, "out": folder.path().display().to_string(),
         });
         task.facts().into_iter().for_each(|(name, value)| start[name] = value);
         ui.object(&start);
     }
+    let written = format!("settings, metrics and checkpoints to {}", folder.path().display());
+    let named = args.out.is_some() || found.is_some();
+    ui.status("Writing", &if named { written } else { written + " (--out DIR: elsewhere)" });
     task.introduce(ui, &settings, parameters);
     if done > 0 {
         ui.status("Resumed", &format!("after step {done} of {} · {threads} threads", settings.steps));

@@ -8,7 +8,7 @@ use fulgurite_core::lang::ast::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig;
 use fulgurite_core::subclass::{self, Cotangent};
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Value, counted};
 
 use super::draw::{self, Operand};
 use super::meaning::{self, Slot, likes};
@@ -115,7 +115,7 @@ fn on(
     let V::Array(have) = world.plain(told)? else { return Ok(None) };
     let have = floats(&have);
     if have.len() != want.len() {
-        return Ok(Some(format!("has {} elements, its argument {}", have.len(), want.len())));
+        return Ok(Some(format!("has {}, its argument {}", counted(have.len(), "element", "elements"), want.len())));
     }
     let exact = operands.iter().all(|operand| operand.far.iter().all(|far| *far == 0.0));
     Ok(apart(&have, &want, if exact { EXACT } else { COARSE }))
@@ -169,7 +169,11 @@ pub fn of_cotangent(world: &World, class: usize) -> Option<String> {
         let (have, want) = (floats(&plain), floats(like));
         let exact = operand.far.iter().all(|far| *far == 0.0);
         if have.len() != want.len() {
-            return Some(format!("has {} elements where the cotangent has {}", have.len(), want.len()));
+            return Some(format!(
+                "has {} where the cotangent has {}",
+                counted(have.len(), "element", "elements"),
+                want.len()
+            ));
         }
         let i = (0..have.len())
             .find(|i| (have[*i] - want[*i]).abs() > if exact { EXACT } else { COARSE } * (1.0 + want[*i].abs()))?;
@@ -204,7 +208,7 @@ pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Optio
         let have = floats(&have);
         let want: Vec<f64> = (0..x.len()).map(|e| difference(world, &made, at, e, &weights)).collect::<Option<_>>()?;
         if have.len() != want.len() {
-            return Some(format!("has {} elements, the field {}", have.len(), want.len()));
+            return Some(format!("has {}, the field {}", counted(have.len(), "element", "elements"), want.len()));
         }
         apart(&have, &want, OF_STEP)
     })
@@ -232,7 +236,7 @@ pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Op
         let want: Vec<f64> = (0..like.len()).map(slope).collect::<Option<_>>()?;
         let have = floats(have);
         if have.len() != want.len() {
-            return Some(format!("has {} elements, its argument {}", have.len(), want.len()));
+            return Some(format!("has {}, its argument {}", counted(have.len(), "element", "elements"), want.len()));
         }
         apart(&have, &want, OF_STEP)
     })

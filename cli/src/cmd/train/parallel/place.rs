@@ -107,7 +107,7 @@ fn started(told: &str, limit: Duration) -> Result<Box<dyn Communicator>, Fault> 
 
 #[cfg(not(unix))]
 fn started(_: &str, _: Duration) -> Result<Box<dyn Communicator>, Fault> {
-    Err(Fault::usage("E923", "ranks of one machine meet by Unix sockets, which this system has not"))
+    Err(Fault::usage("E923", "ranks of one machine meet by Unix sockets, which this system does not have"))
 }
 
 /// Listens to the launcher that started this process.

@@ -4,6 +4,7 @@ use super::super::task::Task;
 use crate::args::Processes;
 use crate::fault::{Fault, USAGE};
 use fulgurite::buffer::Buffer;
+use fulgurite::core::counted;
 use fulgurite::pipeline::{Cut, Model};
 use fulgurite::prelude::*;
 use fulgurite::schedule::{Action, Generator, KINDS, Kind, Limits, Schedule, Work, check};
@@ -178,10 +179,9 @@ fn usage(e: fulgurite::Error) -> Fault {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ranks, stages, m) = (self.ranks(), self.schedule.stages, self.micro_batches());
-        let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let copies = if self.copies == 1 { "1 copy".to_owned() } else { format!("{} copies", self.copies) };
-        write!(f, "{copies} of the model · {} each · {}", many(ranks, "rank"), many(stages, "stage"))?;
-        write!(f, " · {} of {}", many(m, "micro-batch").replace("chs", "ches"), self.rows)?;
+        let (copies, batches) = (counted(self.copies, "copy", "copies"), counted(m, "micro-batch", "micro-batches"));
+        let (ranks_each, stages) = (counted(ranks, "rank", "ranks"), counted(stages, "stage", "stages"));
+        write!(f, "{copies} of the model · {ranks_each} each · {stages} · {batches} of {}", self.rows)?;
         if ranks > 1 { write!(f, " · schedule {}", self.kind) } else { Ok(()) }
     }
 }

@@ -12,6 +12,7 @@ use crate::args::{self, TaskName};
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Ui, format};
 use corpus::Corpus;
+use fulgurite::core::counted;
 use fulgurite::prelude::*;
 use fulgurite::text::Alphabet;
 use fulgurite_demo::gpt::{Gpt, Precision};
@@ -115,7 +116,7 @@ impl Characters {
 pub fn encode(alphabet: &Alphabet, prompt: &str, whose: &str) -> Result<Vec<i64>, Fault> {
     alphabet.encode(prompt).map_err(|strange| {
         let known = format::one_line(&alphabet.text());
-        Fault::usage("E914", format!("`--prompt` has the character {strange:?}, which {whose} has not"))
+        Fault::usage("E914", format!("`--prompt` has the character {strange:?}, which {whose} does not have"))
             .note(format!("{} characters are known: {known}", alphabet.len()))
             .help("write the prompt with these")
     })
@@ -213,7 +214,11 @@ impl Task for Characters {
         let count = format::count(parameters as f64);
         ui.status(
             "Model",
-            &format!("{depth} blocks · {heads} heads · {width} wide · {count} parameters · context {context}"),
+            &format!(
+                "{} · {} · {width} wide · {count} parameters · context {context}",
+                counted(depth, "block", "blocks"),
+                counted(heads, "head", "heads")
+            ),
         );
         let (size, symbols) = (format::bytes(self.size), self.text.symbols());
         let (name, share) = (&self.source.name, self.text.training_share() * 100.0);

@@ -4,7 +4,7 @@ use fulgurite_core::eval::nest::{Array, Data, Field};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::sig::Refusal;
-use fulgurite_core::{Name, Scalar, Value, derive};
+use fulgurite_core::{Name, Scalar, Value, counted, derive};
 use std::sync::Arc;
 
 use crate::check::cases::Case;
@@ -134,7 +134,8 @@ impl Instance<'_> {
                 let of = aligned(std::slice::from_ref(value), &elements(result));
                 let (n, wants) = (of.len(), elements(result).concat().len());
                 if n != wants {
-                    let why = format!("the tangent has {n} elements, the result has {wants}");
+                    let have = counted(n, "element", "elements");
+                    let why = format!("the tangent has {have}, the result has {wants}");
                     return Err(Stop::Refused(Refusal::new("E402", why)));
                 }
                 all.extend(of);

@@ -1,0 +1,63 @@
+//! The programs of pages, so that they compile and run. A package has neither the pages nor this file.
+
+/// The programs of README.md, so that they compile and run.
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
+
+/// The programs of docs/tour.md, which compare what they print with the page.
+#[doc = include_str!("../../docs/tour.md")]
+pub struct Tour;
+
+/// The program of docs/transforms.md.
+#[doc = include_str!("../../docs/transforms.md")]
+pub struct Transforms;
+
+/// The program of docs/pipelines.md.
+#[doc = include_str!("../../docs/pipelines.md")]
+pub struct Pipelines;
+/// The programs of docs/subclasses.md.
+#[doc = include_str!("../../docs/subclasses.md")]
+pub struct Subclasses;
+/// The programs of docs/processes.md.
+#[doc = include_str!("../../docs/processes.md")]
+pub struct Processes;
+/// The programs of docs/sizes.md.
+#[doc = include_str!("../../docs/sizes.md")]
+pub struct Sizes;
+
+/// The programs of docs/errors: the wrong one gives the code of its page, the mended one runs.
+#[doc = include_str!("../../docs/errors/E712.md")]
+#[doc = include_str!("../../docs/errors/E713.md")]
+#[doc = include_str!("../../docs/errors/E714.md")]
+#[doc = include_str!("../../docs/errors/E708.md")]
+#[doc = include_str!("../../docs/errors/E715.md")]
+#[doc = include_str!("../../docs/errors/E716.md")]
+#[doc = include_str!("../../docs/errors/E717.md")]
+#[doc = include_str!("../../docs/errors/E718.md")]
+#[doc = include_str!("../../docs/errors/E719.md")]
+#[doc = include_str!("../../docs/errors/E720.md")]
+#[doc = include_str!("../../docs/errors/E725.md")]
+#[doc = include_str!("../../docs/errors/E727.md")]
+#[doc = include_str!("../../docs/errors/E728.md")]
+#[doc = include_str!("../../docs/errors/E729.md")]
+#[doc = include_str!("../../docs/errors/E733.md")]
+#[doc = include_str!("../../docs/errors/E740.md")]
+#[doc = include_str!("../../docs/errors/E742.md")]
+#[doc = include_str!("../../docs/errors/E743.md")]
+#[doc = include_str!("../../docs/errors/E745.md")]
+#[doc = include_str!("../../docs/errors/E746.md")]
+#[doc = include_str!("../../docs/errors/E748.md")]
+#[doc = include_str!("../../docs/errors/E749.md")]
+#[doc = include_str!("../../docs/errors/E750.md")]
+#[doc = include_str!("../../docs/errors/E751.md")]
+#[doc = include_str!("../../docs/errors/E770.md")]
+#[doc = include_str!("../../docs/errors/E771.md")]
+#[doc = include_str!("../../docs/errors/E772.md")]
+#[doc = include_str!("../../docs/errors/E773.md")]
+#[doc = include_str!("../../docs/errors/E752.md")]
+#[doc = include_str!("../../docs/errors/E753.md")]
+#[doc = include_str!("../../docs/errors/E754.md")]
+#[doc = include_str!("../../docs/errors/E755.md")]
+#[doc = include_str!("../../docs/errors/E756.md")]
+#[doc = include_str!("../../docs/errors/E757.md")]
+pub struct Errors;
