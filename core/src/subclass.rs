@@ -127,7 +127,7 @@ pub enum Rule {
 
 /// What a rule makes of the operator that it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Function {
+pub enum RuleFunction {
     /// The operator, of a field as it stands: `C(f(data), …)`.
     Same,
     /// The operator, of other elements: `C(f(where(mask, data, 0)), …)`.
@@ -138,11 +138,11 @@ pub enum Function {
 
 impl Rule {
     /// What the rule makes of the operator. The first field is the one with the elements.
-    pub fn function(&self, class: &Class) -> Function {
+    pub fn function(&self, class: &Class) -> RuleFunction {
         let block = match self {
-            Rule::Each => return Function::Same,
-            Rule::Plain => return Function::OfOthers,
-            Rule::Error | Rule::Placed => return Function::Other,
+            Rule::Each => return RuleFunction::Same,
+            Rule::Plain => return RuleFunction::OfOthers,
+            Rule::Error | Rule::Placed => return RuleFunction::Other,
             Rule::Block(block) => block,
         };
         let first = |e: &Expr, called: &str| match &*e.node {
@@ -151,9 +151,9 @@ impl Rule {
         };
         let elements = first(&block.value, class.name.as_str()).unwrap_or_else(|| block.value.clone());
         match first(&elements, "f").map(|e| matches!(&*e.node, Node::Name(n) if class.fields().any(|f| f == *n))) {
-            Some(true) => Function::Same,
-            Some(false) => Function::OfOthers,
-            None => Function::Other,
+            Some(true) => RuleFunction::Same,
+            Some(false) => RuleFunction::OfOthers,
+            None => RuleFunction::Other,
         }
     }
 }

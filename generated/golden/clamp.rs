@@ -161,11 +161,11 @@ pub(crate) static CLAMP__VJP__X: Symbol = Symbol::new(
 // ---- kernels/clamp.rs
 // Made from ops.yaml; do not edit: edit the row and run cargo build.
 
-use crate::core::DType;
-use crate::core::kernel::KernelEntry;
-use crate::math as m;
-use crate::math::Isa;
-use crate::tile::{self, CHUNK, Step, Tile};
+use ::fulgurite_kernels::core::DType;
+use ::fulgurite_kernels::core::kernel::KernelEntry;
+use ::fulgurite_kernels::math as m;
+use ::fulgurite_kernels::math::Isa;
+use ::fulgurite_kernels::tile::{self, CHUNK, Step, Tile};
 
 // ops.yaml:1 clamp [] f32
 /// `clamp` on f32.
@@ -217,11 +217,11 @@ pub static ENTRIES: [KernelEntry; 1] = [
 // ---- kernels/clamp__vjp__hi.rs
 // Made from ops.yaml; do not edit: edit the row and run cargo build.
 
-use crate::core::DType;
-use crate::core::kernel::KernelEntry;
-use crate::math as m;
-use crate::math::Isa;
-use crate::tile::{self, CHUNK, Step, Tile};
+use ::fulgurite_kernels::core::DType;
+use ::fulgurite_kernels::core::kernel::KernelEntry;
+use ::fulgurite_kernels::math as m;
+use ::fulgurite_kernels::math::Isa;
+use ::fulgurite_kernels::tile::{self, CHUNK, Step, Tile};
 
 // ops.yaml:1 clamp.vjp.hi [] f32
 /// `clamp.vjp.hi` on f32.
@@ -330,11 +330,11 @@ pub static ENTRIES: [KernelEntry; 2] = [
 // ---- kernels/clamp__vjp__lo.rs
 // Made from ops.yaml; do not edit: edit the row and run cargo build.
 
-use crate::core::DType;
-use crate::core::kernel::KernelEntry;
-use crate::math as m;
-use crate::math::Isa;
-use crate::tile::{self, CHUNK, Step, Tile};
+use ::fulgurite_kernels::core::DType;
+use ::fulgurite_kernels::core::kernel::KernelEntry;
+use ::fulgurite_kernels::math as m;
+use ::fulgurite_kernels::math::Isa;
+use ::fulgurite_kernels::tile::{self, CHUNK, Step, Tile};
 
 // ops.yaml:1 clamp.vjp.lo [] f32
 /// `clamp.vjp.lo` on f32.
@@ -448,11 +448,11 @@ pub static ENTRIES: [KernelEntry; 2] = [
 // ---- kernels/clamp__vjp__x.rs
 // Made from ops.yaml; do not edit: edit the row and run cargo build.
 
-use crate::core::DType;
-use crate::core::kernel::KernelEntry;
-use crate::math as m;
-use crate::math::Isa;
-use crate::tile::{self, CHUNK, Step, Tile};
+use ::fulgurite_kernels::core::DType;
+use ::fulgurite_kernels::core::kernel::KernelEntry;
+use ::fulgurite_kernels::math as m;
+use ::fulgurite_kernels::math::Isa;
+use ::fulgurite_kernels::tile::{self, CHUNK, Step, Tile};
 
 // ops.yaml:1 clamp.vjp.x [] f32
 /// `clamp.vjp.x` on f32.

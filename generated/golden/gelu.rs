@@ -117,11 +117,11 @@ match approximate { none => d_out * (0.5 + 0.5 * erf(x * FRAC_1_SQRT_2) + 0.3989
 // ---- kernels/gelu.rs
 // Made from ops.yaml; do not edit: edit the row and run cargo build.
 
-use crate::core::DType;
-use crate::core::kernel::KernelEntry;
-use crate::math as m;
-use crate::math::Isa;
-use crate::tile::{self, CHUNK, Step, Tile};
+use ::fulgurite_kernels::core::DType;
+use ::fulgurite_kernels::core::kernel::KernelEntry;
+use ::fulgurite_kernels::math as m;
+use ::fulgurite_kernels::math::Isa;
+use ::fulgurite_kernels::tile::{self, CHUNK, Step, Tile};
 
 // ops.yaml:1 gelu [approximate=none] f32
 /// `gelu` (approximate=none) on f32.
@@ -213,11 +213,11 @@ pub static ENTRIES: [KernelEntry; 2] = [
 // ---- kernels/gelu__vjp__x.rs
 // Made from ops.yaml; do not edit: edit the row and run cargo build.
 
-use crate::core::DType;
-use crate::core::kernel::KernelEntry;
-use crate::math as m;
-use crate::math::Isa;
-use crate::tile::{self, CHUNK, Step, Tile};
+use ::fulgurite_kernels::core::DType;
+use ::fulgurite_kernels::core::kernel::KernelEntry;
+use ::fulgurite_kernels::math as m;
+use ::fulgurite_kernels::math::Isa;
+use ::fulgurite_kernels::tile::{self, CHUNK, Step, Tile};
 
 // ops.yaml:1 gelu.vjp.x [approximate=none] f32
 /// `gelu.vjp.x` (approximate=none) on f32.

@@ -113,11 +113,11 @@ pub(crate) static POW__VJP__Y: Symbol = Symbol::new(
 // ---- kernels/pow__vjp__x.rs
 // Made from ops.yaml; do not edit: edit the row and run cargo build.
 
-use crate::core::DType;
-use crate::core::kernel::KernelEntry;
-use crate::math as m;
-use crate::math::Isa;
-use crate::tile::{self, CHUNK, Step, Tile};
+use ::fulgurite_kernels::core::DType;
+use ::fulgurite_kernels::core::kernel::KernelEntry;
+use ::fulgurite_kernels::math as m;
+use ::fulgurite_kernels::math::Isa;
+use ::fulgurite_kernels::tile::{self, CHUNK, Step, Tile};
 
 // ops.yaml:1 pow.vjp.x [] f32
 /// `pow.vjp.x` on f32.
@@ -173,11 +173,11 @@ pub static ENTRIES: [KernelEntry; 1] = [
 // ---- kernels/pow__vjp__y.rs
 // Made from ops.yaml; do not edit: edit the row and run cargo build.
 
-use crate::core::DType;
-use crate::core::kernel::KernelEntry;
-use crate::math as m;
-use crate::math::Isa;
-use crate::tile::{self, CHUNK, Step, Tile};
+use ::fulgurite_kernels::core::DType;
+use ::fulgurite_kernels::core::kernel::KernelEntry;
+use ::fulgurite_kernels::math as m;
+use ::fulgurite_kernels::math::Isa;
+use ::fulgurite_kernels::tile::{self, CHUNK, Step, Tile};
 
 // ops.yaml:1 pow.vjp.y [] f32
 /// `pow.vjp.y` on f32.

@@ -11,8 +11,8 @@ multi! {
     /// One tile cast.
     ///
     /// # Safety
-    /// The first pointer of `ins` is to `n` elements of `A`, that of `outs` to room for `n` of `B`, which nobody else uses. They
-    /// may be the same where the types have one width.
+    /// The first pointer of `ins` is to `n` elements of `A`, and that of `outs` to memory for `n` elements of `B` that is not
+    /// used otherwise. The two may be equal where the types have one width.
     unsafe fn cast_tile<A: CastTo<B>, B: Copy>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: the caller's pointers hold `n` elements and do not overlap unless the types have one width.
         unsafe {

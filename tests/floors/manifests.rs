@@ -10,7 +10,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fulgurite-kernels", 1),
     ("fulgurite-codegen", 1),
     ("fulgurite-runtime", 2),
-    ("fulgurite-macros", 2),
+    ("fulgurite-macros", 3),
     ("fulgurite-row-kernels", 2),
     // tools use the compiler; nothing of the compiler stands on them
     ("fulgurite-mutate", 2),

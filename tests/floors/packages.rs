@@ -18,7 +18,7 @@ const LICENCES: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE", "README.md"];
 /// What else a package needs to be built, by the name of its crate: files that stand elsewhere in the repository, to
 /// which a link leads, and data.
 const NEEDS: &[(&str, &[&str])] = &[
-    ("fulgurite-kernels", &["ops.yaml"]),
+    ("fulgurite-row-kernels", &["ops.yaml"]),
     ("fulgurite-codegen", &["errors/E001.md", "src/pytorch/recorded.txt"]),
     ("fulgurite-cli", &["docs/architecture.md", "docs/errors/E001.md", "data/digits.bin"]),
 ];

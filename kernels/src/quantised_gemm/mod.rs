@@ -60,7 +60,7 @@ unsafe impl<Q: Sync> Sync for Operands<'_, Q> {}
 /// Computes `N` columns from `j` on, which share each load of the vector: `scale · Σ x · q`, summed over groups.
 ///
 /// # Safety
-/// The processor has the instructions of `R`; these columns exist, and the sizes passed the tests of [`Product::new`].
+/// The processor has the instructions of `R`; these columns exist, and the sizes passed the tests of [`GroupedProduct::new`].
 #[inline(always)]
 unsafe fn dots<Q: Stored, R: Register, const N: usize>(p: &Operands<'_, Q>, vector: &Vector, j: usize) -> [f32; N] {
     let (groups, stored, runs) = (p.depth / p.group, p.depth / Q::EACH, p.group / LANES);
@@ -139,7 +139,7 @@ const TOGETHER: usize = 2;
 ///
 /// # Safety
 /// The processor has the instructions of `R`; no other thread writes these columns; the sizes passed the tests of
-/// [`Product::new`].
+/// [`GroupedProduct::new`].
 #[inline(always)]
 unsafe fn columns<Q: Usual, R: Register>(p: &Operands<'_, Q>, from: usize, to: usize) {
     for (i, vector) in p.vectors.iter().enumerate() {
@@ -225,7 +225,7 @@ pub fn nanos(rows: usize, depth: usize, cols: usize) -> f64 {
 pub type Read<'a, Q> = (&'a [f32], &'a [Q], &'a [f32], Option<&'a [f32]>);
 
 /// A product whose vectors are made ready. Its columns come in parts, which threads may share.
-pub struct Product<'a, Q> {
+pub struct GroupedProduct<'a, Q> {
     operands: Operands<'a, Q>,
     /// The weight is written out, some columns at a time.
     many: bool,
@@ -233,7 +233,7 @@ pub struct Product<'a, Q> {
     out: PhantomData<&'a mut [f32]>,
 }
 
-impl<'a, Q: Usual> Product<'a, Q> {
+impl<'a, Q: Usual> GroupedProduct<'a, Q> {
     /// The product of vectors, one behind the other, with a weight of `cols` columns in groups of `group` integers;
     /// `None` where lengths don't fit each other.
     pub fn new(
@@ -241,7 +241,7 @@ impl<'a, Q: Usual> Product<'a, Q> {
         (group, cols): (usize, usize),
         (x, q, scale, zero): Read<'a, Q>,
         out: &'a mut [f32],
-    ) -> Option<Product<'a, Q>> {
+    ) -> Option<GroupedProduct<'a, Q>> {
         let depth = q.len() * Q::EACH / cols.max(1);
         let (rows, groups) = (x.len() / depth.max(1), depth / group.max(1));
         let fits = depth > 0
@@ -267,7 +267,7 @@ impl<'a, Q: Usual> Product<'a, Q> {
             false => x.chunks_exact(depth).map(ready).collect(),
         };
         let operands = Operands { depth, group, cols, q, scale, zero, vectors, out: out.as_mut_ptr() };
-        Some(Product { operands, many, level: level.min(Level::detect()), out: PhantomData })
+        Some(GroupedProduct { operands, many, level: level.min(Level::detect()), out: PhantomData })
     }
 
     /// The number of parts.
@@ -300,7 +300,7 @@ mod tests {
 
     /// All parts, one after the other; `None` where lengths don't fit.
     fn product<Q: Usual>(level: Level, sizes: (usize, usize), read: Read<'_, Q>, out: &mut [f32]) -> Option<()> {
-        let product = Product::new(level, sizes, read, out)?;
+        let product = GroupedProduct::new(level, sizes, read, out)?;
         // SAFETY: all of its parts, on one thread.
         unsafe { product.run(0, product.parts()) };
         Some(())

@@ -17,7 +17,7 @@ use fulgurite_core::eval::tensor;
 use fulgurite_core::lang::ast::{Access, Expr, Node, Out};
 use fulgurite_core::lang::walk;
 use fulgurite_core::row::Row;
-use fulgurite_core::subclass::{Concrete, Cotangent, Function, Grads, operands, others};
+use fulgurite_core::subclass::{Concrete, Cotangent, Grads, RuleFunction, operands, others};
 use fulgurite_core::{Name, Value};
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -54,8 +54,8 @@ pub(super) fn way(arena: &Arena, line: &BoundSymbol) -> Option<Way> {
         (None, _) if class.rules().through && !(body.decomposed && says(row)) => Way::Through,
         (None, Some(inner)) => match line.symbol.rule_on(inner).map(|rule| rule.function(inner.rules())) {
             None if row.is_composite() && !says(row) => Way::Decomposed,
-            None | Some(Function::Same) => Way::Outer,
-            Some(Function::OfOthers) if is_free_of_values(line) => Way::Outer,
+            None | Some(RuleFunction::Same) => Way::Outer,
+            Some(RuleFunction::OfOthers) if is_free_of_values(line) => Way::Outer,
             Some(_) => Way::Unknown(inner),
         },
         (None, None) => Way::Outer,

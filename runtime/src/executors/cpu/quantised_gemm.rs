@@ -6,7 +6,7 @@ use fulgurite_core::sig::Item;
 use fulgurite_core::storage::U4x2;
 use fulgurite_core::{DType, Name};
 use fulgurite_kernels::abi::Level;
-use fulgurite_kernels::quantised_gemm::{LANES, Product, Usual, nanos};
+use fulgurite_kernels::quantised_gemm::{GroupedProduct, LANES, Usual, nanos};
 use std::sync::Arc;
 
 /// The kernel of a line with vectors of f32, where groups are multiples of the lanes.
@@ -40,7 +40,7 @@ impl QuantisedGemm {
         };
         let cols = *out.shape.last()?;
         let read = (x, q, scale, zero);
-        let product = Product::new(Level::current(), (self.group, cols), read, out.as_slice_mut::<f32>()?)?;
+        let product = GroupedProduct::new(Level::current(), (self.group, cols), read, out.as_slice_mut::<f32>()?)?;
         // SAFETY: `share` gives each part to one thread.
         share(product.parts(), threads(), self.nanos, &|from, to| unsafe { product.run(from, to) });
         Some(())
