@@ -3,8 +3,8 @@
 
 fn main() -> std::io::Result<()> {
     let var = |name: &str| std::env::var(name).map_err(|_| std::io::Error::other(format!("{name} is not set")));
-    let out = var("DEP_FULGURITE_KERNELS_OUT")?;
-    let database = var("DEP_FULGURITE_KERNELS_DATABASE")?;
+    let out = var("DEP_FULGURITE_ROW_KERNELS_OUT")?;
+    let database = var("DEP_FULGURITE_ROW_KERNELS_DATABASE")?;
     println!("cargo::rerun-if-changed={out}");
     println!("cargo::rustc-env=FULGURITE_OUT={out}");
     println!("cargo::metadata=database={database}");
