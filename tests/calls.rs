@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use fulgurite_core::DType;
-use fulgurite_core::sig::{Env, statics::dtype_set};
+use fulgurite_core::signature::{Env, const_eval::dtype_set};
 use fulgurite_tests::calls::{self, Values, Wish, choices};
 use fulgurite_tests::rng::{self, Rng};
 use fulgurite_tests::rows::{TestRow, rows};

@@ -3,8 +3,8 @@
 
 use fulgurite::foreign::forms;
 use fulgurite_codegen::check::closure;
-use fulgurite_core::eval::nest::{Array, Data};
-use fulgurite_core::{DType, Name, sig};
+use fulgurite_core::eval::loop_nest::{Array, Data};
+use fulgurite_core::{DType, Name, signature};
 use fulgurite_tests::bridge;
 use fulgurite_tests::calls::Call;
 use fulgurite_tests::oracle::{self, Operand};
@@ -104,7 +104,7 @@ fn meaning(case: &Case) -> Result<(), Failed> {
 }
 
 fn call(case: &Case) -> Result<Call, Failed> {
-    let solved = sig::solve(&case.row.row, &case.args, &Operand::ty).map_err(|e| e.to_string())?;
+    let solved = signature::solve(&case.row.row, &case.args, &Operand::ty).map_err(|e| e.to_string())?;
     Ok(Call { row: case.row.row.clone(), args: case.args.clone(), solved })
 }
 

@@ -13,7 +13,7 @@ use fulgurite_core::derive;
 use fulgurite_core::lang::Block;
 use fulgurite_core::lower::NoRows;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Name, Value};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use crate::Name;
 use crate::derive::walk;
 use crate::lang::ast::*;
 use crate::row::{Meaning, Require, Row};
-use crate::sig::statics::axis_number;
+use crate::signature::const_eval::axis_number;
 
 /// How calls of a row are batched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

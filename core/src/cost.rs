@@ -1,6 +1,6 @@
 //! The cost of a meaning, derived from its loops and never declared.
 
-use crate::nest::{Nest, SExpr, SNode, SOp, SOutside, SRange};
+use crate::loop_nest::{LoopExpr, Nest, SNode, SOp, SOutside, SRange};
 use std::collections::HashSet;
 
 impl Nest {
@@ -17,7 +17,7 @@ impl Nest {
     }
 
     /// The work of one element; a shared subterm counts once.
-    fn work(&self, e: &SExpr, seen: &mut HashSet<*const SNode>) -> f64 {
+    fn work(&self, e: &LoopExpr, seen: &mut HashSet<*const SNode>) -> f64 {
         if !seen.insert(std::sync::Arc::as_ptr(&e.0)) {
             return 0.0;
         }
@@ -51,20 +51,21 @@ impl Nest {
 #[cfg(test)]
 mod tests {
     use crate::lang::ast::Red;
-    use crate::nest::{Nest, NestOut, SExpr, SOp, SOutside, SRange};
+    use crate::loop_nest::{LoopExpr, Nest, NestOut, SOp, SOutside, SRange};
     use crate::{DType, Dim, builtins::Builtin};
 
     #[test]
     fn a_product_counts_two_per_step() {
         let load = |tensor, a, b| {
-            let var = |v| SExpr::new(SOp::Var(v), DType::I64);
-            SExpr::new(SOp::Load { tensor, idx: vec![var(a), var(b)], outside: SOutside::Refuse }, DType::F32)
+            let var = |v| LoopExpr::new(SOp::Var(v), DType::I64);
+            LoopExpr::new(SOp::Load { tensor, idx: vec![var(a), var(b)], outside: SOutside::Refuse }, DType::F32)
         };
-        let term = SExpr::new(SOp::Call(Builtin::Mul, vec![load(0, 0, 2), load(1, 2, 1)]), DType::F32);
-        let range = SRange { var: 2, lo: SExpr::int(0), hi: SExpr::int(5) };
+        let term = LoopExpr::new(SOp::Call(Builtin::Mul, vec![load(0, 0, 2), load(1, 2, 1)]), DType::F32);
+        let range = SRange { var: 2, lo: LoopExpr::int(0), hi: LoopExpr::int(5) };
         let sum = SOp::Reduce { red: Red::Sum, vars: vec![range], filter: None, body: term, otherwise: None };
         let shape = vec![Dim::from(3i64), Dim::from(4i64)];
-        let out = NestOut { axes: vec![Some(0), Some(1)], shape, dtype: DType::F32, expr: SExpr::new(sum, DType::F32) };
+        let out =
+            NestOut { axes: vec![Some(0), Some(1)], shape, dtype: DType::F32, expr: LoopExpr::new(sum, DType::F32) };
         let vars = [3i64, 4, 5].map(Dim::from).to_vec();
         let nest = Nest { outs: vec![out], vars, ranks: vec![2, 2], pointwise: false };
         assert_eq!(nest.flops(), 120.0);

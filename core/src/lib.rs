@@ -11,8 +11,8 @@
 //! | [`row`] | a row as data: texts and their syntax trees |
 //! | [`builtins`] | the table of scalar builtins: the trusted core |
 //! | [`autocast`] | the dtype that a row computes in where a region asks for a narrower float |
-//! | [`sig`] | solving a signature for a call: sizes, dtypes, options, refusals, result types |
-//! | [`nest`] | a row's meaning at concrete ranks: loops over typed scalar expressions |
+//! | [`signature`] | solving a signature for a call: sizes, dtypes, options, refusals, result types |
+//! | [`loop_nest`] | a row's meaning at concrete ranks: loops over typed scalar expressions |
 //! | [`eval`] | evaluators: of nests over any scalar domain, of the tensor language over any machine |
 //! | [`derive`] | linearise and transpose |
 //! | [`batch`] | the row that applies a row to every slice |
@@ -22,7 +22,6 @@
 pub mod autocast;
 pub mod batch;
 pub mod builtins;
-pub mod conditions;
 mod cost;
 mod counted;
 pub mod derive;
@@ -35,17 +34,18 @@ pub mod foreign;
 pub mod kernel;
 pub mod lang;
 pub mod loc;
+pub mod loop_nest;
 pub mod lower;
 pub mod name;
-pub mod nest;
-pub mod order;
 pub mod philox;
-pub mod place;
 pub mod promote;
 pub mod refusals;
 pub mod row;
+pub mod runtime_checks;
 pub mod scalar;
-pub mod sig;
+pub mod selection;
+pub mod sharding;
+pub mod signature;
 pub mod storage;
 pub mod subclass;
 pub mod value;

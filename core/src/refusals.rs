@@ -6,8 +6,8 @@
 use crate::builtins::Builtin;
 use crate::lang::ast::{BinOp, Block, Node, Outside, Pattern, Place, Stmt};
 use crate::lang::walk;
+use crate::loop_nest::{LoopExpr, Nest, SNode, SOp, SOutside};
 use crate::name::Name;
-use crate::nest::{Nest, SExpr, SNode, SOp, SOutside};
 use crate::row::{Meaning, Row};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ struct Search {
 }
 
 impl Search {
-    fn refuses(&mut self, e: &SExpr) -> bool {
+    fn refuses(&mut self, e: &LoopExpr) -> bool {
         let at = Arc::as_ptr(&e.0);
         if self.harmless.contains(&at) {
             return false;
@@ -112,7 +112,7 @@ impl Search {
         let own = match e.op() {
             SOp::Load { idx, outside: SOutside::Refuse, .. } => idx.iter().any(|i| self.reads(i)),
             SOp::Call(builtin, args) if INTEGER_DIVISIONS.contains(builtin) => {
-                let constant = |d: &SExpr| matches!(d.op(), SOp::Const(c) if c.as_i64() != 0);
+                let constant = |d: &LoopExpr| matches!(d.op(), SOp::Const(c) if c.as_i64() != 0);
                 e.ty().is_int() && !args.get(1).is_some_and(constant)
             }
             _ => false,
@@ -128,7 +128,7 @@ impl Search {
     }
 
     /// Whether a value depends on data that is known only at run time.
-    fn reads(&mut self, e: &SExpr) -> bool {
+    fn reads(&mut self, e: &LoopExpr) -> bool {
         let at = Arc::as_ptr(&e.0);
         if self.computed.contains(&at) {
             return true;

@@ -15,7 +15,7 @@ use crate::eval::tensor::from_item;
 use crate::lang::ast::*;
 use crate::lang::{SyntaxError, parse_rule, parse_sig};
 use crate::row::{Meaning, Row};
-use crate::sig::{Item, Refusal, Solved};
+use crate::signature::{Item, Refusal, Solved};
 use crate::{Name, Value};
 
 /// A class's texts, as emitted. Empty texts and slices are absent keys.

@@ -28,7 +28,7 @@ pub fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>, loc: Loc) -> Result<Vec
     args.iter().try_for_each(usable).map_err(|e| e.at(loc))?;
     match scope::record(symbol, &args, loc) {
         Some(recorded) => recorded,
-        None => jit::immediate::run(symbol, args, loc),
+        None => jit::eager::run(symbol, args, loc),
     }
 }
 
@@ -198,7 +198,7 @@ pub fn call_named(
     let candidates = symbol::candidates(Name::new(op));
     let mut first = None;
     for candidate in &candidates {
-        let arranged = fulgurite_core::sig::arrange(candidate.row(), positional.clone(), named.clone());
+        let arranged = fulgurite_core::signature::arrange(candidate.row(), positional.clone(), named.clone());
         match arranged.map_err(|r| Error::from(r).at(loc)).and_then(|args| call(candidate, args, loc)) {
             Ok(outs) => return Ok(outs),
             Err(e) => _ = first.get_or_insert(e),

@@ -10,11 +10,11 @@ mod body;
 mod builder;
 mod calls;
 mod copies;
+mod custom_vjp;
 mod dispatch;
 mod layouts;
 mod lists;
 mod machine;
-mod own;
 mod placed;
 mod read;
 mod refusal;
@@ -25,9 +25,9 @@ pub mod symbolic;
 pub use body::body_of;
 pub(crate) use builder::value_name;
 pub use builder::{Builder, Context};
+pub use custom_vjp::rule_of;
 pub use dispatch::Ruled;
 pub(crate) use dispatch::fields_of;
-pub use own::rule_of;
 pub use placed::collectives;
 pub use refusal::may_refuse;
 pub use rewriter::Rewriter;
@@ -38,7 +38,7 @@ use crate::symbol::{self, Port, SymbolRef};
 use crate::trace::*;
 use fulgurite_core::lang::ast::Access;
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig::{self, OutTy, Refusal, Solved};
+use fulgurite_core::signature::{self, OutTy, Refusal, Solved};
 use fulgurite_core::{Name, TensorTy, Value};
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -95,7 +95,7 @@ impl Builder {
     ) -> Result<Rc<BoundSymbol>, Error> {
         if lists::is_long(&positional)
             && let Some(symbol) = symbol::find(op)
-            && let Ok(args) = sig::arrange(symbol.row(), positional.clone(), named.clone())
+            && let Ok(args) = signature::arrange(symbol.row(), positional.clone(), named.clone())
         {
             let (symbol, args) = lists::in_parts(self, symbol, args)?;
             let call = self.accept(symbol, args)?;
@@ -118,7 +118,7 @@ impl Builder {
         let candidates = symbol::candidates(op);
         let mut first: Option<Error> = None;
         for symbol in &candidates {
-            let arranged = sig::arrange(symbol.row(), positional.clone(), named.clone());
+            let arranged = signature::arrange(symbol.row(), positional.clone(), named.clone());
             let accepted = match arranged {
                 Ok(args) => self.solve(symbol, args),
                 Err(refusal) => Err(self.refused(refusal, symbol, &positional)),
@@ -147,7 +147,7 @@ impl Builder {
         }
         let candidates = symbol::candidates(Name::new(symbol.name()));
         for overload in candidates.iter().filter(|s| !std::ptr::eq(**s, symbol)) {
-            if let Ok(args) = sig::arrange(overload.row(), args.clone(), Vec::new())
+            if let Ok(args) = signature::arrange(overload.row(), args.clone(), Vec::new())
                 && let Ok(call) = self.solve(overload, args)
             {
                 return Ok(call);

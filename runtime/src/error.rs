@@ -4,7 +4,7 @@
 //! carries the facts as fields, for programs that handle them.
 
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig::Refusal;
+use fulgurite_core::signature::Refusal;
 use fulgurite_core::{Name, TensorTy};
 use std::fmt;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::tensor::{Key, Tensor};
 use fulgurite_core::foreign::{self, Operand};
 use fulgurite_core::lang::{Gives, parse_alias};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;

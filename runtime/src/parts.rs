@@ -10,9 +10,9 @@
 //! | [`cell_of`], [`data`], [`value`], [`write`], [`aliases`], [`same_types`] | tensors in memory, and their types |
 //! | [`line_costs`], [`bytes_of`], [`written_later`], [`Network`] | the costs and constraints of a cut |
 
-pub use crate::jit::acquire::aliases;
 pub use crate::jit::same_types;
-pub use crate::transforms::own::written as written_later;
+pub use crate::jit::tracing::aliases;
+pub use crate::transforms::custom_vjp::written as written_later;
 pub use crate::transforms::remat::flow::{NEVER, Network};
 pub use crate::transforms::split::forward as whole_forward;
 pub use crate::transforms::{bytes_of, line_costs};
@@ -20,9 +20,9 @@ pub use crate::transforms::{bytes_of, line_costs};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::executors::Executor;
-use crate::jit::acquire::{How, acquired};
 use crate::jit::backend::Backend;
 use crate::jit::program::Program;
+use crate::jit::tracing::{How, acquired};
 use crate::jit::{Stages, retake, shared, stages};
 use crate::tensor::{Cell, CellKind, Tensor, View};
 use crate::trace::{ProxyTy, Trace};

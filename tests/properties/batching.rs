@@ -1,7 +1,7 @@
 //! P14: a batched call gives what the call gives slice by slice.
 
 use super::cases::{self, Verdict};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::lang::ast::{Access, Elem};
 use fulgurite_core::{DType, TensorTy, Value};
 use fulgurite_tests::bound;

@@ -1,9 +1,9 @@
 //! P04, P05, P08, P09: first derivatives, in f64.
 
 use super::cases::{self, Verdict};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::lang::ast::{DimKind, Type};
-use fulgurite_core::sig::OutTy;
+use fulgurite_core::signature::OutTy;
 use fulgurite_core::{DType, Dim, Value};
 use fulgurite_tests::bound::{self, Bounded};
 use fulgurite_tests::bridge::{self, values, with_floats, with_values};
@@ -167,7 +167,9 @@ fn quotient(call: &Call, x: &[Array<f64>], s: &[Array<f64>], v: &[Array<f64>]) -
         let bounds = oracle::run(&call.row, &bound::exact(&call.args)).map_err(|e| e.to_string())?;
         let mut floats = bounds.iter().filter(|a| a.dtype.is_float());
         for v in v {
-            let Some(fulgurite_core::eval::nest::Data::Float(errors)) = floats.next().map(|a| &a.data) else { break };
+            let Some(fulgurite_core::eval::loop_nest::Data::Float(errors)) = floats.next().map(|a| &a.data) else {
+                break;
+            };
             noise += errors.iter().zip(values(v)).map(|(b, v): (&Bounded, &f64)| 2.0 * b.error * v.abs()).sum::<f64>();
         }
     }
@@ -271,7 +273,7 @@ pub fn broadcast(row: &'static TestRow, test: &str) -> Result<(), Failed> {
         let mut wide = call.clone();
         let mut any = false;
         for part in &call.solved.env.broadcast {
-            let Some(fulgurite_core::sig::Size::List(full)) = call.solved.env.size(part.list) else { continue };
+            let Some(fulgurite_core::signature::Size::List(full)) = call.solved.env.size(part.list) else { continue };
             let full: Vec<usize> = full.iter().map(Dim::len_of).collect();
             let at = call.row.sig.params.iter().position(|p| p.name.name == part.param);
             let Some(at) = at else { continue };

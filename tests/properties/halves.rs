@@ -7,12 +7,12 @@
 use super::cases::{self, Verdict};
 use fulgurite_codegen::check::closure;
 use fulgurite_core::builtins::{Builtin, cast_f64};
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::ast::{Access, Block, Node};
 use fulgurite_core::lang::walk;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::{DType, Value, sig};
+use fulgurite_core::{DType, Value, signature};
 use fulgurite_tests::bound::{self, Bounded, unit};
 use fulgurite_tests::bridge::{self, values, with_values};
 use fulgurite_tests::calls::{Call, Values, Wish};
@@ -101,7 +101,7 @@ fn scaled(call: &Call, half: DType, by: f64) -> Option<Call> {
             })
         })
         .collect();
-    let solved = sig::solve(&call.row, &args, &Operand::ty).ok()?;
+    let solved = signature::solve(&call.row, &args, &Operand::ty).ok()?;
     let moved = Call { args, solved, ..call.clone() };
     let wide = widened(&moved, DType::F64)?;
     let outs = oracle::run(&wide.row, &wide.args).ok()?;
@@ -125,7 +125,7 @@ fn widened(call: &Call, to: DType) -> Option<Call> {
             }),
         })
         .collect();
-    let solved = sig::solve(&call.row, &args, &Operand::ty).ok()?;
+    let solved = signature::solve(&call.row, &args, &Operand::ty).ok()?;
     Some(Call { args, solved, ..call.clone() })
 }
 

@@ -2,7 +2,7 @@
 
 use super::cases::{self, Verdict};
 use super::derivatives::{self, STEP, decide, float_results, in_f64, product, random_like, shifted, step};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_tests::bridge;
 use fulgurite_tests::calls::{self, Wish};
 use fulgurite_tests::draws::Counts;

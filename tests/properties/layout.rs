@@ -4,7 +4,7 @@ use super::cases::{self, Verdict};
 use fulgurite::executors::{self, CompileOptions, ExecError};
 use fulgurite::trace::{ProxyId, ProxyTy};
 use fulgurite::{Builder, Error};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use fulgurite_tests::bound;

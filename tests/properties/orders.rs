@@ -9,7 +9,7 @@ use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value, derive};
 use fulgurite_tests::calls::{self, Sketch, Slot, Values, Wish};
 use fulgurite_tests::draws::{self, Property, Verdict};
@@ -139,7 +139,7 @@ fn grown(row: &Row, args: &[Value<ArgTy>], by: i64) -> Option<Case> {
             };
         }
     }
-    let solved = sig::solve_types(row, &args).ok()?;
+    let solved = signature::solve_types(row, &args).ok()?;
     Some(Case { args, solved })
 }
 
@@ -228,8 +228,8 @@ impl Machine for Counter {
     ) -> Result<Vec<Value<ArgTy>>, Refusal> {
         let mut first = None;
         for row in symbol::candidates(op).into_iter().map(|s| s.row()) {
-            let solved = sig::arrange(row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve_types(row, &args).map(|solved| (args, solved)));
+            let solved = signature::arrange(row, positional.clone(), named.clone())
+                .and_then(|args| signature::solve_types(row, &args).map(|solved| (args, solved)));
             match solved {
                 Ok((args, solved)) => return self.enter(row, &solved, &args),
                 Err(refusal) => _ = first.get_or_insert(refusal),

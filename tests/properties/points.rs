@@ -4,12 +4,12 @@
 //! has exactly them.
 
 use fulgurite_core::builtins::{Builtin, Partial, eval_f64};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::lang::ast::{BinOp, Node};
 use fulgurite_core::lang::{Dialect, parse_expr};
-use fulgurite_core::sig::statics::{self, At};
-use fulgurite_core::sig::{Env, Item};
-use fulgurite_core::{DType, Name, Scalar, Value, sig};
+use fulgurite_core::signature::const_eval::{self, At};
+use fulgurite_core::signature::{Env, Item};
+use fulgurite_core::{DType, Name, Scalar, Value, signature};
 use fulgurite_tests::bridge::{self, values};
 use fulgurite_tests::calls::{Call, Slot};
 use fulgurite_tests::oracle::Operand;
@@ -68,12 +68,12 @@ pub fn check(row: &'static TestRow, _: &str) -> Result<(), Failed> {
         .iter()
         .map(|a| {
             a.map(&mut |o| match o.ty() {
-                sig::ArgTy::Tensor(t) => Slot::Tensor(t),
+                signature::ArgTy::Tensor(t) => Slot::Tensor(t),
                 _ => Slot::Key,
             })
         })
         .collect();
-    let solved = sig::solve(&row.row, &types, &Slot::ty).map_err(|e| e.to_string())?;
+    let solved = signature::solve(&row.row, &types, &Slot::ty).map_err(|e| e.to_string())?;
     let call = Call { row: row.row.clone(), args, solved };
     let x = bridge::floats(&call);
     let ones = Array::float(DType::F64, &[n], vec![1.0; n]);
@@ -119,7 +119,7 @@ fn partial_at(b: Builtin, partial: &Partial, point: &[f64], out: f64) -> Result<
     let names = b.record().args.iter().copied().zip(point.iter().copied()).chain([("out", out)]);
     env.items = names.map(|(n, x)| (Name::new(n), Item::Num(Scalar::Float(x)))).collect();
     let tree = parse_expr(text, Dialect::Index).map_err(|e| e.to_string())?;
-    match statics::eval(&env, &tree, At::default()).and_then(|v| v.float()) {
+    match const_eval::eval(&env, &tree, At::default()).and_then(|v| v.float()) {
         Ok(x) => Ok(x),
         Err(stop) => Err(format!("`{text}`: {stop:?}").into()),
     }

@@ -2,11 +2,11 @@
 //! panic. Each violation is made from a valid call by changing one thing.
 
 use fulgurite::Tensor;
-use fulgurite_core::conditions::reads_elements;
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig;
+use fulgurite_core::runtime_checks::reads_elements;
+use fulgurite_core::signature;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use fulgurite_tests::bridge;
 use fulgurite_tests::calls::{self, Call, Slot, Values, Wish};
@@ -168,14 +168,14 @@ fn outside_dtypes(row: &TestRow, call: &Call) -> Option<(Name, DType)> {
                 .map(|(p, a)| {
                     let follows = p.is_some_and(|p| p.ty.elem.contains(&Elem::Var(Name::new("T"))));
                     a.map(&mut |o| match o.ty() {
-                        sig::ArgTy::Tensor(t) if follows => Slot::Tensor(TensorTy { dtype: d, ..t }),
-                        sig::ArgTy::Tensor(t) => Slot::Tensor(t),
-                        sig::ArgTy::Number(d) => Slot::Number(d, Scalar::Int(1)),
-                        sig::ArgTy::Key => Slot::Key,
+                        signature::ArgTy::Tensor(t) if follows => Slot::Tensor(TensorTy { dtype: d, ..t }),
+                        signature::ArgTy::Tensor(t) => Slot::Tensor(t),
+                        signature::ArgTy::Number(d) => Slot::Number(d, Scalar::Int(1)),
+                        signature::ArgTy::Key => Slot::Key,
                     })
                 })
                 .collect();
-        sig::solve(&row.row, &args, &Slot::ty).is_ok()
+        signature::solve(&row.row, &args, &Slot::ty).is_ok()
     };
     let stated = row.row.dtypes.is_some();
     DType::STORED.into_iter().find(|d| stated && !accepts(*d)).map(|d| (param.name.name, d))
@@ -191,7 +191,7 @@ fn options(call: &Call, at: usize, opt: &Opt, out: &mut Vec<Wrong>) {
         out.push(Wrong { what, args, codes });
     };
     let rank = |list: Name| match call.solved.env.size(list) {
-        Some(sig::Size::List(l)) => Some(l.len() as i64),
+        Some(signature::Size::List(l)) => Some(l.len() as i64),
         _ => None,
     };
     const RANGE: &[&str] = &["E704"];
@@ -227,7 +227,7 @@ fn options(call: &Call, at: usize, opt: &Opt, out: &mut Vec<Wrong>) {
             }
         }
         OptType::Pos(size) => {
-            if let Some(sig::Size::One(n)) = call.solved.env.size(*size) {
+            if let Some(signature::Size::One(n)) = call.solved.env.size(*size) {
                 push(format!("{name} = {n}"), int(n.value()), RANGE);
                 push(format!("{name} = -{n} - 1"), int(-n.value() - 1), RANGE);
             }
@@ -273,14 +273,14 @@ fn conditions(row: &TestRow, rng: &mut Rng, faults: &mut Vec<String>) {
         for draw in 0..DRAWS {
             let wish = Wish { dtype: None, values: Values::Small, numbers: draw % 2 == 0, empty: true, case: draw };
             let Some(args) = calls::propose(row, &wish, rng) else { continue };
-            let Err(refusal) = sig::solve(&row.row, &args, &Slot::ty) else { continue };
+            let Err(refusal) = signature::solve(&row.row, &args, &Slot::ty) else { continue };
             // the name of the operator stands in the message as code
             let met =
                 refusal.code == "E705" && refusal.message.replace('`', "").contains(&require.message.replace('`', ""));
             // what the condition alone refuses must be refused in its words
             let mut lax = (*row.row).clone();
             lax.require.retain(|r| r.message != require.message);
-            if !met && sig::solve(&lax, &args, &Slot::ty).is_ok() {
+            if !met && signature::solve(&lax, &args, &Slot::ty).is_ok() {
                 faults.push(format!("`{}` gives {refusal}, not E705 with its message", require.cond));
             }
             if met {

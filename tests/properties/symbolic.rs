@@ -7,7 +7,7 @@ use fulgurite::{api, scope};
 use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::row::Meaning;
-use fulgurite_core::sig;
+use fulgurite_core::signature;
 use fulgurite_core::{DType, TensorTy, Value};
 use fulgurite_tests::bridge;
 use fulgurite_tests::calls::{Call, Sketch, Slot, Values, Wish, values};
@@ -176,7 +176,7 @@ fn resized(row: &TestRow, call: &Call, doubled: bool, wish: &Wish, rng: &mut Rng
         Operand::Key(_) => Slot::Key,
     };
     let args: Vec<Value<Slot>> = call.args.iter().map(|a| a.map(&mut |o| slot(o))).collect();
-    let solved = sig::solve(&row.row, &args, &Slot::ty).ok()?;
+    let solved = signature::solve(&row.row, &args, &Slot::ty).ok()?;
     let small = solved.env.slots.iter().flatten().all(|t| t.numel() < MOST);
     if small { values::fill(row, &Sketch { args, solved }, wish, rng) } else { None }
 }

@@ -3,7 +3,7 @@
 use super::cases::{self, Verdict};
 use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::promote::Kind;
-use fulgurite_core::sig::{self, ArgTy, OutTy};
+use fulgurite_core::signature::{self, ArgTy, OutTy};
 use fulgurite_core::{DType, Name, TensorTy, Value};
 use fulgurite_tests::bridge;
 use fulgurite_tests::calls::{self, Call, Sketch, Slot, Values, Wish, values};
@@ -43,7 +43,7 @@ pub fn meta(row: &'static TestRow, test: &str) -> Result<(), Failed> {
 /// What the signature says of these dtypes is what happens.
 fn promised(row: &TestRow, sketch: &Sketch, dtypes: &[DType], rng: &mut Rng) -> Result<(), String> {
     let args = with_dtypes(&sketch.args, dtypes);
-    let solved = sig::solve(&row.row, &args, &Slot::ty);
+    let solved = signature::solve(&row.row, &args, &Slot::ty);
     let operands: Vec<Value<Operand<f64>>> = args.iter().map(|a| a.map(&mut |s| filled(s, rng))).collect();
     let call =
         Call { row: row.row.clone(), args: operands, solved: solved.clone().unwrap_or_else(|_| sketch.solved.clone()) };
@@ -138,7 +138,7 @@ pub fn promotion(row: &'static TestRow, test: &str) -> Result<(), Failed> {
                 tiers[2] = Some(tiers[2].map_or(s.dtype(), |d| join(d, s.dtype())));
             }
         }
-        if call.solved.env.items.iter().any(|(_, i)| matches!(i, sig::Item::DType(_))) {
+        if call.solved.env.items.iter().any(|(_, i)| matches!(i, signature::Item::DType(_))) {
             // a dtype that was asked for is not promoted
             return Ok(Verdict::Held);
         }

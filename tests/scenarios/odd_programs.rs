@@ -7,7 +7,7 @@
 
 use fulgurite::buffer::Buffer;
 use fulgurite::trace::{ProxyId, Trace};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::{DType, Scalar};
 use fulgurite_tests::bridge;
 use fulgurite_tests::programs::compile;

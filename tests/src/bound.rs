@@ -7,7 +7,7 @@
 
 use crate::oracle::{Domain, Operand};
 use fulgurite_core::builtins::{Builtin, cast_f64, eval_f64};
-use fulgurite_core::eval::nest::{Array, Data, Field};
+use fulgurite_core::eval::loop_nest::{Array, Data, Field};
 use fulgurite_core::{DType, Value};
 use std::cell::Cell;
 

@@ -9,7 +9,7 @@ use fulgurite::executors::{self, CompileOptions, Compiled, ExecError};
 use fulgurite::symbol::{self, SymbolRef};
 use fulgurite::trace::{ProxyId, ProxyTy, Trace};
 use fulgurite::{Builder, Error, Key, Tensor, api};
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 

@@ -1,7 +1,7 @@
 //! Valid calls of a row, made from its signature alone.
 //!
 //! Sizes and lists of sizes get values first, options follow by their types, and shapes are built from the parameters'
-//! patterns. [`sig::solve`] decides: a call that it refuses is dropped, and another one is tried. So a new row is
+//! patterns. [`signature::solve`] decides: a call that it refuses is dropped, and another one is tried. So a new row is
 //! tested without a line of test code, and no test has its own interpretation of a signature.
 //!
 //! Sizes are pairwise distinct if there are enough of them, so that swapped axes cannot hide; half of the calls
@@ -21,7 +21,7 @@ use crate::rows::TestRow;
 use choices::Choice;
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Env, Item, Solved};
+use fulgurite_core::signature::{self, ArgTy, Env, Item, Solved};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ pub fn sketch(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
         let case = if attempt < ATTEMPTS / 2 { wish.case } else { wish.case + rng.below(total) };
         let choice = choices::choose(&row.row, case);
         if let Some(args) = Attempt::new(row, wish, choice, rng).args()
-            && let Ok(solved) = sig::solve(&row.row, &args, &Slot::ty)
+            && let Ok(solved) = signature::solve(&row.row, &args, &Slot::ty)
             && wish.dtype.is_none_or(|d| solved.joined.is_none_or(|j| j == d))
             && small(&solved)
         {
@@ -135,9 +135,9 @@ pub fn propose(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Vec<Value<Sl
 fn small(solved: &Solved) -> bool {
     let fits = |t: &TensorTy| t.numel() <= MAX_ELEMENTS;
     let outs = solved.outs.iter().chain(&solved.aux).all(|o| match o {
-        sig::OutTy::Tensor(t) => fits(t),
-        sig::OutTy::List(ts) => ts.iter().all(fits) && ts.len() <= 16,
-        sig::OutTy::FromBody => true,
+        signature::OutTy::Tensor(t) => fits(t),
+        signature::OutTy::List(ts) => ts.iter().all(fits) && ts.len() <= 16,
+        signature::OutTy::FromBody => true,
     });
     outs && solved.env.slots.iter().flatten().all(|t| fits(t) && t.rank() <= MAX_RANK)
 }
@@ -285,28 +285,28 @@ impl Attempt<'_> {
         self.row.promote.as_ref().is_some_and(equal)
     }
 
-    fn size(&self, name: Name) -> Option<&sig::Size> {
+    fn size(&self, name: Name) -> Option<&signature::Size> {
         self.env.size(name)
     }
 
     fn rank(&self, list: Name) -> usize {
         match self.size(list) {
-            Some(sig::Size::List(l)) => l.len(),
-            Some(sig::Size::Each(l)) => l.len(),
+            Some(signature::Size::List(l)) => l.len(),
+            Some(signature::Size::Each(l)) => l.len(),
             _ => 0,
         }
     }
 
     fn one(&self, size: Name) -> i64 {
         match self.size(size) {
-            Some(sig::Size::One(d)) => d.value(),
+            Some(signature::Size::One(d)) => d.value(),
             _ => 0,
         }
     }
 
     fn sizes_of(&self, list: Name) -> Vec<i64> {
         match self.size(list) {
-            Some(sig::Size::List(l)) => l.iter().map(|d| d.value()).collect(),
+            Some(signature::Size::List(l)) => l.iter().map(|d| d.value()).collect(),
             _ => Vec::new(),
         }
     }

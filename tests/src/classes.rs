@@ -27,7 +27,7 @@ use draw::{Made, Plan};
 use fulgurite::subclass::{Subclassed, parts};
 use fulgurite::symbol::{self, SubclassRef, SymbolRef};
 use fulgurite::{Error, Tensor, api};
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::ast::Access;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::subclass::{Rule, Target};

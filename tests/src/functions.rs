@@ -9,7 +9,7 @@ pub mod run;
 pub mod ways;
 
 use crate::calls::show;
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::{DType, Name, Scalar, Value};
 use std::fmt;
 

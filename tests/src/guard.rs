@@ -5,7 +5,7 @@
 
 use crate::oracle::Domain;
 use fulgurite_core::builtins::{Builtin, eval_f64};
-use fulgurite_core::eval::nest::Field;
+use fulgurite_core::eval::loop_nest::Field;
 use std::cell::Cell;
 
 thread_local! {

@@ -1,20 +1,20 @@
 //! The meaning of a call: the row's own text, evaluated by the plainest means.
 //!
-//! A scalar or index body is lowered and run as loops ([`nest::run`]); a composite is run as a program of such rows
+//! A scalar or index body is lowered and run as loops ([`loop_nest::run`]); a composite is run as a program of such rows
 //! ([`tensor::run`]). No executor, trace or derivation takes part. The caller chooses the scalar domain: f64, f64 with
 //! an error bound ([`crate::bound`]), f64 that records its branches ([`crate::guard`]).
 
 mod host;
 
 use fulgurite::symbol::{self, Registered};
-use fulgurite_core::conditions;
-use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
+use fulgurite_core::eval::loop_nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, Item, OutTy, Refusal, Solved};
+use fulgurite_core::runtime_checks;
+use fulgurite_core::signature::{self, ArgTy, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use std::fmt;
 
@@ -119,7 +119,7 @@ impl Domain for f64 {}
 /// A refusal of the signature; E705 if a condition on elements fails; E709 for an index out of range or an integer
 /// division by zero (executors have codes of their own: see [`refused_when_run`]).
 pub fn run<F: Domain>(row: &Row, args: &[Value<Operand<F>>]) -> Result<Vec<Array<F>>, Refusal> {
-    let solved = sig::solve(row, args, &Operand::ty)?;
+    let solved = signature::solve(row, args, &Operand::ty)?;
     let mut out = Vec::new();
     for value in call(row, args, &solved)? {
         collect(value, &mut out);
@@ -132,7 +132,7 @@ pub fn run<F: Domain>(row: &Row, args: &[Value<Operand<F>>]) -> Result<Vec<Array
 /// # Errors
 /// As [`run`].
 pub fn rule<F: Domain>(row: &Row, text: &Block, args: &[Value<Operand<F>>]) -> Result<Vec<Value<Operand<F>>>, Refusal> {
-    let solved = sig::solve(row, args, &Operand::ty)?;
+    let solved = signature::solve(row, args, &Operand::ty)?;
     tensor::run(&mut Interpreter { written: Vec::new() }, row, text, &solved, args, &[])
 }
 
@@ -189,7 +189,7 @@ fn run_body<F: Domain>(
     let (tensors, numbers) = flatten(row, args, solved);
     F::enter(solved.compute);
     let tensors: Vec<Array<F>> = tensors.into_iter().map(|a| each(a, F::read)).collect();
-    let outs = nest::run(&nest, &tensors, &numbers).map_err(|e| match e {
+    let outs = loop_nest::run(&nest, &tensors, &numbers).map_err(|e| match e {
         NestError::Malformed(m) => Refusal::new("E706", m),
         other => Refusal::new(ELEMENTS, other.to_string()),
     })?;
@@ -228,12 +228,12 @@ fn check_elements<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Sol
         other => other.clone(),
     };
     let all_known: Vec<Value<Operand<F>>> = args.iter().map(known).collect();
-    if let Err(refusal) = sig::solve(row, &all_known, &Operand::ty)
+    if let Err(refusal) = signature::solve(row, &all_known, &Operand::ty)
         && refusal.code == "E705"
     {
         return Err(Refusal::new(ELEMENTS, refusal.message));
     }
-    let open = conditions::open(row, solved)
+    let open = runtime_checks::open(row, solved)
         .map_err(|arg| Refusal::new(ELEMENTS, format!("`{}`: a condition can't read `{arg}`", row.op)))?;
     for condition in open {
         let holds = run_body(&condition.row, &condition.body, &condition.solved, args)?;
@@ -261,8 +261,8 @@ impl<F: Domain> Machine for Interpreter<F> {
     ) -> Results<F> {
         let mut first = None;
         for row in overloads(op) {
-            let solved = sig::arrange(row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve(row, &args, &Operand::ty).map(|solved| (args, solved)));
+            let solved = signature::arrange(row, positional.clone(), named.clone())
+                .and_then(|args| signature::solve(row, &args, &Operand::ty).map(|solved| (args, solved)));
             match solved {
                 Ok((args, solved)) => {
                     let mut values = call(row, &args, &solved)?;

@@ -2,8 +2,8 @@
 
 use crate::oracle::Operand;
 use crate::rows::{TestRow, rows};
-use fulgurite_core::eval::nest::Array;
-use fulgurite_core::sig;
+use fulgurite_core::eval::loop_nest::Array;
+use fulgurite_core::signature;
 use fulgurite_core::{DType, Name, Scalar, Value};
 use serde_json::Value as Json;
 use std::path::Path;
@@ -64,7 +64,7 @@ fn case(record: &Json, row: &str, name: &str) -> Option<Case> {
             named.push((Name::new(key), value_of(value)?));
         }
     }
-    let args = sig::arrange(&row.row, Vec::new(), named).ok()?;
+    let args = signature::arrange(&row.row, Vec::new(), named).ok()?;
     let arrays = |json: &Json| json.as_array().map(|l| l.iter().map(array).collect::<Option<Vec<_>>>());
     let out = arrays(&record["out"])??;
     let cotangents = record["ct"].as_array().map(|l| l.iter().map(array).collect()).unwrap_or_default();

@@ -7,7 +7,7 @@ use fulgurite_codegen::schema::{RowSource, interval};
 use fulgurite_core::lang::ast::{Elem, Node};
 use fulgurite_core::lang::walk;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::signature::{Env, const_eval};
 use fulgurite_core::{DType, DTypeSet, Name};
 use std::collections::HashMap;
 use std::path::Path;
@@ -51,7 +51,7 @@ impl TestRow {
 
     /// Whether calls in `dtype` may be accepted; options can still exclude it.
     pub fn takes(&self, dtype: DType) -> bool {
-        let set = self.row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
+        let set = self.row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok());
         set.is_none_or(|set| set.contains(dtype))
     }
 

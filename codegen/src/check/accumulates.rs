@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use fulgurite_core::lang::{Block, Expr, Node, Red};
+use fulgurite_core::loop_nest::SOp;
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::SOp;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::statics::{self, At};
-use fulgurite_core::sig::{Env, Item, solve_types};
+use fulgurite_core::signature::const_eval::{self, At};
+use fulgurite_core::signature::{Env, Item, solve_types};
 use fulgurite_core::{DType, Name};
 use rustc_hash::FxHashSet;
 
@@ -101,7 +101,7 @@ fn word(env: &Env, e: &Expr) -> Option<Name> {
     match &*e.node {
         Node::Name(word) => Some(*word),
         Node::If(c, yes, no) => {
-            let holds = statics::eval(env, c, At::default()).ok()?.bool().ok()?;
+            let holds = const_eval::eval(env, c, At::default()).ok()?.bool().ok()?;
             word(env, &if holds { yes } else { no }.value)
         }
         Node::Match(on, arms) => {

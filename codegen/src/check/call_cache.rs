@@ -4,11 +4,11 @@
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use fulgurite_core::conditions::{self, Condition};
+use fulgurite_core::loop_nest::Nest;
 use fulgurite_core::lower::{self, Rows};
-use fulgurite_core::nest::Nest;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
+use fulgurite_core::runtime_checks::{self, Condition};
+use fulgurite_core::signature::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -47,7 +47,7 @@ pub struct Open {
 impl Open {
     /// The conditions of a call that its signature leaves open; none where they can't be asked.
     pub fn of(row: &Row, solved: &Solved) -> Vec<Open> {
-        let open = conditions::open(row, solved).unwrap_or_default().into_iter();
+        let open = runtime_checks::open(row, solved).unwrap_or_default().into_iter();
         open.map(|condition| Open { condition, nest: OnceLock::new() }).collect()
     }
 
@@ -177,8 +177,8 @@ pub fn outcome<T>(
     for row in candidates {
         let positional = positional.iter().map(|value| value.map(&mut |v| ty(v))).collect();
         let named = named.iter().map(|(name, value)| (*name, value.map(&mut |v| ty(v)))).collect();
-        let (args, refusal) = match sig::arrange(&row, positional, named) {
-            Ok(args) => match sig::solve_types(&row, &args) {
+        let (args, refusal) = match signature::arrange(&row, positional, named) {
+            Ok(args) => match signature::solve_types(&row, &args) {
                 Ok(solved) => return Outcome::Accepted(Arc::new(Resolved::new(row, solved))),
                 Err(refusal) => (Some(args), refusal),
             },

@@ -4,10 +4,10 @@
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::{Block, Expr, Node, OptType, Span, Type};
-use fulgurite_core::nest::{Nest, SExpr, SOp};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SOp};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::statics::{At, DIVIDED_BY_ZERO};
-use fulgurite_core::sig::{self, Refusal, statics};
+use fulgurite_core::signature::const_eval::{At, DIVIDED_BY_ZERO};
+use fulgurite_core::signature::{self, Refusal, const_eval};
 use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::cases::{Case, Family};
@@ -31,7 +31,7 @@ pub fn divides_by_size(body: &Block, nest: &Nest, case: &Case) -> Option<Fault> 
         return None;
     }
     let is_zero = |by: &Expr| {
-        let value = statics::eval(&case.solved.env, by, At::default());
+        let value = const_eval::eval(&case.solved.env, by, At::default());
         value.is_ok_and(|value| value.int().is_ok_and(|size| size.value() == 0))
     };
     let mut found: Option<(Span, String)> = None;
@@ -65,7 +65,7 @@ pub fn has_zero(nest: &Nest) -> bool {
 }
 
 /// Whether this divides an integer by a 0 that is known.
-pub fn is_by_zero(part: &SExpr) -> bool {
+pub fn is_by_zero(part: &LoopExpr) -> bool {
     let SOp::Call(Builtin::DivFloor | Builtin::RemFloor, args) = part.op() else { return false };
     part.ty() == DType::I64 && args.get(1).is_some_and(|by| by.as_int() == Some(0))
 }
@@ -87,7 +87,7 @@ pub fn by_options(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
         let case = family.cases.iter().take(TRIED).find(|case| {
             let mut args = case.args.clone();
             args[params + at] = Value::Num(Scalar::Int(0));
-            sig::solve_types(row, &args).is_err_and(|refusal| refusal.message == DIVIDED_BY_ZERO)
+            signature::solve_types(row, &args).is_err_and(|refusal| refusal.message == DIVIDED_BY_ZERO)
         })?;
         let op = rule.source.op.as_str();
         let text = &rule.source.sig.text;

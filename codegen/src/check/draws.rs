@@ -3,7 +3,7 @@
 use fulgurite_core::DType;
 use fulgurite_core::builtins::{Builtin, eval_int};
 use fulgurite_core::lang::{Block, Elem, Expr, Node};
-use fulgurite_core::nest::{Nest, NestOut, SExpr, SOp, SRange, VarId};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp, SRange, VarId};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Scalar};
 use rustc_hash::FxHashMap;
@@ -99,12 +99,12 @@ struct Scope<'a> {
     /// Index variables, with their ranges where a reduction binds them.
     vars: Vec<(VarId, Option<&'a SRange>)>,
     /// Conditions under which the part is evaluated.
-    guards: Vec<(&'a SExpr, bool)>,
+    guards: Vec<(&'a LoopExpr, bool)>,
     clash: Option<Clash>,
 }
 
 impl<'a> Scope<'a> {
-    fn walk(&mut self, e: &'a SExpr) {
+    fn walk(&mut self, e: &'a LoopExpr) {
         if self.clash.is_some() {
             return;
         }
@@ -133,7 +133,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Tries all values of the indices that the position, or whether it is drawn at all, depends on.
-    fn draw(&mut self, position: &'a SExpr, draw: u32) {
+    fn draw(&mut self, position: &'a LoopExpr, draw: u32) {
         let mut parts = Vec::new();
         own(position, &mut parts);
         let mut needed = Vec::new();
@@ -159,7 +159,7 @@ impl<'a> Scope<'a> {
     /// Calls itself for all values of the first of `vars`; `None` where nothing more is to be seen.
     fn each(&self, vars: &[(VarId, Option<&SRange>)], values: &mut Vec<i64>, met: &mut Met) -> Option<()> {
         let Some(((var, range), rest)) = vars.split_first() else {
-            let drawn = |(guard, taken): &(&SExpr, bool)| value(guard, values).is_none_or(|x| (x != 0) == *taken);
+            let drawn = |(guard, taken): &(&LoopExpr, bool)| value(guard, values).is_none_or(|x| (x != 0) == *taken);
             return if self.guards.iter().all(drawn) { met.put(values) } else { Some(()) };
         };
         let (lo, hi) = match range {
@@ -193,7 +193,7 @@ type Element = (Vec<i64>, Vec<i64>);
 /// Positions so far.
 struct Met<'a> {
     /// Parts of the position, each with what tells its elements apart.
-    parts: Vec<(&'a SExpr, Vec<&'a SExpr>)>,
+    parts: Vec<(&'a LoopExpr, Vec<&'a LoopExpr>)>,
     seen: Vec<FxHashMap<i64, Element>>,
     left: usize,
     /// Two elements of one position.
@@ -218,8 +218,8 @@ impl Met<'_> {
 
 /// `position`, and what is divided in it, each with the parts that tell elements apart: indices, and quotients and
 /// remainders as they are, since these share a number on purpose: `n / 2` draws once for two elements.
-fn own<'a>(position: &'a SExpr, all: &mut Vec<(&'a SExpr, Vec<&'a SExpr>)>) {
-    fn collect<'a>(e: &'a SExpr, apart: &mut Vec<&'a SExpr>, divided: &mut Vec<&'a SExpr>) {
+fn own<'a>(position: &'a LoopExpr, all: &mut Vec<(&'a LoopExpr, Vec<&'a LoopExpr>)>) {
+    fn collect<'a>(e: &'a LoopExpr, apart: &mut Vec<&'a LoopExpr>, divided: &mut Vec<&'a LoopExpr>) {
         match e.op() {
             SOp::Var(_) if !apart.contains(&e) => apart.push(e),
             SOp::Call(Builtin::DivFloor | Builtin::RemFloor, args) if !apart.contains(&e) => {
@@ -237,7 +237,7 @@ fn own<'a>(position: &'a SExpr, all: &mut Vec<(&'a SExpr, Vec<&'a SExpr>)>) {
 }
 
 /// The index variables that `e` reads.
-fn reads(e: &SExpr, vars: &mut Vec<VarId>) {
+fn reads(e: &LoopExpr, vars: &mut Vec<VarId>) {
     walk::each(e, &mut |part| {
         if let SOp::Var(var) = part.op()
             && !vars.contains(var)
@@ -248,7 +248,7 @@ fn reads(e: &SExpr, vars: &mut Vec<VarId>) {
 }
 
 /// The integer or truth value of an index expression; `None` where it reads anything else.
-fn value(e: &SExpr, vars: &[i64]) -> Option<i64> {
+fn value(e: &LoopExpr, vars: &[i64]) -> Option<i64> {
     match e.op() {
         SOp::Const(Scalar::Int(i)) => Some(*i),
         SOp::Const(Scalar::Bool(b)) => Some(i64::from(*b)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Expr, Span};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
+use fulgurite_core::signature::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 
 use super::call_cache::{self, Outcome, Resolved};
@@ -153,7 +153,7 @@ impl<L: Look> Machine for Expanded<'_, L> {
             None => self.rows.outcome(op, &positional, &named, &ty),
         };
         let Outcome::Accepted(of) = outcome else { return Err(halt("takes no such call")) };
-        let args = sig::arrange(&of.row, positional, named)?;
+        let args = signature::arrange(&of.row, positional, named)?;
         let mut results = Expanded::call(self, &of, &args)?;
         // a text has no names for the auxiliary ones
         results.truncate(of.row.sig.outs.len());

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fulgurite_core::lang::{Block, Expr, Node, Span, UnOp};
+use fulgurite_core::loop_nest::SOp;
 use fulgurite_core::lower::{holds, lower_with};
-use fulgurite_core::nest::SOp;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::signature::{Env, const_eval};
 use fulgurite_core::{DType, DTypeSet, Scalar};
 
 use super::rows::RowSet;
@@ -18,7 +18,7 @@ use crate::schema::RowSource;
 /// Numbers in the body of an index or pointwise row that an accepted dtype can't hold; each once.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
     let (Some(body), Some((_, text))) = (row.index_body(), report::body(source)) else { return Vec::new() };
-    let accepted = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
+    let accepted = row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok());
     let accepted = accepted.unwrap_or(DTypeSet::all());
     let mut diags = Vec::new();
     for (number, span) in literals(body) {

@@ -4,7 +4,7 @@ use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Elem, Expr, Param, Span};
 use fulgurite_core::lower::holds;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::branches::{self, Ids};

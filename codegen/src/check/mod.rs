@@ -55,8 +55,8 @@ use std::sync::Arc;
 
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::Env;
-use fulgurite_core::sig::statics;
+use fulgurite_core::signature::Env;
+use fulgurite_core::signature::const_eval;
 use fulgurite_core::{DType, DTypeSet, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -172,7 +172,8 @@ fn settle(faults: Vec<Diag>, source: &RowSource, set: &mut RowSet, diags: &mut D
 
 /// The dtype in which shapes are tried: f32 where the row takes it.
 pub fn element(row: &Row) -> DType {
-    let set = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
+    let set =
+        row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
     [DType::F32, DType::I64].into_iter().find(|d| set.contains(*d)).or_else(|| set.iter().next()).unwrap_or(DType::F32)
 }
 

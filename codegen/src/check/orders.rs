@@ -9,10 +9,10 @@ use std::sync::Arc;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive::Derived;
 use fulgurite_core::lang::{Block, Node, OptType, Param};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp, VarId};
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::{Nest, NestOut, SExpr, SOp, VarId};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{ArgTy, OutTy, Refusal, Solved, solve_types};
+use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved, solve_types};
 use fulgurite_core::{Dim, Name, TensorTy, Value};
 use rustc_hash::FxHashSet;
 
@@ -318,7 +318,7 @@ pub fn steps(nest: &Nest) -> f64 {
 }
 
 /// The steps for one element.
-fn inside(e: &SExpr, extent: &dyn Fn(VarId) -> f64) -> f64 {
+fn inside(e: &LoopExpr, extent: &dyn Fn(VarId) -> f64) -> f64 {
     let mut sum = 0.0;
     let SOp::Reduce { vars, filter, body, otherwise, .. } = e.op() else {
         e.op().parts(&mut |part| sum = f64::max(sum, inside(part, extent)));
@@ -352,7 +352,7 @@ fn inside(e: &SExpr, extent: &dyn Fn(VarId) -> f64) -> f64 {
 }
 
 /// The equations that all must hold.
-fn equations<'e>(e: &'e SExpr, found: &mut Vec<(&'e SExpr, &'e SExpr)>) {
+fn equations<'e>(e: &'e LoopExpr, found: &mut Vec<(&'e LoopExpr, &'e LoopExpr)>) {
     match e.op() {
         SOp::Call(Builtin::And, sides) => sides.iter().for_each(|side| equations(side, found)),
         SOp::Call(Builtin::Eq, sides) => found.push((&sides[0], &sides[1])),
@@ -361,7 +361,7 @@ fn equations<'e>(e: &'e SExpr, found: &mut Vec<(&'e SExpr, &'e SExpr)>) {
 }
 
 /// The variables of an expression that no element decides.
-fn variables(e: &SExpr, found: &mut Vec<VarId>) {
+fn variables(e: &LoopExpr, found: &mut Vec<VarId>) {
     match e.op() {
         SOp::Var(v) => found.push(*v),
         SOp::Load { .. } => {}

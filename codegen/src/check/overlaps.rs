@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy};
+use fulgurite_core::signature::{self, ArgTy};
 use fulgurite_core::{Name, Value};
 
 use super::cases::{Case, Family};
@@ -56,5 +56,5 @@ fn accepts(other: &Row, row: &Row, case: &Case) -> bool {
     }
     let given = row.sig.opts.iter().zip(&case.args[n..]).filter(|(_, value)| !value.is_absent());
     let named = given.map(|(opt, value)| (opt.name.name, value.clone())).collect();
-    sig::arrange(other, positional, named).is_ok_and(|args| sig::solve_types(other, &args).is_ok())
+    signature::arrange(other, positional, named).is_ok_and(|args| signature::solve_types(other, &args).is_ok())
 }

@@ -2,7 +2,7 @@
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
-use fulgurite_core::nest::{SExpr, SOp};
+use fulgurite_core::loop_nest::{LoopExpr, SOp};
 use smallvec::SmallVec;
 
 /// What loops do to the floats that become a result.
@@ -16,13 +16,13 @@ pub struct Part {
 
 impl Part {
     /// What loops do that give this.
-    pub fn of(e: &SExpr) -> Part {
+    pub fn of(e: &LoopExpr) -> Part {
         let mut part = Part::default();
         part.add(e);
         part
     }
 
-    fn add(&mut self, e: &SExpr) {
+    fn add(&mut self, e: &LoopExpr) {
         if !e.ty().is_float() {
             return;
         }

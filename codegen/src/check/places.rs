@@ -2,7 +2,7 @@
 
 use fulgurite_core::DTypeSet;
 use fulgurite_core::lang::{Elem, Expr, Node, Param, Place};
-use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::signature::{Env, const_eval};
 
 use super::walk;
 use crate::diag::Diag;
@@ -58,7 +58,7 @@ fn counts(source: &RowSource, param: &Param) -> bool {
         Elem::Class(class) => DTypeSet::from_class(class.as_str()).is_some_and(whole),
         _ => {
             let dtypes = source.dtypes.as_ref();
-            dtypes.is_some_and(|rule| statics::dtype_set(&Env::default(), &rule.tree).is_ok_and(whole))
+            dtypes.is_some_and(|rule| const_eval::dtype_set(&Env::default(), &rule.tree).is_ok_and(whole))
         }
     })
 }

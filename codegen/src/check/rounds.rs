@@ -7,7 +7,7 @@
 use fulgurite_core::lang::{Block, Elem, Param, Span};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{ArgTy, OutTy, Refusal, solve_types};
+use fulgurite_core::signature::{ArgTy, OutTy, Refusal, solve_types};
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;

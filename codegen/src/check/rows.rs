@@ -7,7 +7,7 @@ use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::lang::Node;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
+use fulgurite_core::signature::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -200,7 +200,7 @@ impl<'a> RowSet<'a> {
         named: Vec<(Name, Value<ArgTy>)>,
     ) -> Result<Accepted, Refusal> {
         match outcome {
-            Outcome::Accepted(of) => Ok(Accepted { args: sig::arrange(&of.row, positional, named)?, of }),
+            Outcome::Accepted(of) => Ok(Accepted { args: signature::arrange(&of.row, positional, named)?, of }),
             Outcome::Refused(refused) => Err(with_types(&refused)),
             Outcome::Unknown => {
                 let refusal = Refusal::new("E007", format!("there is no row `{op}`"));

@@ -3,7 +3,7 @@
 
 use fulgurite_core::lang::{Block, DimKind, DimPat, Node, Type};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{ArgTy, OutTy};
+use fulgurite_core::signature::{ArgTy, OutTy};
 use fulgurite_core::{DType, Name, TensorTy, Value, derive};
 use rustc_hash::FxHashSet;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, OptType, Out, Stmt};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, OutTy};
+use fulgurite_core::signature::{self, ArgTy, OutTy};
 use fulgurite_core::{Name, Value, counted};
 use rustc_hash::FxHashSet;
 
@@ -111,7 +111,7 @@ fn refused_default(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
         let accepted = family.cases.iter().any(|case| {
             let mut args = case.args.clone();
             args[params + at] = Value::Absent;
-            sig::solve_types(row, &args).map_err(|refusal| first.get_or_insert(refusal.message).len()).is_ok()
+            signature::solve_types(row, &args).map_err(|refusal| first.get_or_insert(refusal.message).len()).is_ok()
         });
         let why = first.filter(|_| !accepted)?;
         let message = format!("no call of `{}` that leaves `{name}` out was accepted", row.op);
@@ -266,6 +266,6 @@ fn shapes_agree(promised: &OutTy, yielded: &Value<ArgTy>) -> bool {
 
 impl From<String> for Fault {
     fn from(message: String) -> Fault {
-        fulgurite_core::sig::Refusal::new("E706", message).into()
+        fulgurite_core::signature::Refusal::new("E706", message).into()
     }
 }

@@ -2,7 +2,7 @@
 
 use fulgurite_core::lang::Node;
 use fulgurite_core::promote::Kind;
-use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::signature::{Env, const_eval};
 use fulgurite_core::{DType, DTypeSet};
 
 use super::walk;
@@ -12,7 +12,7 @@ use crate::schema::{Body, RowSource};
 /// A row that accepts complex numbers alone, or that computes in floats of eight bits and the like.
 pub fn check(source: &RowSource) -> Option<Diag> {
     let rule = source.dtypes.as_ref()?;
-    let set = statics::dtype_set(&Env::default(), &rule.tree).ok()?;
+    let set = const_eval::dtype_set(&Env::default(), &rule.tree).ok()?;
     let op = source.op.as_str();
     let complex = DTypeSet::from_class("complex").unwrap_or(DTypeSet::EMPTY);
     if !set.is_empty() && set.minus(complex).is_empty() {

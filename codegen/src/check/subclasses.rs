@@ -380,7 +380,7 @@ fn states_dtype(class: &Class, block: &Block) -> bool {
 
 /// Whether a tensor of the class can be made of some tensor: by fields and their types, or by a row that needs no more.
 fn can_be_drawn(world: &World, class: usize) -> bool {
-    use fulgurite_core::eval::nest::Array;
+    use fulgurite_core::eval::loop_nest::Array;
     let shapes: [&[usize]; 4] = [&[2, 4], &[4], &[2, 3, 4], &[]];
     shapes.into_iter().any(|shape| {
         let n = shape.iter().product();

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fulgurite_core::builtins::cast_f64;
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::{Block, Node, Opt};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, Env, Solved, statics};
+use fulgurite_core::signature::{self, ArgTy, Env, Solved, const_eval};
 use fulgurite_core::{DType, Scalar, Value};
 use rustc_hash::FxHashSet;
 
@@ -33,7 +33,7 @@ const HELD: [f64; 9] = [0.0, 1.0, -0.5, 6e-8, -6e-8, 1e-3, 65504.0, -65504.0, 30
 
 /// The first number of a program, of the body or of a rule, that a line loses in an accepted dtype.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
-    let accepted = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
+    let accepted = row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok());
     let takes = |dtype: &DType| accepted.is_none_or(|set| set.contains(*dtype));
     let halves: Vec<DType> = [DType::F16, DType::BF16].into_iter().filter(takes).collect();
     let body = match &row.meaning {
@@ -74,7 +74,7 @@ fn lines(
         family.cases.iter().filter(|case| case.numel() > 0).partition(|case| kinds.insert(case.kind()));
     let (fault, case) = first.into_iter().chain(others).take(CALLS).find_map(|case| {
         let args = without_numbers(row, &case.args);
-        let solved = sig::accepted(row, &args)?;
+        let solved = signature::accepted(row, &args)?;
         let case = Case { args, solved };
         let names = of.map_or_else(Vec::new, |of| rules::names_of(row, &case, set, of));
         let fault = Types::new(set).watching(&watch).run(row, block, &case.solved, &case.args, &names).err()?;
@@ -132,7 +132,7 @@ fn without_numbers(row: &Row, args: &[Value<ArgTy>]) -> Vec<Value<ArgTy>> {
 /// A number among the arguments of a call in `dtype` without which the call gives the same: 0 in its place is as good, or
 /// infinity.
 fn number(row: &Row, solved: &Solved, args: &[Value<ArgTy>], dtype: DType, lost: &[f64], set: &RowSet) -> Option<f64> {
-    let narrow = |out: &sig::OutTy| matches!(out, sig::OutTy::Tensor(t) if t.dtype == dtype);
+    let narrow = |out: &signature::OutTy| matches!(out, signature::OutTy::Tensor(t) if t.dtype == dtype);
     if !solved.outs.iter().all(narrow) {
         return None;
     }
@@ -153,7 +153,7 @@ fn number(row: &Row, solved: &Solved, args: &[Value<ArgTy>], dtype: DType, lost:
         let mut matters = false;
         let same = (0..=HELD.len()).try_fold((), |(), turn| {
             let run = |args: &[Value<ArgTy>]| {
-                let solved = sig::accepted(row, args)?;
+                let solved = signature::accepted(row, args)?;
                 let data: Vec<_> = args.iter().map(|arg| arg.map(&mut |ty| filled(ty, turn))).collect();
                 let results = Dense::new(&library).meaning(row, &solved, &data).ok()?;
                 let mut elements: Vec<f64> = Vec::new();

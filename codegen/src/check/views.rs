@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::nest::{Array, Data, run};
+use fulgurite_core::eval::loop_nest::{Array, Data, run};
 use fulgurite_core::lang::ast::Block;
+use fulgurite_core::loop_nest::{SOp, SOutside};
 use fulgurite_core::lower::{lower_with, positions};
-use fulgurite_core::nest::{SOp, SOutside};
 use fulgurite_core::row::{Meaning, Row};
 
 use super::cases::{Case, Family};

@@ -5,7 +5,7 @@ pub use fulgurite_core::lang::walk::{block, children, expr};
 use fulgurite_core::lang::{
     Axes, AxesKind, BinOp, Block, DimKind, DimPat, Elem, Expr, ListLen, Node, Pattern, Place, Span, Stmt, Type,
 };
-use fulgurite_core::nest::SExpr;
+use fulgurite_core::loop_nest::LoopExpr;
 use fulgurite_core::row::{Meaning, Row};
 
 /// The meaning of a row as a block, if it has a text.
@@ -148,7 +148,7 @@ pub fn dims(dims: &[DimPat], f: &mut dyn FnMut(Name)) {
 }
 
 /// Calls `f` on every part of a scalar expression.
-pub fn each<'a>(e: &'a SExpr, f: &mut dyn FnMut(&'a SExpr)) {
+pub fn each<'a>(e: &'a LoopExpr, f: &mut dyn FnMut(&'a LoopExpr)) {
     f(e);
     e.op().parts(&mut |part| each(part, f));
 }

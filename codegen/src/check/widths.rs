@@ -4,7 +4,7 @@
 use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::promote::Kind;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::signature::{Env, const_eval};
 use fulgurite_core::{DType, Name};
 
 use super::gradient_rules::{self, Way};
@@ -15,7 +15,7 @@ use crate::schema::RowSource;
 
 /// What is narrow in the meaning of a row and need not be.
 pub fn check(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
-    let halves = |e: &Expr| statics::dtype_set(&Env::default(), e).is_ok_and(|set| set.contains(DType::F16));
+    let halves = |e: &Expr| const_eval::dtype_set(&Env::default(), e).is_ok_and(|set| set.contains(DType::F16));
     if !row.dtypes.as_ref().is_none_or(halves) {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Scalar expressions as Rust over `m::…::<I, _>`: one statement per shared or long subterm.
 
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::nest::{SExpr, SNode, SOp};
+use fulgurite_core::loop_nest::{LoopExpr, SNode, SOp};
 use fulgurite_core::{DType, Scalar};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -32,9 +32,9 @@ pub fn type_name(d: DType) -> &'static str {
 
 impl Printer {
     /// A printer for these results; shared and long terms become statements.
-    pub fn new(indent: &'static str, roots: &[&SExpr]) -> Printer {
+    pub fn new(indent: &'static str, roots: &[&LoopExpr]) -> Printer {
         let mut uses = HashMap::new();
-        fn count(e: &SExpr, uses: &mut HashMap<*const SNode, usize>) {
+        fn count(e: &LoopExpr, uses: &mut HashMap<*const SNode, usize>) {
             let n = uses.entry(Arc::as_ptr(&e.0)).or_default();
             *n += 1;
             if *n > 1 {
@@ -59,7 +59,7 @@ impl Printer {
     ///
     /// # Errors
     /// If `e` has loops, loads or random numbers.
-    pub fn expr(&mut self, e: &SExpr) -> Result<String, NotScalar> {
+    pub fn expr(&mut self, e: &LoopExpr) -> Result<String, NotScalar> {
         let key = Arc::as_ptr(&e.0);
         if let Some(name) = self.names.get(&key) {
             return Ok(name.clone());
@@ -76,7 +76,7 @@ impl Printer {
         Ok(name)
     }
 
-    fn text(&mut self, e: &SExpr) -> Result<String, NotScalar> {
+    fn text(&mut self, e: &LoopExpr) -> Result<String, NotScalar> {
         let ty = type_name(e.ty());
         Ok(match e.op() {
             SOp::Const(s) => constant(*s, e.ty()),
@@ -108,7 +108,7 @@ fn builtin(b: Builtin, args: &[String], ty: &str) -> String {
 }
 
 /// The direct subterms of a scalar expression.
-fn children(e: &SExpr) -> Vec<&SExpr> {
+fn children(e: &LoopExpr) -> Vec<&LoopExpr> {
     match e.op() {
         SOp::Call(_, args) => args.iter().collect(),
         SOp::Cast(a) | SOp::Detach(a) => vec![a],

@@ -2,10 +2,10 @@
 
 use super::Emitted;
 use fulgurite_core::lang::ast::{Elem, OptType};
+use fulgurite_core::loop_nest::{Nest, SOp};
 use fulgurite_core::lower::variant::{runtime_numbers, variant};
 use fulgurite_core::lower::{Rows, lower_with};
-use fulgurite_core::nest::{Nest, SOp};
-use fulgurite_core::sig::{ArgTy, solve};
+use fulgurite_core::signature::{ArgTy, solve};
 use fulgurite_core::{DType, Dim, Scalar, TensorTy, Value};
 
 /// A kernel to emit.

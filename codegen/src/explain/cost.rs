@@ -1,7 +1,7 @@
 //! The cost of a gradient on an example: that of the written rule, and that of the gradient without it.
 //!
 //! Rules and bodies run on types alone. A call of a row counts by its loops: their work
-//! ([`Nest::flops`](fulgurite_core::nest::Nest::flops)), and the bytes of the tensors that it reads and makes.
+//! ([`Nest::flops`](fulgurite_core::loop_nest::Nest::flops)), and the bytes of the tensors that it reads and makes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, OptType};
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use serde_json::json;
 
@@ -159,7 +159,7 @@ fn example(row: &Row, at: usize) -> Option<Case> {
                 };
             }
         }
-        let solved = sig::solve_types(row, &args).ok()?;
+        let solved = signature::solve_types(row, &args).ok()?;
         Some(Case { args, solved })
     })
 }
@@ -323,8 +323,8 @@ impl Machine for Counter<'_> {
     ) -> Result<Vec<Value<Typed>>, Refusal> {
         let mut first = None;
         for row in self.rows.candidates(op) {
-            let accepted = sig::arrange(&row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve(&row, &args, &|v: &Typed| same(&v.0)).map(|solved| (args, solved)));
+            let accepted = signature::arrange(&row, positional.clone(), named.clone())
+                .and_then(|args| signature::solve(&row, &args, &|v: &Typed| same(&v.0)).map(|solved| (args, solved)));
             match accepted {
                 Ok((args, solved)) => return self.made(&row, solved, &args),
                 Err(refusal) => _ = first.get_or_insert(refusal),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::OutTy;
+use fulgurite_core::signature::OutTy;
 
 use super::Gradient;
 use crate::check::cases::{self, Family};

@@ -1,4 +1,4 @@
 //! Evaluators: nests over any scalar domain, the tensor language over any machine.
 
-pub mod nest;
+pub mod loop_nest;
 pub mod tensor;

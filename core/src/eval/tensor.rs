@@ -7,8 +7,8 @@ pub mod helpers;
 
 use crate::lang::ast::*;
 use crate::row::Row;
-use crate::sig::statics::{self, At, Stop, Val};
-use crate::sig::{ArgTy, Item, Refusal, Size, Solved};
+use crate::signature::const_eval::{self, At, Stop, Val};
+use crate::signature::{ArgTy, Item, Refusal, Size, Solved};
 use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
 
 /// A machine that runs rows.
@@ -243,7 +243,7 @@ impl<M: Machine> Run<'_, M> {
             }
             Node::Cast(a, elem) => {
                 let v = self.expr(a)?;
-                let d = statics::elem_dtype(&self.solved.env, elem).map_err(|s| self.stop(s))?;
+                let d = const_eval::elem_dtype(&self.solved.env, elem).map_err(|s| self.stop(s))?;
                 self.cast(v, d)
             }
             Node::List(items) => {
@@ -283,7 +283,7 @@ impl<M: Machine> Run<'_, M> {
                 env.to_mut().items.insert(0, (*name, item));
             }
         }
-        let v = statics::eval(&env, e, At::default()).map_err(|s| self.stop(s))?;
+        let v = const_eval::eval(&env, e, At::default()).map_err(|s| self.stop(s))?;
         Ok(from_val(v))
     }
 
@@ -299,7 +299,7 @@ impl<M: Machine> Run<'_, M> {
                 Size::EachList(_) => return Err(self.fault(format!("`{n}` differs between items"))),
             });
         }
-        if let Some(c) = statics::constant(n) {
+        if let Some(c) = const_eval::constant(n) {
             return Ok(Value::Num(c));
         }
         if let Some(d) = self.solved.env.dtype(n).or_else(|| DType::from_name(n.as_str())) {
@@ -340,7 +340,7 @@ impl<M: Machine> Run<'_, M> {
             _ => {}
         }
         if let (Some(x), Some(y)) = (Val::of(&a), Val::of(&b)) {
-            let v = statics::apply_binary(op, x, y).map_err(|s| self.stop(s))?;
+            let v = const_eval::apply_binary(op, x, y).map_err(|s| self.stop(s))?;
             return Ok(from_val(v));
         }
         self.call1(op.row(), vec![a, b])

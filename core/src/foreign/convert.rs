@@ -3,7 +3,7 @@
 use super::{Given, Operand};
 use crate::lang::ast::{Elem, OptType, Param};
 use crate::row::Row;
-use crate::sig::{ArgTy, Refusal};
+use crate::signature::{ArgTy, Refusal};
 use crate::{DType, Name, Scalar, Value};
 
 /// One value per parameter and option, in the order of the signature; `key` for random numbers.

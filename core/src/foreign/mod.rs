@@ -11,7 +11,7 @@ pub use convert::arguments;
 use crate::lang::ast::{ListItem, Node, Opt, UnOp};
 use crate::lang::{Alias, Becomes, Count, Expr, Gives, Ident};
 use crate::row::Row;
-use crate::sig::{ArgTy, Refusal};
+use crate::signature::{ArgTy, Refusal};
 use crate::{DType, Dim, Name, Scalar, TensorTy, counted};
 
 /// A value that takes the place of a tensor in a call.

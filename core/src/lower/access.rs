@@ -5,11 +5,11 @@ use super::{L, Lowering, Res, Typed, advised, build, fault};
 use crate::builtins::Builtin;
 use crate::counted;
 use crate::lang::ast::*;
-use crate::nest::*;
+use crate::loop_nest::*;
 use crate::promote::Kind;
-use crate::sig::shapes::{self, implicit_list};
-use crate::sig::statics::{self, At};
-use crate::sig::{ArgTy, Env, Size};
+use crate::signature::const_eval::{self, At};
+use crate::signature::shapes::{self, implicit_list};
+use crate::signature::{ArgTy, Env, Size};
 use crate::{DType, Dim, Name};
 
 impl Lowering<'_> {
@@ -19,19 +19,19 @@ impl Lowering<'_> {
             // A size list or an index list. At rank 0, the axis that an option names has size 1.
             let empty = matches!(self.env.size(name.size_of_index()), Some(Size::List(l)) if l.is_empty());
             if empty && !name.is_size() && matches!(a.places.as_slice(), [Place::One(_)]) {
-                return Ok(L::One(Typed { e: SExpr::int(0), elem: false }));
+                return Ok(L::One(Typed { e: LoopExpr::int(0), elem: false }));
             }
             if let Some(L::List(entries)) = self.lookup(name)
                 && let [Place::One(e)] = a.places.as_slice()
             {
-                let i = statics::eval(&self.env, e, at)?.int()?.len();
+                let i = const_eval::eval(&self.env, e, at)?.int()?.len();
                 return match entries.get(i) {
                     Some(Some(v)) => Ok(L::One(v.clone())),
                     _ => Err(fault(self.row, format!("`{name}` has no index {i} here"))),
                 };
             }
             let e = Expr::new(Node::Access(a.clone()), Span::default());
-            return self.constant(statics::eval(&self.env, &e, at)?);
+            return self.constant(const_eval::eval(&self.env, &e, at)?);
         };
         let Some(item) = &a.item else {
             return self.load(name, first, None, a, at).map(L::One);
@@ -62,7 +62,7 @@ impl Lowering<'_> {
             value = Some(match value {
                 None => v,
                 Some(rest) => {
-                    let here = build::compare(Builtin::Eq, chosen.e.clone(), SExpr::int(i as i64));
+                    let here = build::compare(Builtin::Eq, chosen.e.clone(), LoopExpr::int(i as i64));
                     Typed { e: build::select(here, v.e, rest.e), elem: true }
                 }
             });
@@ -71,7 +71,7 @@ impl Lowering<'_> {
     }
 
     /// The range of an index; the ends of i64 where it is unknown.
-    fn extremes(&self, e: &SExpr) -> (i64, i64) {
+    fn extremes(&self, e: &LoopExpr) -> (i64, i64) {
         let all = (i64::MIN, i64::MAX);
         match e.op() {
             SOp::Call(b @ (Builtin::Min | Builtin::Max), xs) if xs.len() == 2 => {
@@ -94,8 +94,8 @@ impl Lowering<'_> {
 
     /// An argument of a comparison, as a value of the joined dtype: a zero-dim f64, or a number, is rounded to the f16
     /// of its operand before they are compared. Other values are rounded once, in the result.
-    pub(super) fn compared(&self, e: SExpr, stored: Option<DType>) -> SExpr {
-        let kind = self.row.promote.as_ref().map(|kind| statics::kind(&self.env, kind));
+    pub(super) fn compared(&self, e: LoopExpr, stored: Option<DType>) -> LoopExpr {
+        let kind = self.row.promote.as_ref().map(|kind| const_eval::kind(&self.env, kind));
         if !matches!(kind, Some(Ok(Kind::Bool))) {
             return e;
         }
@@ -124,12 +124,12 @@ impl Lowering<'_> {
             Outside::Skip => SOutside::Skip,
             Outside::Value(e) => SOutside::Value(build::cast(self.scalar(e, at)?.e, dtype)),
         };
-        let e = SExpr::new(SOp::Load { tensor: slot, idx, outside }, dtype);
+        let e = LoopExpr::new(SOp::Load { tensor: slot, idx, outside }, dtype);
         Ok(Typed { e: self.compared(e, Some(ty.dtype)), elem: true })
     }
 
     /// Indices for axes that the type keeps with size 1, or that a rank-0 argument only imagines.
-    fn fit(&self, param: Name, item: usize, idx: Vec<SExpr>, rank: usize) -> Res<Vec<SExpr>> {
+    fn fit(&self, param: Name, item: usize, idx: Vec<LoopExpr>, rank: usize) -> Res<Vec<LoopExpr>> {
         if rank == 0 && self.env.scalar_axis.contains(&(param, item)) {
             return Ok(Vec::new());
         }
@@ -144,9 +144,9 @@ impl Lowering<'_> {
                     .iter()
                     .map(|a| {
                         if a.index == shapes::Index::Unit {
-                            SExpr::int(0)
+                            LoopExpr::int(0)
                         } else {
-                            given.next().unwrap_or_else(|| SExpr::int(0))
+                            given.next().unwrap_or_else(|| LoopExpr::int(0))
                         }
                     })
                     .collect());
@@ -176,7 +176,7 @@ impl Lowering<'_> {
         ))
     }
 
-    fn places(&mut self, places: &[Place], param: Name, item: usize, rank: usize, at: At) -> Res<Vec<SExpr>> {
+    fn places(&mut self, places: &[Place], param: Name, item: usize, rank: usize, at: At) -> Res<Vec<LoopExpr>> {
         let mut idx = Vec::new();
         // A broadcast place covers the axes that the other places leave.
         let mut fixed = 0;
@@ -221,7 +221,14 @@ impl Lowering<'_> {
 
     /// The indices of an argument along a broadcast list (`None`: along its only one): right-aligned, 0 where its size
     /// is 1.
-    fn broadcast(&self, param: Name, item: usize, list: Option<Name>, full: Vec<SExpr>, open: usize) -> Vec<SExpr> {
+    fn broadcast(
+        &self,
+        param: Name,
+        item: usize,
+        list: Option<Name>,
+        full: Vec<LoopExpr>,
+        open: usize,
+    ) -> Vec<LoopExpr> {
         let own = || {
             let all = self.env.broadcast.iter().filter(|b| b.list != implicit_list());
             all.filter(|b| b.param == param && b.item == item)
@@ -241,7 +248,7 @@ impl Lowering<'_> {
             .iter()
             .enumerate()
             .map(|(i, e)| match (part.own.get(i), full_sizes.get(lead + i)) {
-                (Some(own), Some(to)) if own.value() == 1 && to.value() != 1 => SExpr::int(0),
+                (Some(own), Some(to)) if own.value() == 1 && to.value() != 1 => LoopExpr::int(0),
                 _ => e.clone(),
             })
             .collect()
@@ -249,7 +256,7 @@ impl Lowering<'_> {
 
     /// The bound indices of (chosen axes of) a list. An axis of size 1 without a variable (dropped by `squeeze`) is
     /// read at 0.
-    pub(super) fn index_list(&mut self, name: Name, axes: Option<&Axes>, at: At) -> Res<Vec<SExpr>> {
+    pub(super) fn index_list(&mut self, name: Name, axes: Option<&Axes>, at: At) -> Res<Vec<LoopExpr>> {
         let sizes = match self.env.size(name.size_of_index()) {
             Some(Size::List(l)) => Some(l.clone()),
             _ => None,
@@ -265,21 +272,21 @@ impl Lowering<'_> {
         };
         let chosen: Vec<usize> = match axes {
             None => (0..entries.len()).collect(),
-            Some(a) => statics::axes(&self.env, a, entries.len(), at)?,
+            Some(a) => const_eval::axes(&self.env, a, entries.len(), at)?,
         };
         let size = |i: usize| sizes.as_ref().and_then(|l| l.get(i)).map(|d| d.value());
         chosen
             .into_iter()
             .map(|i| match entries.get(i) {
                 Some(Some(v)) => Ok(v.e.clone()),
-                _ if size(i) == Some(1) => Ok(SExpr::int(0)),
+                _ if size(i) == Some(1) => Ok(LoopExpr::int(0)),
                 _ => Err(fault(self.row, format!("the index `{name}` of axis {i} is not bound here"))),
             })
             .collect()
     }
 
     /// A list-valued expression: `unravel(…)`, an index list, a zip.
-    pub(super) fn list_value(&mut self, e: &Expr, at: At) -> Res<Vec<SExpr>> {
+    pub(super) fn list_value(&mut self, e: &Expr, at: At) -> Res<Vec<LoopExpr>> {
         match self.any(e, at)? {
             L::List(entries) => entries
                 .into_iter()
@@ -291,7 +298,7 @@ impl Lowering<'_> {
         }
     }
 
-    pub(super) fn index(&mut self, e: &Expr, at: At) -> Res<SExpr> {
+    pub(super) fn index(&mut self, e: &Expr, at: At) -> Res<LoopExpr> {
         Ok(build::cast(self.scalar(e, at)?.e, DType::I64))
     }
 
@@ -299,7 +306,7 @@ impl Lowering<'_> {
     pub(super) fn zip_rank(&mut self, e: &Expr, _at: At) -> Res<usize> {
         let mut found: Option<usize> = None;
         let mut names = Vec::new();
-        statics::names(e, &mut |n| names.push(n));
+        const_eval::names(e, &mut |n| names.push(n));
         zip_names(e, &mut |n| names.push(n));
         for n in names {
             let len = match self.lookup(n) {
@@ -307,7 +314,7 @@ impl Lowering<'_> {
                 Some(L::Unraveled(_, dims)) => Some(dims.len()),
                 Some(_) => None,
                 None => match (self.env.item(n), self.env.size(n)) {
-                    (Some(crate::sig::Item::Ints(l)), _) => Some(l.len()),
+                    (Some(crate::signature::Item::Ints(l)), _) => Some(l.len()),
                     (None, Some(Size::List(l))) => Some(l.len()),
                     _ => None,
                 },
@@ -344,7 +351,7 @@ fn zip_names(e: &Expr, f: &mut impl FnMut(Name)) {
     if let Node::Access(a) = &*e.node {
         for p in &a.places {
             if let Place::One(e) = p {
-                statics::names(e, f);
+                const_eval::names(e, f);
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Smart constructors: constants fold and neutral elements vanish, so that affine indices stay recognisable.
 
 use crate::builtins::{Builtin, cast_scalar};
-use crate::nest::*;
+use crate::loop_nest::*;
 use crate::{DType, Dim, Scalar};
 
 /// `a op b` on i64 indices, for `Add`, `Sub`, `Mul`, `DivFloor`, `RemFloor`, `Max`, `Min`.
-pub fn int_op(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
+pub fn int_op(op: Builtin, a: LoopExpr, b: LoopExpr) -> LoopExpr {
     use Builtin::*;
     match (op, a.as_int(), b.as_int()) {
         (_, Some(x), Some(y)) => {
@@ -22,40 +22,40 @@ pub fn int_op(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
                 _ => None,
             };
             match folded {
-                Some(v) => SExpr::int(v),
-                None => SExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
+                Some(v) => LoopExpr::int(v),
+                None => LoopExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
             }
         }
         (Add, Some(0), _) => b,
         (Add | Sub, _, Some(0)) => a,
         (Mul, Some(1), _) => b,
         (Mul | DivFloor, _, Some(1)) => a,
-        (Mul, Some(0), _) | (Mul, _, Some(0)) => SExpr::int(0),
-        (RemFloor, _, Some(1)) => SExpr::int(0),
+        (Mul, Some(0), _) | (Mul, _, Some(0)) => LoopExpr::int(0),
+        (RemFloor, _, Some(1)) => LoopExpr::int(0),
         // Constants move to the right.
         (Add | Mul, Some(_), None) => int_op(op, b, a),
         (Add, None, Some(y)) => match a.op() {
             SOp::Call(Add, xs) if xs[1].as_int().is_some() => {
-                int_op(Add, xs[0].clone(), SExpr::int(xs[1].as_int().unwrap_or(0).wrapping_add(y)))
+                int_op(Add, xs[0].clone(), LoopExpr::int(xs[1].as_int().unwrap_or(0).wrapping_add(y)))
             }
             SOp::Call(Sub, xs) if xs[1].as_int().is_some() => {
-                int_op(Add, xs[0].clone(), SExpr::int(y.wrapping_sub(xs[1].as_int().unwrap_or(0))))
+                int_op(Add, xs[0].clone(), LoopExpr::int(y.wrapping_sub(xs[1].as_int().unwrap_or(0))))
             }
-            _ => SExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
+            _ => LoopExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
         },
-        (Sub, None, Some(y)) => int_op(Add, a, SExpr::int(y.wrapping_neg())),
-        _ => SExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
+        (Sub, None, Some(y)) => int_op(Add, a, LoopExpr::int(y.wrapping_neg())),
+        _ => LoopExpr::new(SOp::Call(op, vec![a, b]), DType::I64),
     }
 }
 
 /// `e` cast to `ty`.
-pub fn cast(e: SExpr, ty: DType) -> SExpr {
+pub fn cast(e: LoopExpr, ty: DType) -> LoopExpr {
     if e.ty() == ty {
         return e;
     }
     match e.as_const().filter(|s| holds(ty, *s)) {
-        Some(s) => SExpr::new(SOp::Const(cast_scalar(s, ty)), ty),
-        None => SExpr::new(SOp::Cast(e), ty),
+        Some(s) => LoopExpr::new(SOp::Const(cast_scalar(s, ty)), ty),
+        None => LoopExpr::new(SOp::Cast(e), ty),
     }
 }
 
@@ -72,7 +72,7 @@ pub fn holds(ty: DType, s: Scalar) -> bool {
 }
 
 /// `if c { a } else { b }` for branches of one dtype.
-pub fn select(c: SExpr, a: SExpr, b: SExpr) -> SExpr {
+pub fn select(c: LoopExpr, a: LoopExpr, b: LoopExpr) -> LoopExpr {
     match c.as_const() {
         Some(s) => {
             if s.as_bool() {
@@ -84,13 +84,13 @@ pub fn select(c: SExpr, a: SExpr, b: SExpr) -> SExpr {
         None if a == b => a,
         None => {
             let ty = a.ty();
-            SExpr::new(SOp::Select(c, a, b), ty)
+            LoopExpr::new(SOp::Select(c, a, b), ty)
         }
     }
 }
 
 /// `a && b` or `a || b`.
-pub fn logic(and: bool, a: SExpr, b: SExpr) -> SExpr {
+pub fn logic(and: bool, a: LoopExpr, b: LoopExpr) -> LoopExpr {
     match (a.as_const(), b.as_const()) {
         (Some(s), _) => {
             if s.as_bool() == and {
@@ -106,17 +106,17 @@ pub fn logic(and: bool, a: SExpr, b: SExpr) -> SExpr {
                 b
             }
         }
-        _ => SExpr::new(SOp::Call(if and { Builtin::And } else { Builtin::Or }, vec![a, b]), DType::Bool),
+        _ => LoopExpr::new(SOp::Call(if and { Builtin::And } else { Builtin::Or }, vec![a, b]), DType::Bool),
     }
 }
 
 /// A truth constant.
-pub fn truth(b: bool) -> SExpr {
-    SExpr::new(SOp::Const(Scalar::Bool(b)), DType::Bool)
+pub fn truth(b: bool) -> LoopExpr {
+    LoopExpr::new(SOp::Const(Scalar::Bool(b)), DType::Bool)
 }
 
 /// A comparison of two i64 indices.
-pub fn compare(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
+pub fn compare(op: Builtin, a: LoopExpr, b: LoopExpr) -> LoopExpr {
     if let (Some(x), Some(y)) = (a.as_int(), b.as_int()) {
         return truth(match op {
             Builtin::Lt => x < y,
@@ -127,33 +127,33 @@ pub fn compare(op: Builtin, a: SExpr, b: SExpr) -> SExpr {
             _ => x != y,
         });
     }
-    SExpr::new(SOp::Call(op, vec![a, b]), DType::Bool)
+    LoopExpr::new(SOp::Call(op, vec![a, b]), DType::Bool)
 }
 
 /// The flat row-major position of `indices` in `sizes`.
-pub fn ravel(indices: &[SExpr], sizes: &[Dim]) -> SExpr {
-    let mut flat = SExpr::int(0);
+pub fn ravel(indices: &[LoopExpr], sizes: &[Dim]) -> LoopExpr {
+    let mut flat = LoopExpr::int(0);
     for (e, d) in indices.iter().zip(sizes) {
-        flat = int_op(Builtin::Add, int_op(Builtin::Mul, flat, SExpr::int(d.value())), e.clone());
+        flat = int_op(Builtin::Add, int_op(Builtin::Mul, flat, LoopExpr::int(d.value())), e.clone());
     }
     flat
 }
 
 /// The indices in `sizes` of the flat position `flat`.
-pub fn unravel(flat: &SExpr, sizes: &[Dim]) -> Vec<SExpr> {
+pub fn unravel(flat: &LoopExpr, sizes: &[Dim]) -> Vec<LoopExpr> {
     let mut stride = 1i64;
-    let mut out = vec![SExpr::int(0); sizes.len()];
+    let mut out = vec![LoopExpr::int(0); sizes.len()];
     for (i, d) in sizes.iter().enumerate().rev() {
         let n = d.value();
-        let e = int_op(Builtin::DivFloor, flat.clone(), SExpr::int(stride));
+        let e = int_op(Builtin::DivFloor, flat.clone(), LoopExpr::int(stride));
         // the slowest index needs no remainder: a flat position is within the tensor
         let slowest = sizes[..i].iter().all(|d| d.value() == 1);
         out[i] = if n == 1 {
-            SExpr::int(0)
+            LoopExpr::int(0)
         } else if slowest {
             e
         } else {
-            int_op(Builtin::RemFloor, e, SExpr::int(n))
+            int_op(Builtin::RemFloor, e, LoopExpr::int(n))
         };
         stride = stride.saturating_mul(n.max(1));
     }
@@ -161,13 +161,13 @@ pub fn unravel(flat: &SExpr, sizes: &[Dim]) -> Vec<SExpr> {
 }
 
 /// The two indices of a composite axis `G * C`.
-pub fn split(e: SExpr, g: Dim, c: Dim) -> (SExpr, SExpr) {
+pub fn split(e: LoopExpr, g: Dim, c: Dim) -> (LoopExpr, LoopExpr) {
     if g.value() == 1 {
-        return (SExpr::int(0), e);
+        return (LoopExpr::int(0), e);
     }
-    let fast = SExpr::int(c.value());
+    let fast = LoopExpr::int(c.value());
     if c.value() == 1 {
-        return (e, SExpr::int(0));
+        return (e, LoopExpr::int(0));
     }
     (int_op(Builtin::DivFloor, e.clone(), fast.clone()), int_op(Builtin::RemFloor, e, fast))
 }
@@ -177,9 +177,9 @@ pub fn split(e: SExpr, g: Dim, c: Dim) -> (SExpr, SExpr) {
 pub fn positions(view: &Nest, sizes: &[usize]) -> Option<Nest> {
     let outs = view.outs.iter().map(|out| {
         let SOp::Load { idx, .. } = out.expr.op() else { return None };
-        let mut at = SExpr::int(0);
+        let mut at = LoopExpr::int(0);
         for (index, size) in idx.iter().zip(sizes) {
-            at = int_op(Builtin::Mul, at, SExpr::int(*size as i64));
+            at = int_op(Builtin::Mul, at, LoopExpr::int(*size as i64));
             at = int_op(Builtin::Add, at, index.clone());
         }
         Some(NestOut { dtype: DType::I64, expr: at, ..out.clone() })

@@ -6,11 +6,11 @@ use crate::builtins::{self, Builtin};
 use crate::counted;
 use crate::dtype::Category;
 use crate::lang::ast::*;
-use crate::nest::*;
+use crate::loop_nest::*;
 use crate::promote::promote;
 use crate::row::Require;
-use crate::sig::statics::{self, At, Stop, Val};
-use crate::sig::{self, Item, Refusal, Size};
+use crate::signature::const_eval::{self, At, Stop, Val};
+use crate::signature::{self, Item, Refusal, Size};
 use crate::{DType, Dim, Name, Scalar, Value};
 use std::borrow::Cow;
 
@@ -49,13 +49,13 @@ impl Lowering<'_> {
     }
 
     pub(super) fn constant(&self, v: Val) -> Res<L> {
-        let typed = |s: Scalar, ty: DType| L::One(Typed { e: SExpr::new(SOp::Const(s), ty), elem: false });
+        let typed = |s: Scalar, ty: DType| L::One(Typed { e: LoopExpr::new(SOp::Const(s), ty), elem: false });
         Ok(match v {
             Val::Int(d) => typed(Scalar::Int(d.value()), DType::I64),
             Val::Float(f) => typed(Scalar::Float(f), DType::F64),
             Val::Bool(b) => typed(Scalar::Bool(b), DType::Bool),
             Val::List(l) => {
-                L::List(l.into_iter().map(|d| Some(Typed { e: SExpr::int(d.value()), elem: false })).collect())
+                L::List(l.into_iter().map(|d| Some(Typed { e: LoopExpr::int(d.value()), elem: false })).collect())
             }
             Val::Absent => return Err(not_given(self.row, "an option")),
             other => return Err(fault(self.row, format!("{other:?} is no number"))),
@@ -112,7 +112,7 @@ impl Lowering<'_> {
             Node::Unary(op, a) => self.unary(*op, a, at).map(L::One),
             Node::Binary(op @ (BinOp::And | BinOp::Or), a, b) => {
                 let decides = *op == BinOp::Or;
-                let whole = statics::eval(&self.env, e, at);
+                let whole = const_eval::eval(&self.env, e, at);
                 if let Ok(Val::Bool(v)) = whole {
                     return self.constant(Val::Bool(v));
                 }
@@ -128,7 +128,7 @@ impl Lowering<'_> {
                 let v = self.scalar(a, at)?;
                 let d = match elem {
                     Elem::Var(t) if *t == "T" => self.compute,
-                    other => statics::elem_dtype(&self.env, other)?.opmath(),
+                    other => const_eval::elem_dtype(&self.env, other)?.opmath(),
                 };
                 let number = matches!(elem, Elem::Class(_)) && !v.elem;
                 Ok(L::One(Typed { e: cast(v.e, d), elem: !number }))
@@ -193,14 +193,14 @@ impl Lowering<'_> {
                 let help = format!("say which of its elements: `{n}[…]`, an index for each axis");
                 return Err(advised(self.row, format!("`{n}` needs indices"), help));
             };
-            return Ok(L::One(Typed { e: self.compared(SExpr::new(op, dtype), Some(ty.dtype)), elem: true }));
+            return Ok(L::One(Typed { e: self.compared(LoopExpr::new(op, dtype), Some(ty.dtype)), elem: true }));
         }
         let param = self.row.sig.params.iter().find(|p| p.name.name == n);
         if let Some(param) = param {
             // A number in place of a tensor has the dtype of an element.
             let dtype = match param.ty.elem.first() {
                 Some(Elem::Var(t)) if *t == "T" => self.compute,
-                Some(elem) => statics::elem_dtype(&self.env, elem)?.opmath(),
+                Some(elem) => const_eval::elem_dtype(&self.env, elem)?.opmath(),
                 None => self.compute,
             };
             return match self.env.item(n) {
@@ -210,12 +210,12 @@ impl Lowering<'_> {
                         Some(Item::Num(number)) => *number,
                         _ => return Err(not_given(self.row, &format!("`{n}`"))),
                     };
-                    let e = SExpr::new(SOp::Const(builtins::cast_scalar(number, dtype)), dtype);
+                    let e = LoopExpr::new(SOp::Const(builtins::cast_scalar(number, dtype)), dtype);
                     Ok(L::One(Typed { e: self.compared(e, None), elem: true }))
                 }
                 Some(Item::Runtime(k, d)) => {
                     let wide = if d.is_float() { DType::F64 } else { DType::I64 };
-                    let e = cast(SExpr::new(SOp::Num(*k), wide), dtype);
+                    let e = cast(LoopExpr::new(SOp::Num(*k), wide), dtype);
                     Ok(L::One(Typed { e: self.compared(e, None), elem: true }))
                 }
                 _ => Err(not_given(self.row, &format!("`{n}`"))),
@@ -223,7 +223,7 @@ impl Lowering<'_> {
         }
         if let Some(Item::Runtime(k, d)) = self.env.item(n) {
             let wide = if d.is_float() { DType::F64 } else { DType::I64 };
-            return Ok(L::One(Typed { e: SExpr::new(SOp::Num(*k), wide), elem: false }));
+            return Ok(L::One(Typed { e: LoopExpr::new(SOp::Num(*k), wide), elem: false }));
         }
         if let Some(Size::List(sizes)) = self.env.size(n.size_of_index())
             && sizes.is_empty()
@@ -233,7 +233,7 @@ impl Lowering<'_> {
             // A list of no axes binds no index.
             return Ok(L::List(Vec::new()));
         }
-        let v = statics::eval(&self.env, &Expr::name(n), at).map_err(|s| match s {
+        let v = const_eval::eval(&self.env, &Expr::name(n), at).map_err(|s| match s {
             Stop::NotStatic => fault(self.row, format!("`{n}` is not known here")),
             refused => refused,
         })?;
@@ -246,14 +246,14 @@ impl Lowering<'_> {
             let v = self.truthy(v);
             let e = match v.e.as_const() {
                 Some(s) => truth(!s.as_bool()),
-                None => SExpr::new(SOp::Call(Builtin::Not, vec![v.e]), DType::Bool),
+                None => LoopExpr::new(SOp::Call(Builtin::Not, vec![v.e]), DType::Bool),
             };
             return Ok(Typed { e, elem: v.elem });
         }
         let e = match (v.e.as_const(), v.e.ty()) {
-            (Some(Scalar::Float(f)), ty) => SExpr::new(SOp::Const(Scalar::Float(-f)), ty),
-            (Some(Scalar::Int(i)), ty) => SExpr::new(SOp::Const(Scalar::Int(i.wrapping_neg())), ty),
-            (_, DType::I64) if !v.elem => int_op(Builtin::Mul, v.e, SExpr::int(-1)),
+            (Some(Scalar::Float(f)), ty) => LoopExpr::new(SOp::Const(Scalar::Float(-f)), ty),
+            (Some(Scalar::Int(i)), ty) => LoopExpr::new(SOp::Const(Scalar::Int(i.wrapping_neg())), ty),
+            (_, DType::I64) if !v.elem => int_op(Builtin::Mul, v.e, LoopExpr::int(-1)),
             (_, ty) => self.fold(Builtin::Neg, vec![v.e], ty)?,
         };
         Ok(Typed { e, elem: v.elem })
@@ -264,7 +264,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn condition(&mut self, e: &Expr, at: At) -> Res<Typed> {
-        if let Ok(Val::Bool(b)) = statics::eval(&self.env, e, at) {
+        if let Ok(Val::Bool(b)) = const_eval::eval(&self.env, e, at) {
             return Ok(Typed { e: truth(b), elem: false });
         }
         let v = self.scalar(e, at)?;
@@ -272,7 +272,7 @@ impl Lowering<'_> {
     }
 
     fn branch(&mut self, c: &Expr, a: &Block, b: &Block, at: At) -> Res<L> {
-        if let Ok(Val::Bool(v)) = statics::eval(&self.env, c, at) {
+        if let Ok(Val::Bool(v)) = const_eval::eval(&self.env, c, at) {
             return self.block(if v { a } else { b }, at);
         }
         let c = self.condition(c, at)?;
@@ -346,9 +346,9 @@ impl Lowering<'_> {
     }
 
     /// A call of a builtin; on float constants, its value.
-    fn fold(&self, b: Builtin, args: Vec<SExpr>, ty: DType) -> Res<SExpr> {
+    fn fold(&self, b: Builtin, args: Vec<LoopExpr>, ty: DType) -> Res<LoopExpr> {
         let record = b.record();
-        if let Some(d) = args.first().map(SExpr::ty).filter(|d| !record.domain.contains(*d)) {
+        if let Some(d) = args.first().map(LoopExpr::ty).filter(|d| !record.domain.contains(*d)) {
             return Err(undefined(record.name, d));
         }
         let consts: Option<Vec<f64>> = args
@@ -359,9 +359,9 @@ impl Lowering<'_> {
             })
             .collect();
         Ok(match consts {
-            Some(xs) if ty == DType::F64 => SExpr::new(SOp::Const(Scalar::Float(builtins::eval_f64(b, &xs))), ty),
+            Some(xs) if ty == DType::F64 => LoopExpr::new(SOp::Const(Scalar::Float(builtins::eval_f64(b, &xs))), ty),
             Some(xs) if ty == DType::Bool => truth(builtins::eval_f64(b, &xs) != 0.0),
-            _ => SExpr::new(SOp::Call(b, args), ty),
+            _ => LoopExpr::new(SOp::Call(b, args), ty),
         })
     }
 
@@ -375,21 +375,21 @@ impl Lowering<'_> {
             "some" | "is_tensor" | "is_number" | "is_int" | "is_float" | "is_bool" | "member" | "len" | "before"
             | "size" | "rank" | "part" | "epsilon" | "largest" | "windows" | "pair" => {
                 let e = Expr::bare(Node::Call(Ident { name: f, span: Span::default() }, args.to_vec()));
-                let v = statics::eval(&self.env, &e, at)?;
+                let v = const_eval::eval(&self.env, &e, at)?;
                 self.constant(v)
             }
             "detach" => {
                 let v = self.scalar(arg(0)?, at)?;
                 let ty = v.e.ty();
-                Ok(L::One(Typed { e: SExpr::new(SOp::Detach(v.e), ty), elem: v.elem }))
+                Ok(L::One(Typed { e: LoopExpr::new(SOp::Detach(v.e), ty), elem: v.elem }))
             }
             "uniform" => {
                 let Node::Name(key) = &*arg(0)?.node else { return Err(fault(row, "`uniform` takes a key argument")) };
                 let (slot, _) = self.slots(*key).ok_or_else(|| fault(row, format!("`{key}` is no key")))?;
                 let position = self.index(arg(1)?, at)?;
-                let draw = statics::eval(&self.env, arg(2)?, at)?.int()?.value();
+                let draw = const_eval::eval(&self.env, arg(2)?, at)?.int()?.value();
                 let draw = u32::try_from(draw).map_err(|_| fault(row, "`uniform` needs a draw number ≥ 0"))?;
-                let e = SExpr::new(SOp::Uniform { key: slot, position, draw }, DType::F32);
+                let e = LoopExpr::new(SOp::Uniform { key: slot, position, draw }, DType::F32);
                 Ok(L::One(Typed { e, elem: true }))
             }
             "ravel" => {
@@ -417,7 +417,7 @@ impl Lowering<'_> {
             }
             "unravel" => {
                 let flat = self.index(arg(0)?, At { axis: None, ..at })?;
-                let sizes = statics::eval(&self.env, arg(1)?, At { axis: None, ..at })?.list()?.to_vec();
+                let sizes = const_eval::eval(&self.env, arg(1)?, At { axis: None, ..at })?.list()?.to_vec();
                 let v = L::Unraveled(Typed { e: flat, elem: false }, sizes);
                 match (v, at.axis) {
                     (L::Unraveled(flat, dims), Some(axis)) => {
@@ -431,12 +431,15 @@ impl Lowering<'_> {
             "wrap" => {
                 let (i, n) = (self.index(arg(0)?, at)?, self.index(arg(1)?, at)?);
                 let wrapped = int_op(Builtin::Add, i.clone(), n);
-                Ok(L::One(Typed { e: select(compare(Builtin::Lt, i.clone(), SExpr::int(0)), wrapped, i), elem: false }))
+                Ok(L::One(Typed {
+                    e: select(compare(Builtin::Lt, i.clone(), LoopExpr::int(0)), wrapped, i),
+                    elem: false,
+                }))
             }
             "ceil_div" => {
                 let (a, b) = (self.index(arg(0)?, at)?, self.index(arg(1)?, at)?);
-                let neg = int_op(Builtin::Mul, a, SExpr::int(-1));
-                let e = int_op(Builtin::Mul, int_op(Builtin::DivFloor, neg, b), SExpr::int(-1));
+                let neg = int_op(Builtin::Mul, a, LoopExpr::int(-1));
+                let e = int_op(Builtin::Mul, int_op(Builtin::DivFloor, neg, b), LoopExpr::int(-1));
                 Ok(L::One(Typed { e, elem: false }))
             }
             _ => {
@@ -451,7 +454,7 @@ impl Lowering<'_> {
 
     /// The second argument of `ravel`.
     fn raveled_sizes(&self, sizes: &Expr, at: At) -> Res<Vec<Dim>> {
-        match statics::eval(&self.env, sizes, At { axis: None, ..at }) {
+        match const_eval::eval(&self.env, sizes, At { axis: None, ..at }) {
             Ok(Val::List(sizes)) => Ok(sizes.to_vec()),
             Ok(_) | Err(Stop::NotStatic) => {
                 let help = "`ravel` takes one list of indices, `ravel(s)`, and its sizes where it is not a result's, \
@@ -471,7 +474,7 @@ impl Lowering<'_> {
         }
         let (mut ty, mut elem) = (values[0].e.ty(), values[0].elem);
         for v in &values[1..] {
-            let so_far = Typed { e: SExpr::new(SOp::Const(Scalar::Int(0)), ty), elem };
+            let so_far = Typed { e: LoopExpr::new(SOp::Const(Scalar::Int(0)), ty), elem };
             (ty, elem) = self.join(&so_far, v);
         }
         // Sizes and options become floats where a float is needed; elements do so only by the row's `promote`.
@@ -479,7 +482,7 @@ impl Lowering<'_> {
             ty = DType::F64;
         }
         let result = b.result_dtype(ty, ty).unwrap_or(ty);
-        let args: Vec<SExpr> = values.into_iter().map(|v| cast(v.e, ty)).collect();
+        let args: Vec<LoopExpr> = values.into_iter().map(|v| cast(v.e, ty)).collect();
         if ty == DType::I64 && !elem && matches!(b, Builtin::Max | Builtin::Min) {
             return Ok(Typed { e: int_op(b, args[0].clone(), args[1].clone()), elem });
         }
@@ -507,8 +510,8 @@ impl Lowering<'_> {
             args.push(Value::Num(s));
         }
         args.resize(n, Value::Absent);
-        let solved = sig::solve(&callee, &args, &|&i| self.arg_ty(&values[i]))?;
-        let open = |r: &&Require| matches!(statics::eval(&solved.env, &r.cond, At::default()), Err(Stop::NotStatic));
+        let solved = signature::solve(&callee, &args, &|&i| self.arg_ty(&values[i]))?;
+        let open = |r: &&Require| matches!(const_eval::eval(&solved.env, &r.cond, At::default()), Err(Stop::NotStatic));
         if let Some(r) = callee.require.iter().find(open) {
             let help = "call it in a `decomp`, or write here what it computes for the elements that it takes";
             return Err(advised(self.row, format!("`{f}` asks of elements: {}", r.shown), help));

@@ -14,11 +14,11 @@ pub mod variant;
 use crate::builtins::Builtin;
 use crate::dtype::DType;
 use crate::lang::ast::*;
-use crate::nest::*;
+use crate::loop_nest::*;
 use crate::row::Row;
-use crate::sig::shapes::{self, Index};
-use crate::sig::statics::{At, Stop};
-use crate::sig::{Env, Item, OutTy, Refusal, Solved};
+use crate::signature::const_eval::{At, Stop};
+use crate::signature::shapes::{self, Index};
+use crate::signature::{Env, Item, OutTy, Refusal, Solved};
 use crate::{Dim, Name};
 use std::borrow::Cow;
 
@@ -93,7 +93,7 @@ enum L {
 /// A scalar and its role in typing.
 #[derive(Clone, Debug)]
 struct Typed {
-    e: SExpr,
+    e: LoopExpr,
     /// Whether it comes from an element of a tensor, so that others adapt to it.
     elem: bool,
 }
@@ -173,7 +173,7 @@ impl Lowering<'_> {
                 let at = At { axis: None, item };
                 let (axes, diagonal) = self.out_axes(out, &t.shape, at)?;
                 if let Some(i) = item {
-                    self.lets.push((Name::new("i"), L::One(Typed { e: SExpr::int(i as i64), elem: false })));
+                    self.lets.push((Name::new("i"), L::One(Typed { e: LoopExpr::int(i as i64), elem: false })));
                 }
                 let value = self.block(block, at)?;
                 let value = match value {
@@ -183,8 +183,8 @@ impl Lowering<'_> {
                 };
                 let L::One(v) = value else { return Err(no_scalar(row, &block.value, n, &value)) };
                 let expr = diagonal.into_iter().fold(v.e, |e, (a, b)| {
-                    let index = |v| SExpr::new(SOp::Var(v), DType::I64);
-                    let zero = build::cast(SExpr::int(0), e.ty());
+                    let index = |v| LoopExpr::new(SOp::Var(v), DType::I64);
+                    let zero = build::cast(LoopExpr::int(0), e.ty());
                     build::select(build::compare(Builtin::Eq, index(a), index(b)), e, zero)
                 });
                 outs.push(NestOut { axes, shape: t.shape.to_vec(), dtype: t.dtype, expr });
@@ -197,8 +197,11 @@ impl Lowering<'_> {
     fn var(&mut self, extent: Dim) -> (VarId, Typed) {
         self.vars.push(extent);
         let id = self.vars.len() - 1;
-        let e =
-            if extent.is_const() && extent.value() == 1 { SExpr::int(0) } else { SExpr::new(SOp::Var(id), DType::I64) };
+        let e = if extent.is_const() && extent.value() == 1 {
+            LoopExpr::int(0)
+        } else {
+            LoopExpr::new(SOp::Var(id), DType::I64)
+        };
         (id, Typed { e, elem: false })
     }
 
@@ -214,7 +217,7 @@ impl Lowering<'_> {
         let mut axes = shapes::build(self.env.to_mut(), dims, at)?;
         if axes.len() == 1 && shape.is_empty() {
             // The imagined axis of a rank-0 argument.
-            self.bind_axis(&axes[0].index, Dim::from(1), SExpr::int(0));
+            self.bind_axis(&axes[0].index, Dim::from(1), LoopExpr::int(0));
             axes.clear();
         }
         let mut ids = Vec::new();
@@ -235,14 +238,14 @@ impl Lowering<'_> {
         Ok((ids, diagonal))
     }
 
-    fn bind_axis(&mut self, index: &Index, _size: Dim, e: SExpr) {
-        let one = |e: SExpr| L::One(Typed { e, elem: false });
+    fn bind_axis(&mut self, index: &Index, _size: Dim, e: LoopExpr) {
+        let one = |e: LoopExpr| L::One(Typed { e, elem: false });
         match index {
             Index::Unit | Index::Anonymous => {}
             Index::One(n) => self.indices.push((n.index_of_size(), one(e))),
             Index::Composite(g, c) => {
                 let extent = |n: &Name| match self.env.size(*n) {
-                    Some(crate::sig::Size::One(d)) => *d,
+                    Some(crate::signature::Size::One(d)) => *d,
                     _ => Dim::from(1),
                 };
                 let (ge, ce) = (extent(g), extent(c));
@@ -255,9 +258,9 @@ impl Lowering<'_> {
     }
 
     /// Binds the index of one axis of a list.
-    fn set_index(&mut self, name: Name, list: Name, pos: usize, e: SExpr) {
+    fn set_index(&mut self, name: Name, list: Name, pos: usize, e: LoopExpr) {
         let rank = match self.env.size(list) {
-            Some(crate::sig::Size::List(l)) => l.len(),
+            Some(crate::signature::Size::List(l)) => l.len(),
             _ => pos + 1,
         };
         let entry = match self.indices.iter_mut().rev().find(|(n, _)| *n == name) {
@@ -293,7 +296,7 @@ impl Lowering<'_> {
                     let list = id.name.size_of_index();
                     let rank = self.list_rank(list)?;
                     let v = self.scalar(e, at)?;
-                    for axis in crate::sig::statics::axes(&self.env, axes, rank, at)? {
+                    for axis in crate::signature::const_eval::axes(&self.env, axes, rank, at)? {
                         self.set_index(id.name, list, axis, v.e.clone());
                     }
                 }
@@ -314,8 +317,8 @@ impl Lowering<'_> {
 
     fn list_rank(&self, list: Name) -> Res<usize> {
         match self.env.size(list) {
-            Some(crate::sig::Size::List(l)) => Ok(l.len()),
-            Some(crate::sig::Size::Each(l)) => Ok(l.len()),
+            Some(crate::signature::Size::List(l)) => Ok(l.len()),
+            Some(crate::signature::Size::Each(l)) => Ok(l.len()),
             _ => Err(fault(self.row, format!("`{list}` is no list"))),
         }
     }

@@ -5,7 +5,7 @@ use super::Lowering;
 use super::build::int_op;
 use crate::builtins::Builtin;
 use crate::lang::ast::Red;
-use crate::nest::*;
+use crate::loop_nest::*;
 use crate::{Dim, Scalar};
 
 /// At most this many elements of a range stay unrestricted: windows of models are shorter, and the recognisers of
@@ -27,13 +27,13 @@ pub(super) struct Part {
 }
 
 /// The flat position in the whole ranges, for one in their parts.
-pub(super) fn in_whole(mut flat: SExpr, parts: &[Part]) -> SExpr {
-    let (mut sum, mut stride) = (SExpr::int(0), 1i64);
+pub(super) fn in_whole(mut flat: LoopExpr, parts: &[Part]) -> LoopExpr {
+    let (mut sum, mut stride) = (LoopExpr::int(0), 1i64);
     for part in parts.iter().rev() {
-        let digit = int_op(Builtin::RemFloor, flat.clone(), SExpr::int(part.walked));
-        let place = int_op(Builtin::Add, digit, SExpr::int(part.skipped));
-        sum = int_op(Builtin::Add, int_op(Builtin::Mul, place, SExpr::int(stride)), sum);
-        flat = int_op(Builtin::DivFloor, flat, SExpr::int(part.walked));
+        let digit = int_op(Builtin::RemFloor, flat.clone(), LoopExpr::int(part.walked));
+        let place = int_op(Builtin::Add, digit, LoopExpr::int(part.skipped));
+        sum = int_op(Builtin::Add, int_op(Builtin::Mul, place, LoopExpr::int(stride)), sum);
+        flat = int_op(Builtin::DivFloor, flat, LoopExpr::int(part.walked));
         stride = stride.saturating_mul(part.whole);
     }
     sum
@@ -42,7 +42,7 @@ pub(super) fn in_whole(mut flat: SExpr, parts: &[Part]) -> SExpr {
 impl Lowering<'_> {
     /// Narrows long ranges to the values where `body` has elements that are not skipped; returns the parts if any range
     /// changed.
-    pub(super) fn overlap(&self, red: Red, ranges: &mut [SRange], body: &SExpr) -> Option<Vec<Part>> {
+    pub(super) fn overlap(&self, red: Red, ranges: &mut [SRange], body: &LoopExpr) -> Option<Vec<Part>> {
         // These select an element by its position, so they keep their ranges.
         if matches!(red, Red::First | Red::Last | Red::Only) {
             return None;
@@ -59,7 +59,7 @@ impl Lowering<'_> {
             // Where nothing overlaps, one element remains, which is skipped.
             let first = span.0.min(i128::from(hi) - 1) as i64;
             let end = (span.1.max(i128::from(first)) + 1) as i64;
-            (range.lo, range.hi) = (SExpr::int(first), SExpr::int(end));
+            (range.lo, range.hi) = (LoopExpr::int(first), LoopExpr::int(end));
         }
         let part = |(r, (lo, hi)): (&SRange, &(i64, i64))| {
             let (first, end) = ends(r)?;
@@ -74,7 +74,7 @@ impl Lowering<'_> {
     }
 
     /// Narrows the values of `var` to those at which every skipping access can lie in its tensor.
-    fn meet(&self, e: &SExpr, var: VarId, span: &mut (i128, i128)) {
+    fn meet(&self, e: &LoopExpr, var: VarId, span: &mut (i128, i128)) {
         match e.op() {
             SOp::Load { tensor, idx, outside: SOutside::Skip } => {
                 let sizes = self.env.slots.get(*tensor).cloned().flatten().map(|t| t.shape).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn line(&self, e: &SExpr, var: VarId) -> Option<Line> {
+    fn line(&self, e: &LoopExpr, var: VarId) -> Option<Line> {
         match e.op() {
             SOp::Var(v) if *v == var => Some(Line { coefficient: 1, rest: (0, 0) }),
             SOp::Call(b, xs) if xs.len() == 2 => {
@@ -130,7 +130,7 @@ fn ceil(x: i128, by: i128) -> i128 {
 }
 
 /// The bounds of an index expression, where they are known.
-pub(super) fn bounds(e: &SExpr, vars: &[Dim]) -> Option<(i64, i64)> {
+pub(super) fn bounds(e: &LoopExpr, vars: &[Dim]) -> Option<(i64, i64)> {
     match e.op() {
         SOp::Const(Scalar::Int(i)) => Some((*i, *i)),
         SOp::Var(v) => {

@@ -7,9 +7,9 @@ use super::{L, Lowering, Res, Typed, fault};
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
 use crate::lang::walk;
-use crate::nest::*;
-use crate::sig::statics::{self, At};
-use crate::sig::{Item, Size};
+use crate::loop_nest::*;
+use crate::signature::const_eval::{self, At};
+use crate::signature::{Item, Size};
 use crate::{DType, Dim, Name};
 
 impl Lowering<'_> {
@@ -51,10 +51,10 @@ impl Lowering<'_> {
             None => None,
         };
         let body = self.scalar(&r.body, at)?;
-        let never = filter.as_ref().and_then(SExpr::as_const).is_some_and(|c| !c.as_bool());
+        let never = filter.as_ref().and_then(LoopExpr::as_const).is_some_and(|c| !c.as_bool());
         if never && r.red == Red::Sum && r.otherwise.is_none() {
             self.indices.truncate(depth);
-            return Ok(L::One(Typed { e: cast(SExpr::int(0), body.e.ty()), elem: body.elem }));
+            return Ok(L::One(Typed { e: cast(LoopExpr::int(0), body.e.ty()), elem: body.elem }));
         }
         let otherwise = r.otherwise.as_ref().map(|e| self.scalar(e, at)).transpose()?;
         self.indices.truncate(depth);
@@ -62,7 +62,7 @@ impl Lowering<'_> {
         if r.red == Red::Sum && otherwise.is_none() {
             while let Some(Pinned { at, var, is, rest }) = filter.as_ref().and_then(|f| self.pinned(f, &ranges)) {
                 ranges.remove(at);
-                let put = |e: &SExpr| e.renamed(&|tensor| tensor, &|v| if v == var { is } else { v });
+                let put = |e: &LoopExpr| e.renamed(&|tensor| tensor, &|v| if v == var { is } else { v });
                 (body.e, filter) = (put(&body.e), rest.as_ref().map(put));
                 for range in &mut ranges {
                     (range.lo, range.hi) = (put(&range.lo), put(&range.hi));
@@ -102,7 +102,7 @@ impl Lowering<'_> {
             _ => body.e.ty(),
         };
         let parts = self.overlap(r.red, &mut ranges, &body.e);
-        let mut e = SExpr::new(SOp::Reduce { red: r.red, vars: ranges, filter, body: body.e, otherwise }, ty);
+        let mut e = LoopExpr::new(SOp::Reduce { red: r.red, vars: ranges, filter, body: body.e, otherwise }, ty);
         if let (Red::ArgMax | Red::ArgMin, Some(parts)) = (r.red, parts) {
             e = in_whole(e, &parts);
         }
@@ -129,7 +129,7 @@ impl Lowering<'_> {
         self.choices(count.unwrap_or(0))?;
         let mut items = Vec::new();
         for i in 0..count.unwrap_or(0) {
-            self.lets.push((name, L::One(Typed { e: SExpr::int(i as i64), elem: false })));
+            self.lets.push((name, L::One(Typed { e: LoopExpr::int(i as i64), elem: false })));
             // Axes that an item chooses refer to `i` by name; the position in a list of results is also `i`.
             self.env.to_mut().items.insert(0, (name, Item::Int(Dim::from(i))));
             let v = self.item(r, At { item: if name == "i" { Some(i) } else { at.item }, ..at });
@@ -152,11 +152,11 @@ impl Lowering<'_> {
                 if self.within(e, d.value()) {
                     continue;
                 }
-                inside = logic(true, inside, compare(Builtin::Ge, e.clone(), SExpr::int(0)));
-                inside = logic(true, inside, compare(Builtin::Lt, e.clone(), SExpr::int(d.value())));
+                inside = logic(true, inside, compare(Builtin::Ge, e.clone(), LoopExpr::int(0)));
+                inside = logic(true, inside, compare(Builtin::Lt, e.clone(), LoopExpr::int(d.value())));
             }
             let load = SOp::Load { tensor: *tensor, idx: idx.clone(), outside: SOutside::Refuse };
-            let here = SExpr::new(load, v.e.ty());
+            let here = LoopExpr::new(load, v.e.ty());
             value = Some(Typed {
                 e: match value {
                     None => here,
@@ -169,7 +169,7 @@ impl Lowering<'_> {
     }
 
     /// A variable that a condition `var == is` of the filter determines, where both run over one range.
-    fn pinned(&self, filter: &SExpr, ranges: &[SRange]) -> Option<Pinned> {
+    fn pinned(&self, filter: &LoopExpr, ranges: &[SRange]) -> Option<Pinned> {
         match filter.op() {
             SOp::Call(Builtin::And, sides) => {
                 let [a, b] = &sides[..] else { return None };
@@ -218,7 +218,7 @@ impl Lowering<'_> {
     }
 
     /// Whether an index provably lies in `0..n`.
-    fn within(&self, e: &SExpr, n: i64) -> bool {
+    fn within(&self, e: &LoopExpr, n: i64) -> bool {
         bounds(e, &self.vars).is_some_and(|(lo, hi)| lo >= 0 && hi < n)
     }
 
@@ -237,8 +237,8 @@ impl Lowering<'_> {
             _ => return Err(fault(self.row, "this reduction does not run over axes or items")),
         };
         let start = match red {
-            Red::Sum => SExpr::int(0),
-            Red::Prod => SExpr::int(1),
+            Red::Sum => LoopExpr::int(0),
+            Red::Prod => LoopExpr::int(1),
             _ => truth(red == Red::All),
         };
         let mut items = items.into_iter();
@@ -257,16 +257,16 @@ impl Lowering<'_> {
                 Some(L::List(entries)) => entries,
                 _ => vec![None; sizes.len()],
             };
-            for a in statics::axes(&self.env, axes, sizes.len(), at)? {
+            for a in const_eval::axes(&self.env, axes, sizes.len(), at)? {
                 let (id, v) = self.var(sizes[a]);
-                ranges.push(SRange { var: id, lo: SExpr::int(0), hi: SExpr::int(sizes[a].value()) });
+                ranges.push(SRange { var: id, lo: LoopExpr::int(0), hi: LoopExpr::int(sizes[a].value()) });
                 extents.push(sizes[a]);
                 entries[a] = Some(v);
             }
             self.indices.push((name, L::List(entries)));
             return Ok(());
         }
-        let range = |this: &mut Self, axis: Option<usize>, extent: Option<Dim>| -> Res<(SExpr, SExpr, Dim)> {
+        let range = |this: &mut Self, axis: Option<usize>, extent: Option<Dim>| -> Res<(LoopExpr, LoopExpr, Dim)> {
             match &bind.range {
                 Some((lo, hi)) => {
                     let at = At { axis, ..at };
@@ -276,7 +276,7 @@ impl Lowering<'_> {
                 }
                 None => {
                     let d = extent.ok_or_else(|| fault(this.row, format!("`{name}` has no range")))?;
-                    Ok((SExpr::int(0), SExpr::int(d.value()), d))
+                    Ok((LoopExpr::int(0), LoopExpr::int(d.value()), d))
                 }
             }
         };
@@ -324,5 +324,5 @@ struct Pinned {
     /// The variable that it equals.
     is: VarId,
     /// The remaining conditions.
-    rest: Option<SExpr>,
+    rest: Option<LoopExpr>,
 }

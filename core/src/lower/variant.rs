@@ -5,7 +5,7 @@
 
 use crate::lang::ast::*;
 use crate::row::Row;
-use crate::sig::{Env, Item};
+use crate::signature::{Env, Item};
 use crate::{Name, Scalar};
 use std::fmt::Write;
 
@@ -121,7 +121,7 @@ fn option_names(e: &Expr, options: &[Name], out: &mut Vec<Name>) -> bool {
                 out.push(*n);
                 true
             } else {
-                n.is_size() || crate::sig::statics::constant(*n).is_some()
+                n.is_size() || crate::signature::const_eval::constant(*n).is_some()
             }
         }
         Node::Int(_) | Node::Float(_) | Node::Str(_) => true,

@@ -8,7 +8,7 @@ use crate::trace::*;
 use fulgurite_core::eval::tensor;
 use fulgurite_core::lang::ast::Out;
 use fulgurite_core::row::Meaning;
-use fulgurite_core::sig::OutTy;
+use fulgurite_core::signature::OutTy;
 use fulgurite_core::{Name, Value};
 use std::cell::OnceCell;
 use std::rc::Rc;

@@ -16,7 +16,7 @@ use fulgurite_core::derive::walk;
 use fulgurite_core::eval::tensor;
 use fulgurite_core::lang::ast::{Arg, Block, Expr, Stmt};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig::OutTy;
+use fulgurite_core::signature::OutTy;
 use fulgurite_core::subclass::{self as class, Concrete, Cotangent, Rule};
 use fulgurite_core::{Name, Value};
 use std::rc::Rc;

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind};
 use crate::intrinsics::Intrinsic;
 use crate::symbol::{Port, SubclassRef};
 use crate::trace::*;
-use fulgurite_core::place::Place;
+use fulgurite_core::sharding::Place;
 use fulgurite_core::{Dim, Name, Scalar, Value};
 
 /// The placement of a tensor, read from its metadata.

@@ -4,7 +4,7 @@ use super::Builder;
 use crate::error::Error;
 use crate::trace::ProxyId;
 use fulgurite_core::eval::tensor::Machine;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{Name, Value};
 
 impl Machine for Builder {

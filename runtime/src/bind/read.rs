@@ -8,7 +8,7 @@ use crate::trace::tag::{Carrier, Tag, TagSet};
 use crate::trace::*;
 use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig;
+use fulgurite_core::signature;
 use fulgurite_core::{DType, Name, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Reader {
         }
         self.set_place(line)?;
         let at = |e: Error| e.note(format!("in the trace text, line {}", line.pos.line));
-        let args = sig::arrange(symbol.row(), positional, named).map_err(|r| at(Error::from(r)))?;
+        let args = signature::arrange(symbol.row(), positional, named).map_err(|r| at(Error::from(r)))?;
         let call: AcceptedCall = self.builder.solve(symbol, args).map_err(at)?;
         let written: Vec<&TypedName> = line.outs.iter().chain(&line.aux).collect();
         let types = written.iter().map(|out| out.ty.as_ref().map(|ty| self.proxy_ty(ty)).transpose());

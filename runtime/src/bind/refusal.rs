@@ -6,8 +6,8 @@ use crate::trace::{Arena, Body, BoundSymbol, ProxyId, RegionId};
 use fulgurite_core::dim::estimating;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::Meaning;
-use fulgurite_core::sig::Solved;
-use fulgurite_core::{conditions, refusals};
+use fulgurite_core::signature::Solved;
+use fulgurite_core::{refusals, runtime_checks};
 use rustc_hash::FxHashMap;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -59,7 +59,7 @@ fn solved(arena: &Arena, line: &BoundSymbol) -> bool {
         Meaning::Host(_) => false,
         Meaning::Expr(block) | Meaning::View(block) => {
             // a line that can't be lowered here is refused when it is compiled
-            conditions::open(row, &line.solved).map_or(true, |open| !open.is_empty())
+            runtime_checks::open(row, &line.solved).map_or(true, |open| !open.is_empty())
                 || lower_with(row, block, &line.solved, &Registered).map_or(true, |nest| refusals::of_nest(&nest))
         }
     }

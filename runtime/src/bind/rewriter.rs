@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::trace::tag::{Event, Policy, SplitSide, TagSet};
 use crate::trace::verify;
 use crate::trace::*;
-use fulgurite_core::sig::OutTy;
+use fulgurite_core::signature::OutTy;
 use fulgurite_core::{Name, Value};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;

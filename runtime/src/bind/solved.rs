@@ -9,7 +9,7 @@ use crate::symbol::SymbolRef;
 use crate::trace::words::Words;
 use crate::trace::{Arena, ProxyId};
 use fulgurite_core::Value;
-use fulgurite_core::sig::{self, Refusal, Solved};
+use fulgurite_core::signature::{self, Refusal, Solved};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) fn solve(symbol: SymbolRef, args: &[Value<ProxyId>], arena: &Arena) -
     if let (Some(solved), false) = (known, key.symbolic) {
         return Ok(solved);
     }
-    let solved = Arc::new(sig::solve(symbol.row(), args, &|p: &ProxyId| arena.arg_ty(*p))?);
+    let solved = Arc::new(signature::solve(symbol.row(), args, &|p: &ProxyId| arena.arg_ty(*p))?);
     if !key.symbolic {
         KNOWN.with_borrow_mut(|known| {
             if known.len() >= MOST_KEPT {

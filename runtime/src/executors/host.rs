@@ -4,8 +4,8 @@ use super::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use crate::buffer::Buffer;
 use fulgurite_core::Name;
 use fulgurite_core::kernel::{HOST, Special};
-use fulgurite_core::order::{self, Keys};
-use fulgurite_core::sig::Env;
+use fulgurite_core::selection::{self, Keys};
+use fulgurite_core::signature::Env;
 use std::sync::Arc;
 
 /// The kernel of a line that is a primitive.
@@ -33,7 +33,7 @@ impl Kernel for Primitive {
             Keys { shape: x.shape.to_vec(), elements }
         };
         let keys: Vec<Keys> = inputs.iter().map(keys).collect();
-        let found = order::run(self.name, &self.env, &keys)
+        let found = selection::run(self.name, &self.env, &keys)
             .map_err(|why| ExecError::new("E804", format!("`{}`: {why}", self.name)))?;
         let [out] = outs else { return Err(wrong()) };
         match out.as_slice_mut::<i64>() {

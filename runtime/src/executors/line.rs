@@ -2,9 +2,9 @@
 
 use super::{ExecError, meaning};
 use crate::trace::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy, out_types};
-use fulgurite_core::nest::Nest;
+use fulgurite_core::loop_nest::Nest;
 use fulgurite_core::row::Meaning;
-use fulgurite_core::sig::Item;
+use fulgurite_core::signature::Item;
 use fulgurite_core::{DType, Name, Value};
 use std::cell::OnceCell;
 use std::rc::Rc;

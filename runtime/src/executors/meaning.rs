@@ -2,9 +2,9 @@
 
 use crate::symbol::{Registered, SymbolRef};
 use fulgurite_core::lang::ast::Block;
+use fulgurite_core::loop_nest::Nest;
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::Nest;
-use fulgurite_core::sig::{Refusal, Solved};
+use fulgurite_core::signature::{Refusal, Solved};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 use super::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use crate::symbol::Registered;
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::conditions::{self, Condition};
 use fulgurite_core::lang::ast::Red;
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SOp, SRange};
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::{Nest, SExpr, SOp, SRange};
+use fulgurite_core::runtime_checks::{self, Condition};
 use std::sync::Arc;
 
 /// A condition as a nest of truth values, with a message for false ones.
@@ -27,7 +27,7 @@ impl Check {
         let whole = |range: &SRange| {
             range.lo.as_int() == Some(0) && range.hi.as_int() == Some(self.nest.vars[range.var].value())
         };
-        let each = |at: &SExpr| vars.iter().any(|range| matches!(at.0.op, SOp::Var(v) if v == range.var));
+        let each = |at: &LoopExpr| vars.iter().any(|range| matches!(at.0.op, SOp::Var(v) if v == range.var));
         (vars.iter().all(whole) && vars.len() == idx.len() && idx.iter().all(each)).then_some((*tensor, size))
     }
 
@@ -41,7 +41,7 @@ impl Check {
     }
 
     /// If the condition is `low <= index && index < size` with two numbers: the loops over it, and these three.
-    fn bounds(&self) -> Option<(&[SRange], i64, &SExpr, i64)> {
+    fn bounds(&self) -> Option<(&[SRange], i64, &LoopExpr, i64)> {
         let [out] = self.nest.outs.as_slice() else { return None };
         let (vars, body) = match out.expr.op() {
             SOp::Reduce { red: Red::All, vars, filter: None, body, .. } => (vars.as_slice(), body),
@@ -60,7 +60,7 @@ impl Check {
 pub(crate) fn checks(line: &Line) -> Result<Vec<Check>, ExecError> {
     let fault = |code, message, help| ExecError { code, message, line: Some(line.id()), help };
     let row = line.symbol.symbol.row();
-    let open = conditions::open(row, &line.symbol.solved).map_err(|argument| {
+    let open = runtime_checks::open(row, &line.symbol.solved).map_err(|argument| {
         let message = format!("a condition of `{}` reads `{argument}` along an axis that has no name", row.op);
         fault("E706", message, None)
     })?;

@@ -1,10 +1,10 @@
 //! The cache of a compiled function: the calls that its programs serve, and the reasons for compiling again.
 
-use super::acquire::aliases;
-use super::family::{Family, Sizes, sizes};
 use super::program::Program;
+use super::specialisation::{Family, Sizes, sizes};
 use super::stages::Stages;
-use super::tail::Plan;
+use super::tracing::aliases;
+use super::two_part::Plan;
 use crate::error::Error;
 use crate::scope;
 use crate::tensor::{CellKind, Tensor, View};

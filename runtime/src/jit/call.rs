@@ -1,7 +1,7 @@
 //! Runs a program on trees: takes buffers from leaves, and puts results into leaves.
 
-use super::acquire::rebuild;
 use super::cache::{Entry, Ready};
+use super::tracing::rebuild;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::tensor::{Cell, CellKind, Key, Tensor, View};

@@ -2,13 +2,11 @@
 //! later calls.
 //!
 //! A call flattens its arguments, compares their types and fixed parts with those of the program used last, and runs
-//! that program. Otherwise the function is traced on stand-ins ([`acquire`]), the trace goes through the pipeline
+//! that program. Otherwise the function is traced on stand-ins ([`tracing`]), the trace goes through the pipeline
 //! ([`stages`]), and the program is cached with its result, a tree into which later results are put.
 //!
 //! **Invariant:** a call that finds its program formats nothing, and allocates only its results.
 
-pub(crate) mod acquire;
-mod apart;
 pub(crate) mod backend;
 mod batching;
 mod cache;
@@ -16,24 +14,26 @@ mod caching;
 mod call;
 mod custom;
 mod derivatives;
-mod family;
-pub(crate) mod immediate;
+pub(crate) mod eager;
 mod inside;
 mod jacobian;
 pub(crate) mod program;
+mod pullback;
 mod set;
 pub(crate) mod shared;
+mod specialisation;
 pub mod stages;
 pub mod stats;
-mod tail;
 mod traceable;
+pub(crate) mod tracing;
+mod two_part;
 
-pub use apart::{Pullback, PullbackWithGraph, WithGraph, WithPullback};
 pub use batching::{vmap, vmap_with};
 pub use caching::Caching;
 pub use custom::custom_vjp;
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use jacobian::{hessian, jacobian, jacobian_forward, jacobian_reverse};
+pub use pullback::{Pullback, PullbackWithGraph, WithGraph, WithPullback};
 pub use stages::{CompileStage, Stages};
 pub use stats::{Miss, Stats};
 pub use traceable::{Arguments, Many, One, Outcome, Traceable, UpdateArguments};
@@ -46,16 +46,16 @@ use crate::trace::Trace;
 use crate::transforms::{At, Pipeline, Remat};
 use crate::tree::{self, Tree, Visitor, flatten, flatten_apart, rebuild_apart};
 pub use derivatives::same_types;
-pub(crate) use immediate::retake;
+pub(crate) use eager::retake;
 
-use acquire::{Acquired, How, acquire, acquired};
 use cache::{Cache, Entry, Key, Ready, StateFacts};
-use family::Family;
 use fulgurite_core::dim::Recording;
 use program::Program;
+use specialisation::Family;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tracing::{Acquired, How, acquire, acquired};
 
 /// A function that is compiled for the types of its arguments when it is called, made by [`jit`].
 pub struct Jit<F> {
@@ -177,7 +177,7 @@ impl<F> Jit<F> {
         drop(args);
         let values = inputs.run(&ready).map_err(|e| self.promised(e))?;
         let template = ready.entry.template::<A::Returned>()?;
-        Ok(acquire::rebuild(template, &ready.entry.kinds, values.into_iter()))
+        Ok(tracing::rebuild(template, &ready.entry.kinds, values.into_iter()))
     }
 
     /// Calls a function `Fn(S, B) -> (S, R)` on a state, and replaces the state by the returned one.
@@ -233,14 +233,14 @@ impl<F> Jit<F> {
         let found = match self.caching {
             Caching::Constant | Caching::Symbolic => self.cache.find(v.fingerprint(), v.leaves())?,
             Caching::SameInput => {
-                v.leaves().iter().try_for_each(|leaf| acquire::leaf_ty(leaf).map(drop))?;
+                v.leaves().iter().try_for_each(|leaf| tracing::leaf_ty(leaf).map(drop))?;
                 self.cache.newest().filter(|entry| entry.key.is_here())
             }
             Caching::Off => None,
         };
         let Some(entry) = found else { return Ok(None) };
         let plan = match &entry.family {
-            Some(family) => match self.plan(family, &family::sizes(v.leaves()))? {
+            Some(family) => match self.plan(family, &specialisation::sizes(v.leaves()))? {
                 Some(plan) => Some(plan),
                 None => return Ok(None),
             },
@@ -251,7 +251,7 @@ impl<F> Jit<F> {
     }
 
     /// The plan for these sizes, or `None` if the program turns out not to serve them.
-    fn plan(&self, family: &Family, sizes: &family::Sizes) -> Result<Option<Arc<tail::Plan>>, Error> {
+    fn plan(&self, family: &Family, sizes: &specialisation::Sizes) -> Result<Option<Arc<two_part::Plan>>, Error> {
         if let Some(plan) = family.known(sizes) {
             return Ok(Some(plan));
         }
@@ -427,5 +427,5 @@ fn once<T: Tree>(name: &str, f: impl FnOnce() -> Result<T, Error>) -> Result<T, 
     let made = acquire(name, &[], How::default(), &Arc::default(), &mut stages, |_| f())?;
     let program = Program::compile_once(made.trace, made.cells)?;
     let values = program.run(None, &mut Vec::new(), |_| None, &[])?;
-    Ok(acquire::rebuild(&made.template, &made.kinds, values.into_iter()))
+    Ok(tracing::rebuild(&made.template, &made.kinds, values.into_iter()))
 }

@@ -1,10 +1,10 @@
 //! Compiled traces with their environment: captured tensors, and cells that they write.
 
 use super::backend::Backend;
-use super::immediate::retake;
+use super::eager::retake;
 use super::shared;
 use super::stages::{self, Stages};
-use super::tail::Plan;
+use super::two_part::Plan;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::executors::Executor;

@@ -1,6 +1,6 @@
 //! Replaces the data of a tensor in memory.
 
-use super::immediate::retake;
+use super::eager::retake;
 use super::shared;
 use crate::error::Error;
 use crate::tensor::{Tensor, View};

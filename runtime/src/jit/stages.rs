@@ -114,7 +114,7 @@ type Step = fn(&Trace) -> Result<Trace, Error>;
 /// The stages between acquisition and compilation. Functionalisation and autocast need none, because writes become
 /// versions, and arguments are cast, when they are bound.
 const PIPELINE: &[(&str, Step)] =
-    &[("simplified", |trace| transforms::simplify(&transforms::own::settle(trace)?, trace::SplitSide::Before))];
+    &[("simplified", |trace| transforms::simplify(&transforms::custom_vjp::settle(trace)?, trace::SplitSide::Before))];
 
 /// Runs the pipeline.
 ///
@@ -156,7 +156,8 @@ pub(crate) fn cut(
     }
     let joint = joint.edit(|trace| pipeline.apply(At::Joint, trace.clone(), stages.own()))?;
     let started = Instant::now();
-    let joint = joint.edit(|trace| transforms::simplify(&transforms::own::settle(trace)?, trace::SplitSide::Before))?;
+    let joint =
+        joint.edit(|trace| transforms::simplify(&transforms::custom_vjp::settle(trace)?, trace::SplitSide::Before))?;
     stages.note("simplified", &joint.trace, started.elapsed(), None);
     let joint = joint.edit(|trace| unrolled(trace.clone(), executors, stages))?;
     let started = Instant::now();

@@ -7,7 +7,7 @@ use crate::tensor::ViewCall;
 use crate::trace::{Arena, BoundSymbol};
 use fulgurite_core::Value;
 use fulgurite_core::dim::estimating;
-use fulgurite_core::eval::nest::{Array, Data, run};
+use fulgurite_core::eval::loop_nest::{Array, Data, run};
 use fulgurite_core::lang::ast::{Block, Node, Place};
 use fulgurite_core::lang::walk;
 use fulgurite_core::lower::{lower_with, positions};

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::symbol::{Port, SubclassRef};
 use crate::trace::{ProxyId, ProxyTy, SubclassLayout, TensorType};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig::{self, OutTy};
+use fulgurite_core::signature::{self, OutTy};
 use fulgurite_core::subclass::Read;
 use fulgurite_core::{Name, TensorTy, Value};
 use std::sync::{Arc, OnceLock};
@@ -59,7 +59,7 @@ impl Wrapped {
         let mut args = args.to_vec();
         args.resize(sig.params.len() + sig.opts.len(), Value::Absent);
         let of = |t: &Tensor| t.ty().map_or_else(|| ProxyTy::Key.arg_ty(), |ty| ty.arg_ty());
-        let solved = sig::solve(row, &args, &of)?;
+        let solved = signature::solve(row, &args, &of)?;
         let Some(OutTy::Tensor(ty)) = solved.outs.first() else {
             return Err(Error::bug("E706", format!("`{}` does not say what programs see", class.name())));
         };

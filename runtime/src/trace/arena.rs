@@ -10,7 +10,7 @@ use super::types::{
 use crate::error::Error;
 use crate::symbol::{Port, SymbolRef};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Name, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::any::Any;

@@ -6,7 +6,7 @@ use super::tag::{Tag, TagSet};
 use crate::error::Error;
 use crate::symbol::{SubclassRef, SymbolRef};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::sig::{ArgTy, OutTy, Solved};
+use fulgurite_core::signature::{ArgTy, OutTy, Solved};
 use fulgurite_core::subclass::Cotangent;
 use fulgurite_core::{DType, Name, TensorTy, Value};
 use std::cell::OnceCell;

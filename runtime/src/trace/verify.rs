@@ -10,7 +10,7 @@ use super::types::*;
 use crate::error::{Error, ErrorKind};
 use fulgurite_core::dim::estimating;
 use fulgurite_core::lang::ast::Access;
-use fulgurite_core::sig::{self, OutTy};
+use fulgurite_core::signature::{self, OutTy};
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
 
@@ -232,7 +232,7 @@ impl Verifier<'_> {
                 None => Ok(()),
             };
         }
-        let solved = sig::solve(line.symbol.row(), &line.args, &|p: &ProxyId| self.trace.ty(*p).arg_ty());
+        let solved = signature::solve(line.symbol.row(), &line.args, &|p: &ProxyId| self.trace.ty(*p).arg_ty());
         let solved = solved
             .map_err(|r| self.fault(format!("`{op}` refuses its arguments: {}", r.message)).at(line.place.loc))?;
         let results = line.outs.len().saturating_sub(line.effects.writes.len());

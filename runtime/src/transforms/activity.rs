@@ -222,7 +222,7 @@ impl Activity {
 }
 
 /// Whether the derivative of result `o` by parameter `i` may be other than zero, according to the rule for `i`. Rows
-/// without a rule are inlined ([`super::expand`]) or differentiated by their expression.
+/// without a rule are inlined ([`super::inline`]) or differentiated by their expression.
 fn path(line: &BoundSymbol, i: usize, o: usize) -> bool {
     if let Some(ports) = line.symbol.own() {
         return (ports.outs..ports.outs + ports.ins).contains(&i);

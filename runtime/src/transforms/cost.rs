@@ -7,7 +7,7 @@ use crate::trace::*;
 use fulgurite_core::dim::estimating;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::Meaning;
-use fulgurite_core::sig::Refusal;
+use fulgurite_core::signature::Refusal;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! key are equal), and write nothing. Before `split` they must also agree in gradient mode and checkpoint, because the
 //! gradient treats them differently.
 
-use super::expand::Redirect;
+use super::inline::Redirect;
 use crate::error::Error;
 use crate::trace::tag::{Event, SplitSide};
 use crate::trace::words::Words;

@@ -1,6 +1,6 @@
 //! Decomposition: replaces lines that are not accepted by their bodies.
 
-use super::expand::{Redirect, inline};
+use super::inline::{Redirect, inline};
 use crate::bind::body_of;
 use crate::error::Error;
 use crate::trace::*;

@@ -10,7 +10,7 @@ use crate::trace::tag::SplitSide;
 use crate::trace::*;
 use fulgurite_core::facts::Neutral;
 use fulgurite_core::promote::promote;
-use fulgurite_core::sig::Item;
+use fulgurite_core::signature::Item;
 use fulgurite_core::{DType, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;

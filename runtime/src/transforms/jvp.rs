@@ -6,9 +6,9 @@
 //! linear.
 
 use super::activity::{Activity, LineRole, proxies};
+use super::custom_vjp::{self, Own};
 use super::dce::live;
-use super::expand::{self, Mode, Redirect};
-use super::own::{self, Own};
+use super::inline::{self, Mode, Redirect};
 use super::pullback::{Pullback, Style, with_aux};
 use super::rules::{self, Site};
 use super::vjp::Cotangent;
@@ -52,7 +52,7 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
     }
     super::once::check(trace, wrt, trace.outputs.iter().copied())?;
     let mut redirect = Redirect::default();
-    let lines = expand::active(arena, trace.root, &trace.lines, wrt, Mode::Forward, &mut redirect)?;
+    let lines = inline::active(arena, trace.root, &trace.lines, wrt, Mode::Forward, &mut redirect)?;
     let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
     let activity = Activity::sweep(arena, trace.root, &lines, wrt, &outputs);
     let mut b = Builder::continuing(trace);
@@ -186,7 +186,7 @@ impl Forward {
             let mut ends = Vec::new();
             let site = Site { line, flow: &flow, tangents: false };
             let mut own = Own { tangents: true, ..Own::default() };
-            let found = own::cotangents(&mut self.b, site, active, &mut own)?.map_err(|i| no_rule(line, i))?;
+            let found = custom_vjp::cotangents(&mut self.b, site, active, &mut own)?.map_err(|i| no_rule(line, i))?;
             for (i, value, _) in found {
                 let pairs = proxies(&line.args[i]).into_iter().zip(flatten(vec![value]));
                 ends.extend(pairs.filter_map(|(p, v)| match v {
@@ -198,7 +198,7 @@ impl Forward {
             let values: Vec<ProxyId> = ends.iter().map(|(v, _)| *v).collect();
             let mut redirect = Redirect::default();
             let root = self.b.root();
-            let linear = expand::active(&arena, root, &linear, &[cotangent], Mode::Reverse(&values), &mut redirect)?;
+            let linear = inline::active(&arena, root, &linear, &[cotangent], Mode::Reverse(&values), &mut redirect)?;
             let values: Vec<ProxyId> = values.into_iter().map(|v| redirect.get(v)).collect();
             let activity = Activity::sweep(&arena, root, &linear, &[cotangent], &values);
             linear.iter().for_each(|l| self.b.push(l.clone()));

@@ -12,28 +12,28 @@
 //! | [`dce::dce`], [`cse::cse`], [`fold::fold`] | dead lines, equal lines, algebra with literal numbers |
 //! | [`decompose::decompose`] | bodies in place of lines |
 //! | [`unroll::unroll`] | lines on tensors of subclasses as lines on their fields |
-//! | [`own::settle`] | functions with a custom backward become their forward alone |
+//! | [`custom_vjp::settle`] | functions with a custom backward become their forward alone |
 
 pub mod activity;
 pub mod autocast;
+mod batched_rules;
 mod composite;
 mod cost;
 pub mod cse;
+pub mod custom_vjp;
 pub mod dce;
 pub mod decompose;
-mod expand;
 pub mod fold;
+mod inline;
 pub mod jvp;
-mod lists;
+mod list_arguments;
 pub mod mutation;
 mod once;
-pub mod own;
 pub mod pipeline;
 mod pullback;
 mod regions;
 pub mod remat;
 mod rules;
-mod sliced;
 pub mod split;
 mod subclass;
 pub mod unroll;

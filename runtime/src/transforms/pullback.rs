@@ -1,8 +1,8 @@
 //! The reverse sweep, which passes cotangents from results to arguments through any list of lines.
 
 use super::activity::{Activity, LineRole};
-use super::expand::{self, Mode, Redirect};
-use super::own::{self, Own};
+use super::custom_vjp::{self, Own};
+use super::inline::{self, Mode, Redirect};
 use super::regions::Outside;
 use super::rules::Site;
 use super::subclass;
@@ -154,7 +154,7 @@ impl<'b> Pullback<'b> {
             return self.fields(line, class, ct, &active);
         }
         let site = Site { line, flow, tangents: false };
-        let found = match own::cotangents(self.b, site, &active, &mut self.own)? {
+        let found = match custom_vjp::cotangents(self.b, site, &active, &mut self.own)? {
             Ok(found) => found,
             Err(i) => return Err(subclass::blame(self.b.arena(), line, no_rule(line, i))),
         };
@@ -183,7 +183,7 @@ impl<'b> Pullback<'b> {
         let plain = subclass::plain_of(self.b, line, class)?;
         let lines = self.b.take_from(start);
         let mut redirect = Redirect::default();
-        let lines = expand::active(&arena, root, &lines, &wrt, Mode::Reverse(&[plain]), &mut redirect)?;
+        let lines = inline::active(&arena, root, &lines, &wrt, Mode::Reverse(&[plain]), &mut redirect)?;
         let plain = redirect.get(plain);
         let activity = Activity::sweep(&arena, root, &lines, &wrt, &[plain]);
         for made in &lines {

@@ -4,7 +4,7 @@
 //! ([`facts::is_zero`]). A rule that needs a value in the place of an absent one runs again with zeros made for it.
 
 use super::activity::cotangent_name;
-use super::lists;
+use super::list_arguments;
 use crate::bind::Builder;
 use crate::error::Error;
 use crate::symbol::{Registered, SymbolRef, candidates};
@@ -13,7 +13,7 @@ use fulgurite_core::derive::differentiable;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::facts;
 use fulgurite_core::lang::ast::Block;
-use fulgurite_core::sig::{ArgTy, Refusal};
+use fulgurite_core::signature::{ArgTy, Refusal};
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
 
 /// A parameter, its cotangent, and the number of the first value made for it.
@@ -212,7 +212,7 @@ impl RuleMachine<'_> {
                 *value = Value::Num(Scalar::Int(0));
             }
         }
-        lists::assemble(self.builder, first, positional, named)
+        list_arguments::assemble(self.builder, first, positional, named)
     }
 }
 

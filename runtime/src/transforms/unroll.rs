@@ -3,11 +3,11 @@
 //! Unrolling runs once, after differentiation, on whole programs. An executor may claim a line on tensors of subclasses
 //! before; it then runs on the fields of the arguments. Making a tensor of fields and taking it apart again cancel.
 
-use super::expand::{Redirect, inline};
+use super::inline::{Redirect, inline};
 use crate::error::Error;
 use crate::symbol::{Port, outer};
 use crate::trace::*;
-use fulgurite_core::sig;
+use fulgurite_core::signature;
 use fulgurite_core::{Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
@@ -137,7 +137,7 @@ impl Unroll<'_> {
         let types = |of: &[ProxyId]| of.iter().filter_map(|p| self.arena.tensor_ty(*p)).collect::<Vec<_>>();
         let symbol = outer::claimed(line.symbol, &types(&ins), &types(&outs))?;
         let args: Vec<Value<ProxyId>> = ins.iter().map(|p| Value::Tensor(*p)).collect();
-        let solved = Arc::new(sig::solve(symbol.row(), &args, &|p: &ProxyId| self.arena.arg_ty(*p))?);
+        let solved = Arc::new(signature::solve(symbol.row(), &args, &|p: &ProxyId| self.arena.arg_ty(*p))?);
         self.lines.push(Rc::new(BoundSymbol {
             symbol,
             args,

@@ -4,8 +4,8 @@
 //! place of the forward line that it differentiates. [`Activity`] decides which lines the gradient skips.
 
 use super::activity::{Activity, LineRole};
-use super::expand::{self, Mode, Redirect};
-use super::own::{Own, Write};
+use super::custom_vjp::{Own, Write};
+use super::inline::{self, Mode, Redirect};
 use super::pullback::{Pullback, Seed, Style, with_aux};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
@@ -102,7 +102,7 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     super::once::check(trace, wrt, (0..trace.outputs.len()).filter(seeded).map(|i| trace.outputs[i]))?;
     let mut b = Builder::continuing(trace);
     let mut redirect = Redirect::default();
-    let lines = expand::active(arena, trace.root, &trace.lines, wrt, Mode::Reverse(&trace.outputs), &mut redirect)?;
+    let lines = inline::active(arena, trace.root, &trace.lines, wrt, Mode::Reverse(&trace.outputs), &mut redirect)?;
     let outputs: Vec<ProxyId> = trace.outputs.iter().map(|p| redirect.get(*p)).collect();
     let activity = Activity::sweep(arena, trace.root, &lines, wrt, &outputs);
     for line in &lines {

@@ -2,8 +2,8 @@
 
 use fulgurite_core::builtins::eval_f64;
 use fulgurite_core::lang::ast::Red;
+use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp, SOutside, SRange};
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::{Nest, NestOut, SExpr, SOp, SOutside, SRange};
 use fulgurite_core::{DType, Scalar, Value};
 use fulgurite_runtime::bind::body_of;
 use fulgurite_runtime::symbol::Registered;
@@ -122,7 +122,7 @@ impl Machine<'_> {
     }
 
     /// `None`: skipped.
-    fn eval(&self, e: &SExpr, vars: &mut Vec<i64>, at: &[usize]) -> Option<f64> {
+    fn eval(&self, e: &LoopExpr, vars: &mut Vec<i64>, at: &[usize]) -> Option<f64> {
         Some(match e.op() {
             SOp::Const(s) => s.as_f64(),
             SOp::Num(_) => panic!("run-time numbers are not evaluated here"),
@@ -205,8 +205,8 @@ impl Machine<'_> {
     fn reduce(
         &self,
         ranges: &[SRange],
-        filter: &Option<SExpr>,
-        body: &SExpr,
+        filter: &Option<LoopExpr>,
+        body: &LoopExpr,
         vars: &mut Vec<i64>,
         at: &[usize],
         items: &mut Vec<(Vec<i64>, f64)>,

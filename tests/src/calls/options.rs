@@ -2,8 +2,8 @@
 
 use super::{Attempt, Slot};
 use fulgurite_core::lang::ast::*;
-use fulgurite_core::sig::labels::Labels;
-use fulgurite_core::sig::{Item, Size, shapes, statics::At};
+use fulgurite_core::signature::labels::Labels;
+use fulgurite_core::signature::{Item, Size, const_eval::At, shapes};
 use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
 fn ints(items: impl IntoIterator<Item = i64>) -> Value<Slot> {
@@ -71,7 +71,9 @@ impl Attempt<'_> {
                 let n = match axes {
                     _ if *list == "_" => 2 * self.rng.below(3),
                     Some(a) => {
-                        fulgurite_core::sig::statics::axes(&self.env, a, self.rank(*list), At::default()).ok()?.len()
+                        fulgurite_core::signature::const_eval::axes(&self.env, a, self.rank(*list), At::default())
+                            .ok()?
+                            .len()
                     }
                     None => self.rank(*list) + if *broadcast { self.rng.below(3) } else { 0 },
                 };

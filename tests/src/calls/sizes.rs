@@ -2,7 +2,7 @@
 
 use super::Attempt;
 use fulgurite_core::lang::ast::*;
-use fulgurite_core::sig::{Size, shapes, statics::At};
+use fulgurite_core::signature::{Size, const_eval::At, shapes};
 use fulgurite_core::value::Shape;
 use fulgurite_core::{Dim, Name};
 

@@ -3,7 +3,7 @@
 use super::Call;
 use crate::oracle::Operand;
 use crate::rng::Rng;
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::{Scalar, Value};
 
 /// The codes of refusals at run time: an index out of range, a division by zero, a condition on elements.

@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use crate::rows::TestRow;
 use fulgurite_core::builtins::{Builtin, cast_f64, cast_int};
 use fulgurite_core::derive::walk;
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::Row;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};

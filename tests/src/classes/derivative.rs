@@ -14,7 +14,7 @@ use crate::rng::Rng;
 use fulgurite::subclass::Subclassed;
 use fulgurite::symbol::{SubclassRef, SymbolRef};
 use fulgurite::{Error, Tensor, api};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::subclass::Cotangent;

@@ -9,11 +9,11 @@ use crate::rng::Rng;
 use fulgurite::symbol::{self, Port, SubclassRef, SymbolRef};
 use fulgurite::trace::{ProxyId, ProxyTy};
 use fulgurite::{Builder, Error, Tensor, api};
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::ast::{Block, Elem, Node, Opt, OptType};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::row::Meaning;
-use fulgurite_core::sig::{self, OutTy};
+use fulgurite_core::signature::{self, OutTy};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 use std::sync::LazyLock;
 
@@ -242,7 +242,7 @@ fn by_row(maker: SymbolRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
     }
     args.extend(row.sig.opts.iter().map(|opt| rng.pick(&ways(opt)).clone()));
     // Options that do not fit this shape are refused before anything runs.
-    sig::solve(row, &args, &Slot::ty).ok()?;
+    signature::solve(row, &args, &Slot::ty).ok()?;
     Some(Plan { maker: Some(maker), args, own: Vec::new() })
 }
 
@@ -280,7 +280,7 @@ fn of_fields(class: SubclassRef, ty: &TensorTy, rng: &mut Rng) -> Option<Plan> {
     })?;
     let mut given = vec![Value::Tensor(Slot::Tensor(ty.clone()))];
     given.extend(row.sig.opts.iter().map(|opt| rng.pick(&ways(opt)).clone()));
-    let solved = sig::solve(&row, &given, &Slot::ty).ok()?;
+    let solved = signature::solve(&row, &given, &Slot::ty).ok()?;
     let mut args = Vec::new();
     for out in &solved.outs {
         let OutTy::Tensor(ty) = out else { return None };

@@ -8,7 +8,7 @@ use crate::rng::Rng;
 use fulgurite::subclass::Subclassed;
 use fulgurite::symbol::{SubclassRef, SymbolRef};
 use fulgurite::{Tensor, api};
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{Name, TensorTy};
 

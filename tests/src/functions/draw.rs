@@ -6,9 +6,9 @@ use crate::calls::{self, Values, Wish, values};
 use crate::oracle::Operand;
 use crate::rng::Rng;
 use crate::rows::{TestRow, rows};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::lang::ast::Access;
-use fulgurite_core::sig::OutTy;
+use fulgurite_core::signature::OutTy;
 use fulgurite_core::{DType, TensorTy, Value};
 
 /// Sizes of arguments and captured tensors.

@@ -3,7 +3,7 @@
 use super::Function;
 use crate::bound;
 use fulgurite_core::DType;
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 
 /// The relative difference allowed between two f64 results, in terms of the largest number of the result. Sums are
 /// reassociated, and products have other shapes.

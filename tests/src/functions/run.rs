@@ -7,7 +7,7 @@ use fulgurite::ops::Slice;
 use fulgurite::prelude::*;
 use fulgurite::symbol::{Port, SymbolRef};
 use fulgurite::{Error, Key, api, subclass};
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, Value};
 use std::cell::RefCell;

@@ -11,7 +11,7 @@ use fulgurite::ops::stack;
 use fulgurite::prelude::*;
 use fulgurite::transforms::Remat;
 use fulgurite::{Error, Key};
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 
 /// The share of the distance that [`same`] allows, by which a stable function may move.
 const STABLE: f64 = 0.1;

@@ -1,8 +1,8 @@
 //! The meaning of host primitives: they have no text, so a plain reference is written here.
 
 use super::Operand;
-use fulgurite_core::eval::nest::{Array, Data, Field};
-use fulgurite_core::sig::{Item, Refusal, Solved};
+use fulgurite_core::eval::loop_nest::{Array, Data, Field};
+use fulgurite_core::signature::{Item, Refusal, Solved};
 use fulgurite_core::{DType, Name, Value};
 use std::cmp::Ordering;
 

@@ -11,10 +11,10 @@ use fulgurite_codegen::check::cases;
 use fulgurite_codegen::check::gradients::arrays::dense::{Stop, V};
 use fulgurite_codegen::check::points::run::Ran;
 use fulgurite_codegen::check::rows::RowSet;
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Scalar, Value};
 use rustc_hash::FxHashSet;
 

@@ -17,10 +17,10 @@ use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive::walk;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::lang::{BinOp, Block, Expr, Node};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SOp, SOutside};
 use fulgurite_core::lower::{Rows, lower_with};
-use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, Solved};
+use fulgurite_core::signature::{self, ArgTy, Solved};
 use fulgurite_core::{DType, Name, Scalar, Value};
 
 use super::Mutant;
@@ -196,7 +196,7 @@ fn with_numbers(row: &Row, case: &Case, numbers: &[f64]) -> impl Iterator<Item =
         numbers.iter().filter_map(move |x| {
             let mut args = case.args.clone();
             args[at] = Value::Num(Scalar::Float(*x));
-            sig::solve_types(row, &args).ok()
+            signature::solve_types(row, &args).ok()
         })
     })
 }
@@ -213,7 +213,7 @@ fn same_calls(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> b
         return false;
     }
     let Meaning::Decomp(body) = &right.meaning else {
-        return all.iter().all(|args| match (sig::solve(right, args, &ty), sig::solve(wrong, args, &ty)) {
+        return all.iter().all(|args| match (signature::solve(right, args, &ty), signature::solve(wrong, args, &ty)) {
             (Ok(a), Ok(b)) => types(&a) == types(&b) && binds(right, &a, rows) == binds(wrong, &b, rows),
             (Err(_), Err(_)) => true,
             _ => false,
@@ -223,7 +223,7 @@ fn same_calls(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> b
     let mut terms = Terms::new(&set);
     // A call that the body refuses counts as refused.
     let mut meant = |row: &Row, args: &[Value<ArgTy>]| {
-        sig::solve(row, args, &ty).and_then(|solved| terms.of(row, body, &solved, args, &[])).ok()
+        signature::solve(row, args, &ty).and_then(|solved| terms.of(row, body, &solved, args, &[])).ok()
     };
     all.iter().all(|args| meant(right, args) == meant(wrong, args))
 }
@@ -247,14 +247,14 @@ fn binds(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> String {
 /// The loops of a call as text, with commuting operands in a fixed order.
 fn loops(row: &Arc<Row>, solved: &Solved, rows: &(dyn Rows + Sync)) -> Option<String> {
     let nest: Nest = lower_with(row, row.index_body()?, solved, rows).ok()?;
-    let out = |out: &fulgurite_core::nest::NestOut| {
+    let out = |out: &fulgurite_core::loop_nest::NestOut| {
         format!("{:?} {:?} {} {}", out.axes, out.shape, out.dtype, stored(&out.expr, out.dtype))
     };
     Some(format!("{:?} {}", nest.vars, nest.outs.iter().map(out).collect::<Vec<_>>().join("; ")))
 }
 
 /// The stored value of a result of this dtype: storing casts to it.
-fn stored(e: &SExpr, dtype: DType) -> String {
+fn stored(e: &LoopExpr, dtype: DType) -> String {
     let keeps = is_whole(e.ty()) && is_whole(dtype) && e.ty().size() >= dtype.size();
     match e.op() {
         SOp::Cast(inner) if e.ty() == dtype || keeps && is_whole(inner.ty()) => stored(inner, dtype),
@@ -266,11 +266,11 @@ fn stored(e: &SExpr, dtype: DType) -> String {
     }
 }
 
-fn text(e: &SExpr) -> String {
+fn text(e: &LoopExpr) -> String {
     if let Some(number) = number(e) {
         return format!("{number:?}:{}", e.ty());
     }
-    let all = |items: &[SExpr]| items.iter().map(text).collect::<Vec<_>>();
+    let all = |items: &[LoopExpr]| items.iter().map(text).collect::<Vec<_>>();
     let of = match e.op() {
         SOp::Const(s) => format!("{s}"),
         SOp::Num(n) => format!("num{n}"),
@@ -333,7 +333,7 @@ fn text(e: &SExpr) -> String {
 }
 
 /// A text for the absolute value of `e`, which is equal for `a - b` and `b - a`.
-fn distance(e: &SExpr) -> Option<String> {
+fn distance(e: &LoopExpr) -> Option<String> {
     if is_whole(e.ty()) {
         let sum = Sum::part(e);
         let negative = sum.terms.values().next().map_or(sum.rest, |n| *n) < 0;
@@ -346,7 +346,7 @@ fn distance(e: &SExpr) -> Option<String> {
 }
 
 /// A float computed from constants alone, equal in every dtype: no intermediate result needs more digits than bf16 has.
-fn number(e: &SExpr) -> Option<f64> {
+fn number(e: &LoopExpr) -> Option<f64> {
     let value = match e.op() {
         SOp::Const(s) if e.ty().is_float() => s.as_f64(),
         SOp::Cast(of) if e.ty().is_float() => match of.op() {
@@ -382,7 +382,7 @@ struct Sum {
 
 impl Sum {
     /// The sum; `None` if `e` is not an integer or not a sum.
-    fn of(e: &SExpr) -> Option<Sum> {
+    fn of(e: &LoopExpr) -> Option<Sum> {
         if !is_whole(e.ty()) {
             return None;
         }
@@ -404,7 +404,7 @@ impl Sum {
     }
 
     /// Any integer expression as a sum.
-    fn part(e: &SExpr) -> Sum {
+    fn part(e: &LoopExpr) -> Sum {
         match e.op() {
             SOp::Const(s) => Sum { rest: s.as_i64(), ..Sum::default() },
             _ => Sum::of(e).unwrap_or_else(|| Sum { terms: [(text(e), 1)].into(), rest: 0 }),

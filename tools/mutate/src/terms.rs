@@ -15,7 +15,7 @@ use fulgurite_codegen::check::walk;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Elem, Opt, OptType};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, Item, OutTy, Refusal, Solved};
+use fulgurite_core::signature::{self, ArgTy, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, TensorTy, Value};
 
 use super::turn::{self, Turn};
@@ -323,8 +323,9 @@ impl Machine for Terms<'_> {
     ) -> Result<Vec<Value<Term>>, Refusal> {
         let mut first = None;
         for row in self.rows.candidates(op) {
-            let accepted = sig::arrange(&row, positional.clone(), named.clone())
-                .and_then(|args| sig::solve(&row, &args, &|term: &Term| term.0.clone()).map(|solved| (args, solved)));
+            let accepted = signature::arrange(&row, positional.clone(), named.clone()).and_then(|args| {
+                signature::solve(&row, &args, &|term: &Term| term.0.clone()).map(|solved| (args, solved))
+            });
             match accepted {
                 Ok((args, solved)) => return self.made(&row, &solved, &args),
                 Err(refusal) => _ = first.get_or_insert(refusal),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use fulgurite_codegen::check::gradients::arrays::dense::V;
 use fulgurite_codegen::check::points::run::Ran;
 use fulgurite_codegen::check::rows::RowSet;
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Value};
 
 /// The effect on the results.

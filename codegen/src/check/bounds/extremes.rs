@@ -4,7 +4,7 @@
 use fulgurite_core::Scalar;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
-use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside, SRange, VarId};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SOp, SOutside, SRange, VarId};
 
 /// An access that leaves its tensor.
 pub(super) struct Left {
@@ -42,7 +42,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Parts that are evaluated, some of them where elements say so alone.
-    fn walk(&mut self, e: &SExpr) -> Option<Left> {
+    fn walk(&mut self, e: &LoopExpr) -> Option<Left> {
         match e.op() {
             SOp::Load { tensor, idx, outside } => {
                 let inner = idx.iter().find_map(|i| self.walk(i));
@@ -75,7 +75,7 @@ impl Walk<'_> {
         Some(())
     }
 
-    fn leaves(&self, tensor: usize, idx: &[SExpr]) -> Option<Left> {
+    fn leaves(&self, tensor: usize, idx: &[LoopExpr]) -> Option<Left> {
         let shape = self.shapes.get(tensor).filter(|shape| shape.len() == idx.len())?;
         idx.iter().zip(*shape).enumerate().find_map(|(axis, (i, size))| {
             let mut sum = Sum { offset: 0, times: Vec::new() };
@@ -99,9 +99,9 @@ impl Walk<'_> {
 
 /// Whether a condition is about elements alone, so that at every place it may hold, and may not: no loop variable stands in
 /// it but where an element is read.
-fn of_elements(cond: &SExpr) -> bool {
+fn of_elements(cond: &LoopExpr) -> bool {
     /// Whether variables stand in `e`, and whether elements do.
-    fn look(e: &SExpr) -> (bool, bool) {
+    fn look(e: &LoopExpr) -> (bool, bool) {
         match e.op() {
             SOp::Load { outside: SOutside::Refuse, .. } => (false, true),
             SOp::Var(_) | SOp::Load { .. } | SOp::Reduce { .. } => (true, false),
@@ -124,7 +124,7 @@ fn whole(red: Red) -> bool {
 }
 
 /// Whether an element may be left out before all of it is read.
-fn skips(e: &SExpr) -> bool {
+fn skips(e: &LoopExpr) -> bool {
     let mut skips = matches!(e.op(), SOp::Load { outside: SOutside::Skip, .. });
     e.op().parts(&mut |part| skips |= self::skips(part));
     skips
@@ -138,7 +138,7 @@ struct Sum {
 
 impl Sum {
     /// Adds `e` so often. `None` where it is no such sum.
-    fn add(&mut self, e: &SExpr, times: i64) -> Option<()> {
+    fn add(&mut self, e: &LoopExpr, times: i64) -> Option<()> {
         match e.op() {
             SOp::Const(Scalar::Int(i)) => self.offset = self.offset.checked_add(i.checked_mul(times)?)?,
             SOp::Var(var) => match self.times.iter_mut().find(|(v, _)| v == var) {

@@ -3,7 +3,7 @@
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
-use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside, SRange, range_of};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SOp, SOutside, SRange, range_of};
 use fulgurite_core::{DType, Scalar};
 
 use super::extremes::Left;
@@ -43,7 +43,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Whether `e` has a value wherever it is evaluated; `inside` a reduction elements may be left out.
-    fn holds(&mut self, e: &SExpr, inside: bool) -> bool {
+    fn holds(&mut self, e: &LoopExpr, inside: bool) -> bool {
         match e.op() {
             SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => true,
             SOp::Load { tensor, idx, outside } => {
@@ -80,7 +80,7 @@ impl Walk<'_> {
         holds
     }
 
-    fn is_within(&mut self, tensor: usize, idx: &[SExpr]) -> bool {
+    fn is_within(&mut self, tensor: usize, idx: &[LoopExpr]) -> bool {
         let Some(shape) = self.shapes.get(tensor).filter(|shape| shape.len() == idx.len()) else { return false };
         idx.iter().zip(*shape).enumerate().all(|(axis, (i, size))| {
             let (least, greatest) = self.bounds(i);
@@ -94,7 +94,7 @@ impl Walk<'_> {
         })
     }
 
-    fn bounds(&self, e: &SExpr) -> (i64, i64) {
+    fn bounds(&self, e: &LoopExpr) -> (i64, i64) {
         match e.op() {
             SOp::Const(Scalar::Int(i)) => (*i, *i),
             SOp::Var(v) => self.vars.get(*v).copied().unwrap_or(ANY),
@@ -107,7 +107,7 @@ impl Walk<'_> {
 }
 
 /// Whether an index is made of an element.
-fn reads(index: &SExpr) -> bool {
+fn reads(index: &LoopExpr) -> bool {
     let mut found = false;
     each(index, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)));
     found

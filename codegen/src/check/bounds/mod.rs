@@ -6,11 +6,11 @@ mod intervals;
 mod vacant;
 
 use fulgurite_core::builtins::IntError;
-use fulgurite_core::eval::nest::{self, Array, NestError};
+use fulgurite_core::eval::loop_nest::{self, Array, NestError};
 use fulgurite_core::lang::{Bind, Block, Node, Red};
-use fulgurite_core::nest::{Nest, SExpr, SOp};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SOp};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{ArgTy, Refusal};
+use fulgurite_core::signature::{ArgTy, Refusal};
 use fulgurite_core::{DType, Scalar, TensorTy, Value};
 
 use super::cases::Case;
@@ -55,7 +55,7 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     if let Some(fault) = empty.flatten() {
         return Some(fault);
     }
-    let Err(error) = nest::run_within(nest, &tensors, &numbers, &mut MOST_NODES.clone()) else {
+    let Err(error) = loop_nest::run_within(nest, &tensors, &numbers, &mut MOST_NODES.clone()) else {
         // the data may have spared an access
         return left();
     };
@@ -120,7 +120,7 @@ fn numel(shape: &[fulgurite_core::Dim]) -> usize {
     shape.iter().fold(1, |n, d| n.saturating_mul(d.len()))
 }
 
-fn inner_steps(e: &SExpr, nest: &Nest) -> usize {
+fn inner_steps(e: &LoopExpr, nest: &Nest) -> usize {
     let mut steps = 1;
     each(e, &mut |part| {
         if let SOp::Reduce { vars, .. } = part.op() {

@@ -2,10 +2,10 @@
 //! no value. Loops are run with a mark in the place of what nothing says.
 
 use fulgurite_core::Scalar;
-use fulgurite_core::eval::nest::{self, Array, NestError};
+use fulgurite_core::eval::loop_nest::{self, Array, NestError};
 use fulgurite_core::lang::{Block, Expr, Node, Outside, Red};
-use fulgurite_core::nest::{Nest, NestOut, SExpr, SOp, SOutside};
-use fulgurite_core::sig::Refusal;
+use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp, SOutside};
+use fulgurite_core::signature::Refusal;
 
 use crate::check::machine::Fault;
 use crate::check::walk::{self, each, find};
@@ -51,7 +51,8 @@ pub(super) fn check(
 ) -> Option<Fault> {
     let marked = |out: &NestOut| NestOut { expr: marked(&out.expr), ..out.clone() };
     let nest = Nest { outs: nest.outs.iter().map(marked).collect(), ..nest.clone() };
-    let Err(NestError::OutOfRange { index: MARK, .. }) = nest::run_within(&nest, tensors, numbers, &mut steps.clone())
+    let Err(NestError::OutOfRange { index: MARK, .. }) =
+        loop_nest::run_within(&nest, tensors, numbers, &mut steps.clone())
     else {
         return None;
     };
@@ -70,7 +71,7 @@ pub(super) fn check(
     Some(Fault { at: find(body, &is_open), ..refusal.into() })
 }
 
-fn marked(e: &SExpr) -> SExpr {
+fn marked(e: &LoopExpr) -> LoopExpr {
     e.rebuilt(&mark_parts)
 }
 
@@ -87,14 +88,14 @@ fn mark(op: &SOp) -> Option<SOp> {
         return None;
     }
     let (mut skipped, mut of_elements, mut load) = (false, false, None);
-    skips(body, &mut |tensor, idx: &[SExpr], skip| {
+    skips(body, &mut |tensor, idx: &[LoopExpr], skip| {
         load = load.or(Some((tensor, idx.len())).filter(|(_, rank)| *rank > 0));
         skipped |= skip;
         of_elements |= skip && idx.iter().any(reads);
     });
     let (tensor, rank) = load.filter(|_| (skipped || by_place) && !of_elements && !chosen(body))?;
-    let idx = vec![SExpr::int(MARK); rank];
-    let mark = SExpr::new(SOp::Load { tensor, idx, outside: SOutside::Refuse }, body.ty());
+    let idx = vec![LoopExpr::int(MARK); rank];
+    let mark = LoopExpr::new(SOp::Load { tensor, idx, outside: SOutside::Refuse }, body.ty());
     Some(SOp::Reduce {
         red: *red,
         vars: vars.clone(),
@@ -106,7 +107,7 @@ fn mark(op: &SOp) -> Option<SOp> {
 
 /// Calls `f` with each access that decides whether an element counts, and whether it skips: those within another reduction
 /// decide there.
-fn skips<'a>(e: &'a SExpr, f: &mut dyn FnMut(usize, &'a [SExpr], bool)) {
+fn skips<'a>(e: &'a LoopExpr, f: &mut dyn FnMut(usize, &'a [LoopExpr], bool)) {
     match e.op() {
         SOp::Reduce { .. } => {}
         SOp::Load { tensor, idx, outside } => f(*tensor, idx, *outside == SOutside::Skip),
@@ -115,14 +116,14 @@ fn skips<'a>(e: &'a SExpr, f: &mut dyn FnMut(usize, &'a [SExpr], bool)) {
 }
 
 /// Whether elements decide which branch is taken.
-fn chosen(e: &SExpr) -> bool {
+fn chosen(e: &LoopExpr) -> bool {
     let mut found = false;
     each(e, &mut |part| found |= matches!(part.op(), SOp::Select(cond, ..) if reads(cond)));
     found
 }
 
 /// Whether elements stand in an expression.
-fn reads(e: &SExpr) -> bool {
+fn reads(e: &LoopExpr) -> bool {
     let mut found = false;
     each(e, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_) | SOp::Uniform { .. }));
     found

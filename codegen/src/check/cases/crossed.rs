@@ -3,7 +3,7 @@
 
 use fulgurite_core::lang::{Elem, Opt, OptType, Param};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy};
+use fulgurite_core::signature::{self, ArgTy};
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 
 use super::options;
@@ -39,7 +39,7 @@ pub fn crossed<'a>(row: &Row, cases: impl Iterator<Item = &'a Case>, crosses: im
                     with.iter().take(TRIED).find_map(|case| {
                         let mut args = case.args.clone();
                         args[*place] = value.clone();
-                        let solved = sig::accepted(row, &args).filter(|solved| !is_empty(solved))?;
+                        let solved = signature::accepted(row, &args).filter(|solved| !is_empty(solved))?;
                         Some(Case { args, solved })
                     })
                 };
@@ -77,7 +77,7 @@ pub fn mixed(row: &Row, cases: &[Case], narrow: impl Fn(Name) -> bool) -> Vec<Ca
                 ArgTy::Tensor(t) => ArgTy::Tensor(TensorTy { dtype, ..t.clone() }),
                 other => other.clone(),
             });
-            let solved = sig::accepted(row, &args)?;
+            let solved = signature::accepted(row, &args)?;
             Some(Case { args, solved })
         })
     };

@@ -23,7 +23,7 @@ pub use windows::{equal, stepping, tight};
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Env, Item, OutTy, Refusal, Size, Solved};
+use fulgurite_core::signature::{self, ArgTy, Env, Item, OutTy, Refusal, Size, Solved};
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
 use super::machine::show;
@@ -174,7 +174,7 @@ pub fn family(row: &Row, dtype: DType) -> Family {
                     continue;
                 };
                 // the first one that is refused has what is most usual: why is asked of it alone
-                let solve = if family.refused.is_some() { sig::attempt } else { sig::solve_types };
+                let solve = if family.refused.is_some() { signature::attempt } else { signature::solve_types };
                 match solve(row, &args) {
                     Ok(solved) => {
                         accepted = Some(Case { args, solved });
@@ -226,7 +226,7 @@ fn pinned(
         let turn = Turn(n as u64);
         let choice = Choice { params, opts, dtype, turn, tried, given: &[], items: None };
         let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 0, turn), &[pin])?;
-        let solved = sig::accepted(row, &args)?;
+        let solved = signature::accepted(row, &args)?;
         Some(Case { args, solved })
     })
 }
@@ -262,7 +262,7 @@ fn cover(row: &Row, tried: &[Tried], family: &mut Family, usual: usize) {
                 }
                 let mut args = case.args.clone();
                 args[first + at] = value.clone();
-                if let Some(solved) = sig::accepted(row, &args).filter(|solved| !is_empty(solved)) {
+                if let Some(solved) = signature::accepted(row, &args).filter(|solved| !is_empty(solved)) {
                     met.push(value);
                     more.push(Case { args, solved });
                 }
@@ -299,7 +299,7 @@ fn pairs(row: &Row, tried: &[Tried], family: &mut Family) {
                     }
                     let mut args = case.args.clone();
                     [args[first + a], args[first + b]] = pair.clone();
-                    if let Some(solved) = sig::accepted(row, &args).filter(|solved| !is_empty(solved)) {
+                    if let Some(solved) = signature::accepted(row, &args).filter(|solved| !is_empty(solved)) {
                         met.push(pair);
                         more.push(Case { args, solved });
                     }
@@ -341,7 +341,7 @@ pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
             // what the row refuses of one option is no reason to leave the others where they are
             for number in options::beside_default(opt, turn + nth) {
                 let before = std::mem::replace(&mut args[first + at], number);
-                match sig::accepted(row, &args) {
+                match signature::accepted(row, &args) {
                     Some(fits) => {
                         solved = Some(fits);
                         break;

@@ -2,7 +2,7 @@
 
 use fulgurite_core::lang::{DimKind, OptType, Param};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Size};
+use fulgurite_core::signature::{self, ArgTy, Size};
 use fulgurite_core::value::Shape;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 
@@ -88,7 +88,7 @@ fn drawn<'a>(
                 other => other.clone(),
             });
         }
-        let solved = sig::accepted(row, &args)?;
+        let solved = signature::accepted(row, &args)?;
         Some(Case { args, solved })
     })
 }
@@ -152,7 +152,7 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
             args[first + at] = value.clone();
             given.extend((axes > 0).then_some((*at, value)));
         }
-        let (solved, args) = match sig::accepted(row, &args) {
+        let (solved, args) = match signature::accepted(row, &args) {
             Some(solved) => (solved, args),
             // other sizes may follow from these numbers
             None if follow => made(&Choice { given: &given, ..choice })?,
@@ -242,7 +242,7 @@ fn pins(free: &Free, whole: &[i64], turn: Turn) -> Vec<(Name, i64)> {
 }
 
 /// Puts one of these in the place of a number among the options.
-fn number(row: &Row, numbers: &[f64], turn: Turn, args: &mut [Value<sig::ArgTy>]) {
+fn number(row: &Row, numbers: &[f64], turn: Turn, args: &mut [Value<signature::ArgTy>]) {
     let is_number = |ty: &OptType| matches!(ty, OptType::Num | OptType::F64 | OptType::I64);
     let places: Vec<usize> = (0..row.sig.opts.len()).filter(|at| is_number(&row.sig.opts[*at].ty)).collect();
     if places.is_empty() {

@@ -2,9 +2,9 @@
 
 use fulgurite_core::lang::{BinOp, DimKind, Expr, Node, Opt, OptType};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::labels::Labels;
-use fulgurite_core::sig::statics::{self, At};
-use fulgurite_core::sig::{ArgTy, Env, Item, Size};
+use fulgurite_core::signature::const_eval::{self, At};
+use fulgurite_core::signature::labels::Labels;
+use fulgurite_core::signature::{ArgTy, Env, Item, Size};
 use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
 use super::{Choice, Turn};
@@ -134,7 +134,7 @@ pub(super) fn bounds<'r>(row: &'r Row, opt: &Opt) -> Vec<&'r Expr> {
 
 /// The bound in a call, and beside it.
 pub(super) fn at_bound(bound: &Expr, env: &Env) -> Option<[Value<ArgTy>; 3]> {
-    let n = statics::eval(env, bound, At::default()).and_then(|value| value.int()).ok()?.value();
+    let n = const_eval::eval(env, bound, At::default()).and_then(|value| value.int()).ok()?.value();
     Some([0, -1, 1].map(|beside| int(n.saturating_add(beside))))
 }
 
@@ -321,7 +321,7 @@ pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Opti
             all
         }
         OptType::Ints { list, axes: Some(axes), .. } => {
-            let chosen = statics::axes(env, axes, rank(env, *list)?, At::default()).ok()?.len();
+            let chosen = const_eval::axes(env, axes, rank(env, *list)?, At::default()).ok()?.len();
             vec![int(1), ints((0..chosen as i64).map(|i| i + 1)), int(-2)]
         }
         OptType::Size(size) => vec![int(one(*size)?)],

@@ -2,9 +2,9 @@
 
 use fulgurite_core::lang::{DimKind, DimPat, Elem, Node, Param};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::shapes::{self, Axis, Built, Index};
-use fulgurite_core::sig::statics::At;
-use fulgurite_core::sig::{ArgTy, Env};
+use fulgurite_core::signature::const_eval::At;
+use fulgurite_core::signature::shapes::{self, Axis, Built, Index};
+use fulgurite_core::signature::{ArgTy, Env};
 use fulgurite_core::value::Shape;
 use fulgurite_core::{DType, DTypeSet, Dim, Name, Scalar, TensorTy, Value};
 

@@ -3,7 +3,7 @@
 
 use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, OptType};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Solved};
+use fulgurite_core::signature::{self, ArgTy, Solved};
 use fulgurite_core::{Name, Value};
 use rustc_hash::FxHashSet;
 
@@ -53,11 +53,11 @@ impl Settled {
         choice: usize,
         ranks: &[usize],
     ) -> Option<Solved> {
-        sig::attempt(row, args).inspect_err(|why| _ = self.refuse(why, choice, ranks)).ok()
+        signature::attempt(row, args).inspect_err(|why| _ = self.refuse(why, choice, ranks)).ok()
     }
 
     /// Says that one was. Whether all are.
-    pub(super) fn refuse(&mut self, why: &sig::Refusal, choice: usize, ranks: &[usize]) -> bool {
+    pub(super) fn refuse(&mut self, why: &signature::Refusal, choice: usize, ranks: &[usize]) -> bool {
         let Some(reads) = why.unmet.and_then(|n| *self.reads.get(usize::from(n))?) else { return false };
         self.refused.insert((reads.choice.then_some(choice), reads.ranks.then(|| ranks.to_vec())));
         true

@@ -2,8 +2,8 @@
 
 use fulgurite_core::lang::{BinOp, Expr, Node};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::statics::{self, At};
-use fulgurite_core::sig::{Env, Size};
+use fulgurite_core::signature::const_eval::{self, At};
+use fulgurite_core::signature::{Env, Size};
 use fulgurite_core::{Dim, Name};
 
 use super::Turn;
@@ -41,7 +41,7 @@ pub(super) fn required(row: &Row, free: &Free, env: &mut Env) {
         let Node::Binary(BinOp::Eq, left, right) = &*cond.node else { continue };
         if let Some((name, of)) = multiple(left, right)
             && let Some(Size::One(size)) = env.size(name).filter(|_| free.singles.contains(&name))
-            && let Ok(of) = statics::eval(env, of, At::default()).and_then(|of| of.int())
+            && let Ok(of) = const_eval::eval(env, of, At::default()).and_then(|of| of.int())
             && of.value() > 0
             && size.value() % of.value() != 0
         {
@@ -51,7 +51,7 @@ pub(super) fn required(row: &Row, free: &Free, env: &mut Env) {
         for (size, value) in [(left, right), (right, left)] {
             let Node::Name(name) = &*size.node else { continue };
             if free.singles.contains(name)
-                && let Ok(n) = statics::eval(env, value, At::default()).and_then(|value| value.int())
+                && let Ok(n) = const_eval::eval(env, value, At::default()).and_then(|value| value.int())
                 && n.value() >= 0
             {
                 env.bind_size(*name, Size::One(n));

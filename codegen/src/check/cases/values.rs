@@ -3,7 +3,7 @@
 
 use fulgurite_core::lang::{Opt, OptType};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Env, Size};
+use fulgurite_core::signature::{self, ArgTy, Env, Size};
 use fulgurite_core::{Dim, Name, Value};
 
 use super::options::{self, Tried, int, ints};
@@ -46,7 +46,7 @@ pub fn valued(row: &Row, family: &Family) -> Vec<Case> {
                 (0..bases).find_map(|n| {
                     let mut args = cases[(turn + n) % bases].args.clone();
                     args[first + at] = value.clone();
-                    let solved = sig::accepted(row, &args).filter(|solved| !is_empty(solved))?;
+                    let solved = signature::accepted(row, &args).filter(|solved| !is_empty(solved))?;
                     Some(Case { args, solved })
                 })
             };

@@ -3,7 +3,7 @@
 
 use fulgurite_core::lang::{Opt, OptType};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Name, Scalar, Value};
 use rustc_hash::FxHashSet;
 

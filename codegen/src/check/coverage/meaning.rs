@@ -76,7 +76,7 @@ impl Open {
         // dtypes decide as well
         let forms = std::iter::once_with(|| dtypes::calls(row, family)).flatten();
         let forms = forms.filter_map(|args| {
-            let solved = fulgurite_core::sig::accepted(row, &args)?;
+            let solved = fulgurite_core::signature::accepted(row, &args)?;
             Some(Case { args, solved })
         });
         found.extend(self.of(row, rows, cases::more(row, dtype, TRIES, LARGEST).chain(forms)));

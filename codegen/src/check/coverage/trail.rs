@@ -1,8 +1,8 @@
 //! Which branches a call takes, by types alone: its own, and those of the rows that it comes to.
 
 use fulgurite_core::lang::{Block, Expr, Node, Pattern, Stmt};
-use fulgurite_core::sig::statics::{self, At};
-use fulgurite_core::sig::{Env, Item, OutTy, Refusal};
+use fulgurite_core::signature::const_eval::{self, At};
+use fulgurite_core::signature::{Env, Item, OutTy, Refusal};
 
 use crate::check::branches::{self, Ids, id};
 use crate::check::call_cache::Resolved;
@@ -59,8 +59,8 @@ fn block(block: &Block, env: &mut Env, f: &mut dyn FnMut(&Expr)) {
         match stmt {
             Stmt::Let(pattern, value) => {
                 expr(value, env, f);
-                if let (Pattern::Name(name), Ok(known)) = (pattern, statics::eval(env, value, At::default()))
-                    && let Some(item) = statics::bound(known)
+                if let (Pattern::Name(name), Ok(known)) = (pattern, const_eval::eval(env, value, At::default()))
+                    && let Some(item) = const_eval::bound(known)
                 {
                     env.items.insert(0, (name.name, item));
                 }
@@ -77,7 +77,7 @@ fn expr(e: &Expr, env: &mut Env, f: &mut dyn FnMut(&Expr)) {
     match &*e.node {
         Node::If(cond, yes, no) => {
             expr(cond, env, f);
-            let known = statics::eval(env, cond, At::default()).ok().and_then(|value| value.bool().ok());
+            let known = const_eval::eval(env, cond, At::default()).ok().and_then(|value| value.bool().ok());
             for (taken, side) in [(known != Some(false), yes), (known != Some(true), no)] {
                 if taken {
                     f(&side.value);

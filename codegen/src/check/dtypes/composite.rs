@@ -6,7 +6,7 @@ use fulgurite_core::lang::ast::Out;
 use fulgurite_core::lang::{Block, Elem, Expr, Node, Stmt};
 use fulgurite_core::promote::Kind;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{ArgTy, OutTy, Refusal};
+use fulgurite_core::signature::{ArgTy, OutTy, Refusal};
 use fulgurite_core::{DType, DTypeSet, Name, Value};
 
 use super::tuples::{self, Base};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::{Block, OptType};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SOp};
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::{Nest, SExpr, SOp};
 use fulgurite_core::promote::Kind;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::statics;
+use fulgurite_core::signature::const_eval;
 use rustc_hash::FxHashSet;
 
 use super::tuples::{self, Form, Joined};
@@ -82,7 +82,7 @@ pub(super) fn check(
 }
 
 fn out_dtypes(case: &Case) -> Vec<DType> {
-    use fulgurite_core::sig::OutTy;
+    use fulgurite_core::signature::OutTy;
     let outs = case.solved.outs.iter().chain(&case.solved.aux);
     let dtype = |out: &OutTy| match out {
         OutTy::Tensor(t) => Some(t.dtype),
@@ -129,7 +129,7 @@ fn result(rule: &Rule, row: &Row, nest: &Nest, case: &Case) -> Option<Diag> {
             _ => "choose another `promote`, or cast: `(…) as T`",
         }));
     }
-    let kind = row.promote.as_ref().and_then(|e| statics::kind(&case.solved.env, e).ok());
+    let kind = row.promote.as_ref().and_then(|e| const_eval::kind(&case.solved.env, e).ok());
     if kind == Some(Kind::Keep)
         && let Some(builtin) = computes(nest)
     {
@@ -143,7 +143,7 @@ fn result(rule: &Rule, row: &Row, nest: &Nest, case: &Case) -> Option<Diag> {
 }
 
 /// Whether the value, not only the choice between values, comes from elements.
-fn from_elements(e: &SExpr) -> bool {
+fn from_elements(e: &LoopExpr) -> bool {
     match e.op() {
         SOp::Load { .. } | SOp::Elem(_) | SOp::Uniform { .. } => true,
         SOp::Const(_) | SOp::Num(_) | SOp::Var(_) => false,
@@ -155,7 +155,7 @@ fn from_elements(e: &SExpr) -> bool {
 }
 
 /// Whether random numbers are drawn.
-fn draws(e: &SExpr) -> bool {
+fn draws(e: &LoopExpr) -> bool {
     let mut found = false;
     each(e, &mut |part| found |= matches!(part.op(), SOp::Uniform { .. }));
     found

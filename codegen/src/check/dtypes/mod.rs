@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use fulgurite_core::lang::{Dialect, parse_expr};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{ArgTy, Env, statics};
+use fulgurite_core::signature::{ArgTy, Env, const_eval};
 use fulgurite_core::{DType, DTypeSet, Value};
 
 use super::cases::{Case, Family};
@@ -62,7 +62,7 @@ pub fn calls(row: &Row, family: &Family) -> Vec<Vec<Value<ArgTy>>> {
 /// Accepted calls with each float dtype beside `tried` for `T`: one for each combination of presence and words.
 pub fn floats(row: &Row, family: &Family, tried: DType) -> Vec<Case> {
     let taken =
-        row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
+        row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
     let is_other = |d: DType| d.is_float() && d != tried && taken.contains(d);
     let bases = tuples::bases(row, family);
     let uniform = bases.iter().flat_map(|base| base.uniform().into_iter().map(move |(d, forms)| (base, d, forms)));

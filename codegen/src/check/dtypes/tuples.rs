@@ -3,7 +3,7 @@
 use fulgurite_core::lang::{Elem, OptType};
 use fulgurite_core::promote::{self, Kind, Operand};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, statics};
+use fulgurite_core::signature::{self, ArgTy, const_eval};
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -85,7 +85,7 @@ pub(super) fn bases<'a>(row: &'a Row, family: &'a Family) -> Vec<Base<'a>> {
 
 /// The call with these arguments, if its row accepts it.
 fn solved(row: &Row, args: Vec<Value<ArgTy>>) -> Option<Case> {
-    let solved = sig::accepted(row, &args)?;
+    let solved = signature::accepted(row, &args)?;
     Some(Case { args, solved })
 }
 
@@ -178,12 +178,12 @@ impl<'a> Base<'a> {
 
     /// What `row` says of promotion in this call; nothing where that can't be told.
     fn kind(&self, row: &Row) -> Option<Option<Kind>> {
-        row.promote.as_ref().map(|kind| statics::kind(&self.case.solved.env, kind)).transpose().ok()
+        row.promote.as_ref().map(|kind| const_eval::kind(&self.case.solved.env, kind)).transpose().ok()
     }
 
     /// Whether dtypes are reason enough for `row` to refuse: most tuples need no more to be looked at.
     fn refuses(&self, row: &Row, joined: &Joined) -> bool {
-        let taken = || row.dtypes.as_ref().map(|set| statics::dtype_set(&self.case.solved.env, set));
+        let taken = || row.dtypes.as_ref().map(|set| const_eval::dtype_set(&self.case.solved.env, set));
         let differ = self.kind(row) == Some(Some(Kind::Equal)) && !joined.agree;
         differ || joined.dtype.is_some_and(|of| matches!(taken(), Some(Ok(taken)) if !taken.contains(of)))
     }

@@ -2,7 +2,7 @@
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
-use fulgurite_core::nest::{Nest, SExpr, SOp, SOutside};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SOp, SOutside};
 use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
 
@@ -96,7 +96,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn look(&mut self, e: &SExpr) {
+    fn look(&mut self, e: &LoopExpr) {
         match e.op() {
             SOp::Load { idx, outside, .. } => {
                 self.loads += 1;
@@ -119,7 +119,7 @@ impl Seen {
 }
 
 /// Sums and constant multiples of indices.
-pub(crate) fn is_affine(e: &SExpr) -> bool {
+pub(crate) fn is_affine(e: &LoopExpr) -> bool {
     match e.op() {
         SOp::Const(_) | SOp::Var(_) => true,
         SOp::Call(Builtin::Add | Builtin::Sub, args) => args.iter().all(is_affine),
@@ -128,13 +128,13 @@ pub(crate) fn is_affine(e: &SExpr) -> bool {
     }
 }
 
-fn has_element(e: &SExpr) -> bool {
+fn has_element(e: &LoopExpr) -> bool {
     let mut found = false;
     walk::each(e, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)));
     found
 }
 
-fn variables(e: &SExpr) -> FxHashSet<usize> {
+fn variables(e: &LoopExpr) -> FxHashSet<usize> {
     let mut found = FxHashSet::default();
     walk::each(e, &mut |part| {
         if let SOp::Var(v) = part.op() {

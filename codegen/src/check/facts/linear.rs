@@ -6,10 +6,10 @@ use std::sync::Arc;
 use fulgurite_core::Value;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
+use fulgurite_core::loop_nest::{LoopExpr, SOp, SOutside};
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::{SExpr, SOp, SOutside};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{ArgTy, Refusal};
+use fulgurite_core::signature::{ArgTy, Refusal};
 
 use crate::check::call_cache::Resolved;
 use crate::check::cases::Case;
@@ -121,7 +121,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn expr(&self, e: &SExpr) -> Class {
+    fn expr(&self, e: &LoopExpr) -> Class {
         match e.op() {
             SOp::Const(s) if s.as_f64() == 0.0 => Zero,
             SOp::Const(_) | SOp::Var(_) | SOp::Uniform { .. } => Free,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use fulgurite_core::autocast;
 use fulgurite_core::lang::{Access, Block, Elem, Expr, Node, OptType, Stmt};
+use fulgurite_core::loop_nest::Nest;
 use fulgurite_core::lower::{Rows, lower_with};
-use fulgurite_core::nest::Nest;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::{DType, Name, Value};
 use rustc_hash::FxHashSet;
@@ -100,7 +100,7 @@ pub fn loops(row: &Arc<Row>, rows: &dyn Rows, calls: &[Case]) -> Option<Family> 
 
 /// A case in which tensors have axes and elements, and nothing optional is absent if that can be.
 fn typical(cases: &[Case]) -> Option<&Case> {
-    use fulgurite_core::sig::ArgTy;
+    use fulgurite_core::signature::ArgTy;
     let elements = |v: &Value<ArgTy>| match v {
         Value::Tensor(ArgTy::Tensor(t)) => t.numel() > 1,
         Value::List(items) => items.len() > 1,
@@ -262,7 +262,7 @@ fn list(names: &[Name]) -> String {
 }
 
 /// Calls `f` on every part of every result.
-pub(crate) fn each(nest: &Nest, f: &mut dyn FnMut(&fulgurite_core::nest::SExpr)) {
+pub(crate) fn each(nest: &Nest, f: &mut dyn FnMut(&fulgurite_core::loop_nest::LoopExpr)) {
     for out in &nest.outs {
         super::walk::each(&out.expr, &mut |part| f(part));
     }

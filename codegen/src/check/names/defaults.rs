@@ -2,8 +2,8 @@
 //! argument, or made of themselves.
 
 use fulgurite_core::lang::{Expr, Node, Opt, OptType, UnOp};
-use fulgurite_core::sig::statics::constant;
-use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::signature::const_eval::constant;
+use fulgurite_core::signature::{Env, const_eval};
 use fulgurite_core::{DType, Name};
 
 use crate::check::walk;
@@ -103,7 +103,7 @@ fn is_negative(e: &Expr) -> bool {
 
 /// Whether the row takes this dtype, as far as no option decides.
 fn is_accepted(source: &RowSource, word: Name) -> bool {
-    let accepted = source.dtypes.as_ref().and_then(|rule| statics::dtype_set(&Env::default(), &rule.tree).ok());
+    let accepted = source.dtypes.as_ref().and_then(|rule| const_eval::dtype_set(&Env::default(), &rule.tree).ok());
     accepted.is_none_or(|accepted| DType::from_name(word.as_str()).is_none_or(|dtype| accepted.contains(dtype)))
 }
 

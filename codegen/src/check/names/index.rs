@@ -4,7 +4,7 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::{
     BinOp, Bind, Block, DimKind, DimPat, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt,
 };
-use fulgurite_core::sig::statics;
+use fulgurite_core::signature::const_eval;
 
 use super::calls::asks_about;
 use super::locals::{Local, Locals};
@@ -159,7 +159,7 @@ impl Walk<'_, '_> {
 
     fn name(&mut self, name: Name, span: Span) {
         let bound = self.locals.read(name).is_some() || self.names.given(name).is_some();
-        if !bound && !self.names.sig.sizes.contains(&name) && statics::constant(name).is_none() {
+        if !bound && !self.names.sig.sizes.contains(&name) && const_eval::constant(name).is_none() {
             self.unbound(name, span);
         }
     }

@@ -13,9 +13,9 @@ mod tensor;
 mod truths;
 mod usage;
 
-use fulgurite_core::conditions::unasked;
 use fulgurite_core::lang::{Elem, Expr, Node, OptType, Span};
-use fulgurite_core::sig::statics::constant;
+use fulgurite_core::runtime_checks::unasked;
+use fulgurite_core::signature::const_eval::constant;
 use fulgurite_core::{DType, Name};
 use rustc_hash::FxHashSet;
 
@@ -26,7 +26,7 @@ use crate::schema::{BLANK, Body, RowSource};
 use crate::source::Place;
 use crate::yaml::Text;
 
-use sig::SigNames;
+use signature::SigNames;
 
 pub use calls::is_word;
 

@@ -4,7 +4,7 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::{
     Axes, AxesKind, DimKind, DimPat, Elem, Expr, Ident, ListLen, Node, OptType, Out, Sig, Type,
 };
-use fulgurite_core::sig::statics::axis_number;
+use fulgurite_core::signature::const_eval::axis_number;
 
 use super::{Names, defaults};
 use crate::check::walk;

@@ -1,7 +1,7 @@
 //! Names in the tensor language.
 
 use fulgurite_core::lang::{BinOp, Block, Expr, Ident, ListItem, Node, Pattern, Place, Span, Stmt};
-use fulgurite_core::sig::statics;
+use fulgurite_core::signature::const_eval;
 use fulgurite_core::{DType, Name};
 
 use super::Names;
@@ -163,7 +163,7 @@ impl Walk<'_, '_> {
             || sig.sizes.contains(&name)
             || sig.dtypes.contains(&name)
             || self.extra.contains(&name)
-            || statics::constant(name).is_some()
+            || const_eval::constant(name).is_some()
             || DType::from_name(name.as_str()).is_some()
     }
 

@@ -2,7 +2,7 @@
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::{BinOp, Elem, Expr, Node, OptType, Red, UnOp};
-use fulgurite_core::sig::{Env, statics};
+use fulgurite_core::signature::{Env, const_eval};
 use fulgurite_core::{DType, Name};
 
 use crate::diag::Diag;
@@ -45,7 +45,7 @@ fn is_number(name: Name, source: &RowSource) -> bool {
     let sig = &source.sig.tree;
     let option = sig.opts.iter().find(|opt| opt.name.name == name);
     let param = sig.params.iter().find(|param| param.name.name == name);
-    let set = || statics::dtype_set(&Env::default(), &source.dtypes.as_ref()?.tree).ok();
+    let set = || const_eval::dtype_set(&Env::default(), &source.dtypes.as_ref()?.tree).ok();
     option.is_some_and(|opt| matches!(opt.ty, OptType::Num | OptType::F64 | OptType::I64))
         || param.is_some_and(|param| matches!(param.ty.elem.as_slice(), [Elem::Var(_)]))
             && set().is_some_and(|set| !set.contains(DType::Bool))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fulgurite_core::Name;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig;
+use fulgurite_core::signature;
 
 use super::run::Ran;
 use crate::check::gradients::arrays::declared::Way;
@@ -30,7 +30,7 @@ pub fn count(source: &RowSource, row: &Arc<Row>, set: &RowSet, way: Way, arg: Na
 pub fn shows(source: &RowSource, row: &Arc<Row>, other: &Arc<Row>, set: &RowSet) -> bool {
     let differs = |node| -> Option<bool> {
         let point = super::read(source, row, node).ok().filter(|point| !point.gradients.is_empty())?;
-        let args = sig::arrange(row, Vec::new(), point.args).ok()?;
+        let args = signature::arrange(row, Vec::new(), point.args).ok()?;
         let (own, other) = (Ran::new(row, args.clone(), set).ok()?, Ran::new(other, args, set).ok()?);
         let mut moves = point.gradients.iter().filter_map(|(arg, ..)| {
             let at = row.sig.params.iter().position(|param| param.name.name == *arg)?;
@@ -56,7 +56,7 @@ fn is_apart(
     let (_, stated, _) = stated.iter().find(|(name, ..)| *name == arg)?;
     let stated: Vec<f64> = stated.tree.numbers()?.iter().map(|s| s.as_f64()).collect();
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
-    let args = sig::arrange(row, Vec::new(), point.args).ok()?;
+    let args = signature::arrange(row, Vec::new(), point.args).ok()?;
     let ran = Ran::new(row, args, set).ok()?;
     let slopes = ran.slopes(set);
     let [here, above] = slopes.meant(way, at, STEP).ok()?;

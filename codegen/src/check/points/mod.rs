@@ -12,11 +12,11 @@ pub mod told;
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::facts;
 use fulgurite_core::lang::ast::{Access, Elem, Param};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, Env, statics};
+use fulgurite_core::signature::{self, Env, const_eval};
 use fulgurite_core::{DTypeSet, Name, Value};
 use rustc_hash::FxHashMap;
 
@@ -68,8 +68,8 @@ fn repeated(source: &RowSource) -> Option<Diag> {
 pub fn calls(source: &RowSource, row: &Row) -> Vec<Case> {
     let call = |node: &Node| {
         let point = read(source, row, node).ok().filter(|point| !point.refused)?;
-        let args = sig::arrange(row, Vec::new(), point.args).ok()?;
-        let solved = sig::solve(row, &args, &ty).ok()?;
+        let args = signature::arrange(row, Vec::new(), point.args).ok()?;
+        let solved = signature::solve(row, &args, &ty).ok()?;
         Some(Case { args: types(&args, &ty), solved })
     };
     source.tests.points.iter().filter_map(call).collect()
@@ -80,7 +80,8 @@ pub fn calls(source: &RowSource, row: &Row) -> Vec<Case> {
 pub fn restated<'a>(source: &'a RowSource, row: &Row) -> Vec<&'a Node> {
     let is_restated = |node: &&Node| {
         let Ok(point) = read(source, row, node) else { return false };
-        let refusal = sig::arrange(row, Vec::new(), point.args).and_then(|args| sig::solve(row, &args, &ty)).err();
+        let refusal =
+            signature::arrange(row, Vec::new(), point.args).and_then(|args| signature::solve(row, &args, &ty)).err();
         point.refused && refusal.is_some_and(|refusal| matches!(refusal.code, "E701" | "E702" | "E703"))
     };
     source.tests.points.iter().filter(is_restated).collect()
@@ -104,7 +105,7 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
         Err(diag) => return Some(*diag),
     };
     let op = source.op.as_str();
-    let ran = sig::arrange(row, Vec::new(), point.args.clone()).map_err(Stop::from);
+    let ran = signature::arrange(row, Vec::new(), point.args.clone()).map_err(Stop::from);
     let ran = ran.and_then(|args| Ran::new(row, args, set));
     let error = |place: Place, message: String| Diag::error("E301", place, message);
     let ran = match ran {
@@ -233,7 +234,7 @@ fn order(source: &RowSource, row: &Row, entries: &[(Text, Node)]) -> Option<Diag
 
 /// The dtypes that a row accepts, as far as no option decides.
 pub fn accepted(row: &Row) -> DTypeSet {
-    let set = row.dtypes.as_ref().and_then(|e| statics::dtype_set(&Env::default(), e).ok());
+    let set = row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok());
     set.unwrap_or(DTypeSet::all())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::lang::{Dialect, Elem, Expr, ListItem, Node, Opt, OptType, Param, Type, UnOp, parse_expr};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
 

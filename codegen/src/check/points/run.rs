@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use fulgurite_core::Value;
 use fulgurite_core::derive::Derived;
-use fulgurite_core::eval::nest::Field;
+use fulgurite_core::eval::loop_nest::Field;
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig;
+use fulgurite_core::signature;
 
 use crate::check::cases::Case;
 use crate::check::gradient_rules;
@@ -33,7 +33,7 @@ impl<'a> Ran<'a> {
     /// # Errors
     /// What refuses the call.
     pub fn new(row: &'a Arc<Row>, args: Vec<Value<V<f64>>>, set: &RowSet) -> Result<Ran<'a>, Stop> {
-        let solved = sig::solve(row, &args, &ty)?;
+        let solved = signature::solve(row, &args, &ty)?;
         let results = Dense::new(&Library::new(set)).meaning(row, &solved, &args)?;
         let types = types(&args, &ty);
         Ok(Ran { row, args, case: Case { args: types, solved }, results })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fulgurite_core::Name;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::Refusal;
+use fulgurite_core::signature::Refusal;
 
 use super::run::{Ran, Slopes};
 use super::{Point, Written, is_stated};

@@ -1,6 +1,6 @@
 //! Results beside those that PyTorch gave.
 
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::{DType, Scalar, TensorTy};
 use serde_json::Value as Json;
 

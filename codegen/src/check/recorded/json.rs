@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::foreign::Given;
 use fulgurite_core::{DType, Name, Scalar, Value};
 use serde_json::Value as Json;

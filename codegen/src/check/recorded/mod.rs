@@ -12,7 +12,7 @@ mod near;
 mod run;
 mod signatures;
 
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::foreign::Given;
 use fulgurite_core::{Name, Value};
 

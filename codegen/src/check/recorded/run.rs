@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fulgurite_core::derive;
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::foreign::{self, Form, Given, Operand};
 use fulgurite_core::lang::Gives;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Refusal};
+use fulgurite_core::signature::{self, ArgTy, Refusal};
 use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
 use super::{Callee, Case, Want, Wrt, compare};
@@ -171,7 +171,7 @@ impl<'a> Runner<'a> {
     fn call(&self, callee: &Callee) -> Result<Made, Stop> {
         match callee {
             Callee::Row(name, named) => {
-                let arrange = |row: &Row| sig::arrange(row, Vec::new(), named.clone());
+                let arrange = |row: &Row| signature::arrange(row, Vec::new(), named.clone());
                 self.first(*name, &arrange, None)
             }
             Callee::Foreign(name, positional, named) => self.foreign(*name, positional, named),
@@ -236,7 +236,7 @@ impl<'a> Runner<'a> {
         let library = Library::new(self.set);
         let mut first: Option<Stop> = None;
         for row in self.set.candidates(op) {
-            let solved = arrange(&row).and_then(|args| sig::solve(&row, &args, &ty).map(|solved| (args, solved)));
+            let solved = arrange(&row).and_then(|args| signature::solve(&row, &args, &ty).map(|solved| (args, solved)));
             let made = solved.map_err(Stop::from).and_then(|(args, solved)| {
                 let results = Dense::new(&library).meaning(&row, &solved, &args)?;
                 Ok((args, solved, results))

@@ -1,6 +1,6 @@
 //! E605: what `error` of a class says can be asked, and refutes something.
 
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 
 use super::draw::{self, Operand};
 use super::meaning::likes;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::ast::{Block, Elem, Opt, OptType};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, OutTy};
+use fulgurite_core::signature::{self, OutTy};
 use fulgurite_core::subclass::Class;
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, TensorTy, Value};
 
@@ -148,7 +148,7 @@ fn made_by(
 
 /// What a row makes, if that is of a class.
 fn whole(world: &World, row: &Arc<Row>, args: Vec<Value<Tensor>>) -> Option<Arc<Made>> {
-    let solved = sig::solve(row, &args, &Tensor::ty).ok()?;
+    let solved = signature::solve(row, &args, &Tensor::ty).ok()?;
     let mut results = world.run(row, &solved, &args).ok()?;
     if let Value::Tensor(Tensor::Made(made)) = results.swap_remove(0) { Some(made) } else { None }
 }
@@ -354,7 +354,7 @@ fn parts(
     });
     let whole = Value::Tensor(Tensor::Plain(V::Array(like.clone())));
     let args: Vec<Value<Tensor>> = std::iter::once(whole).chain(opts).collect();
-    let solved = sig::solve(row, &args, &Tensor::ty).ok()?;
+    let solved = signature::solve(row, &args, &Tensor::ty).ok()?;
     let mut numbers = Numbers::new(drawn.seed);
     let mut parts = Vec::new();
     for param in &of.sig.params {

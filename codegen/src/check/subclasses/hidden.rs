@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::{DType, Value};
 
 use super::world::{Made, Tensor, World};

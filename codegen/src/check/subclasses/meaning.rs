@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::Opt;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Refusal, Solved};
+use fulgurite_core::signature::{self, ArgTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, TensorTy, Value};
 
 use super::draw::{self, Operand};
@@ -93,7 +93,7 @@ fn wider(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> 
             })
         };
         let args: Vec<Value<ArgTy>> = case.args.iter().enumerate().map(wide).collect();
-        let solved = sig::accepted(row, &args).filter(|_| args != case.args)?;
+        let solved = signature::accepted(row, &args).filter(|_| args != case.args)?;
         Some(Case { args, solved })
     };
     let float = |arg: &Value<ArgTy>| matches!(arg, Value::Tensor(ArgTy::Tensor(t)) if t.dtype.is_float());
@@ -282,7 +282,7 @@ fn on(
         put(&mut args, *slot, Tensor::Made(operand.made.clone()));
         put(&mut plain, *slot, V::Array(operand.plain.clone()));
     }
-    let solved = sig::solve(row, &args, &Tensor::ty)?;
+    let solved = signature::solve(row, &args, &Tensor::ty)?;
     let results = world.run(row, &solved, &args)?;
     let (given, outs) = (results.len(), row.sig.outs.len());
     if given != outs && given != outs + row.sig.aux.len() {

@@ -3,7 +3,7 @@
 use fulgurite_core::eval::tensor::from_item;
 use fulgurite_core::lang::ast::{Arg, Block, Node, OptType, Span};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, Solved};
+use fulgurite_core::signature::{self, ArgTy, Solved};
 use fulgurite_core::subclass::{self, Class};
 use fulgurite_core::{DType, Name, Value};
 
@@ -26,7 +26,7 @@ pub fn unstable(class: &Class) -> Option<(Name, String)> {
             let kept = machine::show(&first[at]);
             (row.sig.opts[at].name.name, format!("{given} is kept as {kept}, which given again {became}"))
         };
-        match sig::solve_types(&row, &args) {
+        match signature::solve_types(&row, &args) {
             Ok(again) => {
                 let second = read(&again);
                 let at = (0..first.len()).find(|at| first[*at] != second[*at])?;

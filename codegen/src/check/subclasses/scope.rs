@@ -2,7 +2,7 @@
 
 use fulgurite_core::lang::ast::{Block, Node, OptType, Pattern, Sig, Stmt};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::statics;
+use fulgurite_core::signature::const_eval;
 use fulgurite_core::{DType, Name};
 use rustc_hash::FxHashSet;
 
@@ -73,7 +73,7 @@ impl Scope {
     /// Whether a name without a point means something.
     pub fn has(&self, name: Name) -> bool {
         self.names.contains(&name)
-            || statics::constant(name).is_some()
+            || const_eval::constant(name).is_some()
             || DType::from_name(name.as_str()).is_some()
             || name == "all"
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fulgurite_core::derive;
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::ast::Block;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig;
+use fulgurite_core::signature;
 use fulgurite_core::subclass::{self, Cotangent};
 use fulgurite_core::{Name, Value, counted};
 
@@ -96,7 +96,7 @@ fn on(
         meaning::put(&mut args, *slot, Tensor::Made(operand.made.clone()));
         meaning::put(&mut plain, *slot, V::Array(operand.plain.clone()));
     }
-    let solved = sig::solve(row, &args, &Tensor::ty)?;
+    let solved = signature::solve(row, &args, &Tensor::ty)?;
     if let Err(stop) = world.run(row, &solved, &args) {
         return Err(Stop::Data(format!("{stop:?}")));
     }
@@ -218,7 +218,7 @@ pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Optio
 pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Option<String> {
     likes().iter().take(FEW).find_map(|like| {
         let args = draw::calls(row, like).into_iter().find(|args| plain_of(world, row, args).is_some())?;
-        let solved = sig::solve(row, &args, &Tensor::ty).ok()?;
+        let solved = signature::solve(row, &args, &Tensor::ty).ok()?;
         let weights = drawn(&V::Array(plain_of(world, row, &args)?), &mut cotangents());
         let g = Value::Tensor(Tensor::Plain(weights.clone()));
         let told = world.told((row, &solved, &args), class, rule, &[(Name::new("g"), g)]).ok()?;
@@ -244,7 +244,7 @@ pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Op
 
 /// The plain tensor of what a row makes.
 fn plain_of(world: &World, row: &Row, args: &[Value<Tensor>]) -> Option<Arc<Array<f64>>> {
-    let solved = sig::solve(row, args, &Tensor::ty).ok()?;
+    let solved = signature::solve(row, args, &Tensor::ty).ok()?;
     let results = world.run(row, &solved, args).ok()?;
     let Some(Value::Tensor(made)) = results.first() else { return None };
     match world.plain(made).ok()? {

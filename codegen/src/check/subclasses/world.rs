@@ -7,7 +7,7 @@ use fulgurite_core::facts;
 use fulgurite_core::lang::ast::{Arg, Block, Expr};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::subclass::{self, Class, Concrete, Rule};
 use fulgurite_core::{Name, TensorTy, Value};
 use rustc_hash::FxHashMap;
@@ -112,7 +112,7 @@ impl World<'_> {
     pub fn make(&self, class: usize, parts: Values) -> Result<Arc<Made>, Stop> {
         let row = self.wholes[class].clone();
         let fit = |refusal: Refusal| if refusal.code == "E701" { Refusal { code: UNFIT, ..refusal } } else { refusal };
-        let solved = sig::solve(&row, &parts, &Tensor::ty).map_err(fit)?;
+        let solved = signature::solve(&row, &parts, &Tensor::ty).map_err(fit)?;
         let Some(OutTy::Tensor(ty)) = solved.outs.first().cloned() else {
             return Err(Refusal::new("E706", format!("`{}` does not say what programs see", row.op)).into());
         };
@@ -363,7 +363,7 @@ impl Machine for Run<'_> {
                 _ => Err(Stop::Refused(Refusal::new("E706", format!("`{op}` needs a tensor")))),
             };
             if op == unflatten || op == class.name {
-                let parts = sig::arrange(&self.world.wholes[at], positional, named)?;
+                let parts = signature::arrange(&self.world.wholes[at], positional, named)?;
                 return Ok(vec![Value::Tensor(Tensor::Made(self.world.make(at, parts)?))]);
             } else if op == flatten {
                 let Tensor::Made(made) = whole()? else { return Ok(Vec::new()) };
@@ -374,8 +374,8 @@ impl Machine for Run<'_> {
         }
         let call = match self.world.makers.get(&op) {
             Some(row) => {
-                let args = sig::arrange(row, positional, named)?;
-                let solved = sig::solve(row, &args, &Tensor::ty)?;
+                let args = signature::arrange(row, positional, named)?;
+                let solved = signature::solve(row, &args, &Tensor::ty)?;
                 Call { of: Arc::new(Resolved::new(row.clone(), solved)), args }
             }
             None => self.world.library.resolve(op, positional, named, &Tensor::ty)?,

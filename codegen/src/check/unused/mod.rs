@@ -105,7 +105,9 @@ fn casts(source: &RowSource, set: &RowSet) -> Option<Diag> {
 fn constant_conditions(source: &RowSource) -> Option<Diag> {
     let (cond, _) = source.require.iter().find(|(cond, _)| {
         let mut reads = false;
-        walk::expr_names(&cond.tree, &mut |name| reads |= fulgurite_core::sig::statics::constant(name).is_none());
+        walk::expr_names(&cond.tree, &mut |name| {
+            reads |= fulgurite_core::signature::const_eval::constant(name).is_none()
+        });
         !reads
     })?;
     let claim = format!("a condition in `require` of `{}` reads nothing of a call", source.op.as_str());

@@ -14,7 +14,7 @@ use crate::derive::pointwise::Fresh;
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
 use crate::row::Row;
-use crate::sig::statics::axis_number;
+use crate::signature::const_eval::axis_number;
 
 /// A gradient through one result, before its rows are built.
 pub struct Gradient<'a> {

@@ -129,7 +129,7 @@ impl Work<'_, '_, '_> {
                     || tensors.contains(n)
                     || sig.opts.iter().any(|o| o.name.name == *n)
                     || words(n)
-                    || crate::sig::statics::constant(*n).is_some()
+                    || crate::signature::const_eval::constant(*n).is_some()
             })
     }
 

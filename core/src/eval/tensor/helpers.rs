@@ -17,7 +17,7 @@
 use super::{Machine, Value, dim_of};
 use crate::builtins::{self, Builtin};
 use crate::row::Row;
-use crate::sig::{self, ArgTy, Refusal};
+use crate::signature::{self, ArgTy, Refusal};
 use crate::{Dim, Name, Scalar, TensorTy};
 
 /// Names that are helpers.
@@ -137,7 +137,7 @@ pub fn helper<M: Machine>(
         }
         ("times", [value, count]) => {
             let n = dim_of(count).filter(|n| n.value() >= 0).ok_or_else(|| fault("needs a count"))?;
-            if n.len() > sig::MOST_ITEMS {
+            if n.len() > signature::MOST_ITEMS {
                 return Err(fault("makes a list that is too long"));
             }
             Value::List(vec![value.clone(); n.len()])

@@ -1,7 +1,7 @@
 //! Sharded operators: the rule `placed` of a class whose field is a list with one piece per rank, and whose metadata
 //! `place`, `dim` and `shape` describe how the pieces form the whole.
 //!
-//! The pieces that an operator needs follow from its loops ([`fulgurite_core::place`]). Pieces with another placement
+//! The pieces that an operator needs follow from its loops ([`fulgurite_core::sharding`]). Pieces with another placement
 //! are moved by collective rows (`all_gather`, `all_reduce`, `reduce_scatter`, `all_to_all`), each a line of the body;
 //! then the operator runs on the pieces of each rank. An operator with options `place` and `dim` chooses the placement
 //! of its result itself.
@@ -17,10 +17,10 @@ use crate::error::{Error, ErrorKind};
 use crate::symbol::{Registered, SubclassRef};
 use crate::trace::*;
 use fulgurite_core::lang::ast::{Elem, Opt, OptType};
+use fulgurite_core::loop_nest::Nest;
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::Nest;
-use fulgurite_core::place::{Held, Place, Way, best, moved, piece, ways};
-use fulgurite_core::sig::OutTy;
+use fulgurite_core::sharding::{Held, Place, Way, best, moved, piece, ways};
+use fulgurite_core::signature::OutTy;
 use fulgurite_core::{Dim, Name, TensorTy, Value};
 use std::cell::OnceCell;
 use std::rc::Rc;

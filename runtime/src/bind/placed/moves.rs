@@ -4,7 +4,7 @@ use crate::bind::Builder;
 use crate::error::Error;
 use crate::intrinsics::Intrinsic;
 use crate::trace::*;
-use fulgurite_core::place::{Fold, Place, cost, traffic};
+use fulgurite_core::sharding::{Fold, Place, cost, traffic};
 use fulgurite_core::{Name, Scalar, TensorTy, Value};
 use std::rc::Rc;
 

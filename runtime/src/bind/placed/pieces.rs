@@ -1,6 +1,6 @@
 //! Calls on the pieces of one rank, and the proof that they compute the pieces of the whole call's results.
 
-use super::{Operand, Placed, own};
+use super::{Operand, Placed, custom_vjp};
 use crate::bind::{Builder, body};
 use crate::error::Error;
 use crate::intrinsics::Intrinsic;
@@ -8,10 +8,10 @@ use crate::symbol::Registered;
 use crate::tensor::static_value;
 use crate::trace::*;
 use fulgurite_core::lang::ast::{DimKind, OptType, Type};
+use fulgurite_core::loop_nest::{Nest, NestOut};
 use fulgurite_core::lower::lower_with;
-use fulgurite_core::nest::{Nest, NestOut};
-use fulgurite_core::place::{Fold, Place, Way, piece};
-use fulgurite_core::sig::{self, ArgTy, OutTy, Size, Solved};
+use fulgurite_core::sharding::{Fold, Place, Way, piece};
+use fulgurite_core::signature::{self, ArgTy, OutTy, Size, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use std::rc::Rc;
 
@@ -93,7 +93,7 @@ fn probe(call: &Placed, way: &Way, to: i64, sizes: bool) -> Option<Solved> {
     if sizes {
         localise(call, &mut args, way, &|_| to);
     }
-    sig::solve_types(row, &args).ok()
+    signature::solve_types(row, &args).ok()
 }
 
 /// Whether the decomposition computes with equal numbers on the pieces of the first rank and on the whole, whose lines
@@ -231,7 +231,7 @@ impl Placed<'_> {
         let opts = sig.opts.iter().map(|o| o.name.name);
         let name = sig.params.iter().map(|p| p.name.name).chain(opts).nth(arg)?;
         match self.line.solved.env.item(name)? {
-            sig::Item::Runtime(_, dtype) => Some(*dtype),
+            signature::Item::Runtime(_, dtype) => Some(*dtype),
             _ => None,
         }
     }
@@ -301,7 +301,7 @@ pub(super) fn reshaped(call: &Placed, nest: &Nest) -> Option<Way> {
     let shape = out.shape.iter().map(|d| Value::size(*d)).collect();
     let reshape = Intrinsic::Reshape.symbol().ok()?.row();
     let args = [Value::Tensor(ArgTy::Tensor(ty.clone())), Value::List(shape)];
-    let solved = sig::solve_types(reshape, &args).ok()?;
+    let solved = signature::solve_types(reshape, &args).ok()?;
     let known = lower_with(reshape, reshape.index_body()?, &solved, &Registered).ok()?;
     let own = |o: &NestOut| o.expr.renamed(&|t| if t == at { 0 } else { usize::MAX }, &|v| v);
     let (a, b) = (known.outs.first()?, nest.outs.first()?);

@@ -2,7 +2,7 @@
 
 use crate::executors::program::threads::{share, threads};
 use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
-use fulgurite_core::sig::Item;
+use fulgurite_core::signature::Item;
 use fulgurite_core::storage::U4x2;
 use fulgurite_core::{DType, Name};
 use fulgurite_kernels::abi::Level;

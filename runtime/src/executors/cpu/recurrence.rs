@@ -3,7 +3,7 @@
 
 use crate::buffer::Element;
 use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
-use fulgurite_core::sig::Item;
+use fulgurite_core::signature::Item;
 use fulgurite_core::{DType, Name};
 use half::{bf16, f16};
 use std::sync::Arc;

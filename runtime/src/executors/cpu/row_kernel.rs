@@ -5,7 +5,7 @@ use crate::executors::Line;
 use crate::executors::fusion::graph::row::{RowArg, RowKernel};
 use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::lower::variant::{numbers, variant};
-use fulgurite_core::sig::Item;
+use fulgurite_core::signature::Item;
 use fulgurite_core::{DType, Name};
 use fulgurite_kernels::abi::Level;
 

@@ -4,7 +4,7 @@
 use crate::buffer::Element;
 use crate::executors::program::threads;
 use crate::executors::{ExecError, Kernel, Line, TensorMut, TensorRef};
-use fulgurite_core::sig::{Item, OutTy};
+use fulgurite_core::signature::{Item, OutTy};
 use fulgurite_core::{DType, Name};
 use half::{bf16, f16};
 use std::sync::Arc;

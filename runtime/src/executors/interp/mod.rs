@@ -4,7 +4,7 @@
 //! It evaluates loops over scalar expressions by `fulgurite_core::eval::nest`. Each result is rounded to its dtype
 //! once, so it differs from another executor's result by the roundings within a line.
 
-use super::nest::NestKernel;
+use super::loop_nest::NestKernel;
 use super::{Claim, Executor, Line};
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use crate::trace::*;
 use fulgurite_core::batch::{imagines_an_axis, is_key, names_an_axis};
 use fulgurite_core::lang::ast::{Access, DimKind, Elem, OptType};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{Item, Size};
+use fulgurite_core::signature::{Item, Size};
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
 /// The arguments of a call, with a flag for each that is batched.

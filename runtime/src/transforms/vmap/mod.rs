@@ -7,8 +7,8 @@
 //! has a name, gradient rules and kernels.
 
 mod args;
+mod custom_vjp;
 mod line;
-mod own;
 mod same;
 
 use crate::bind::Builder;

@@ -4,7 +4,7 @@ use fulgurite_codegen::check::cases;
 use fulgurite_codegen::check::gradients::arrays::numbers::Numbers;
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Dim, Scalar, TensorTy, Value};
 
 /// Element types that a change may choose.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fulgurite_codegen::check::gradients::arrays::dense::V;
 use fulgurite_codegen::check::gradients::arrays::numbers::{Numbers, short};
-use fulgurite_core::eval::nest::{Array, Field};
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::eval::loop_nest::{Array, Field};
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, TensorTy, Value};
 
 use super::Call;

@@ -16,10 +16,10 @@ use fulgurite_codegen::check::gradients::arrays::numbers::Numbers;
 use fulgurite_codegen::check::points::{self, run::Ran};
 use fulgurite_codegen::check::rows::{RowSet, ty};
 use fulgurite_core::Value;
-use fulgurite_core::eval::nest::Data;
+use fulgurite_core::eval::loop_nest::Data;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, ArgTy, OutTy};
+use fulgurite_core::signature::{self, ArgTy, OutTy};
 
 /// At most this many calls are compared by their types, because each signature is solved twice.
 const MOST_TYPES: usize = 12_000;
@@ -69,7 +69,7 @@ pub fn search(right: &Arc<Row>, wrong: &Arc<Row>, rows: &(dyn Rows + Sync)) -> F
             calls::change(right, &mut call, &mut numbers);
         }
         typed += 1;
-        let (a, b) = (sig::solve(right, &call, &ty), sig::solve(wrong, &call, &ty));
+        let (a, b) = (signature::solve(right, &call, &ty), signature::solve(wrong, &call, &ty));
         match (a, b) {
             (Err(_), Err(_)) => continue,
             (Ok(a), Ok(b)) if shown(&a.outs) == shown(&b.outs) => {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use fulgurite_codegen::check::gradients::arrays::dense::V;
 use fulgurite_codegen::check::points::{self, read};
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::Param;
 use fulgurite_core::row::Row;
 use fulgurite_core::{DType, Name, Scalar, Value};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_codegen::check::gradients::arrays::dense::V;
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::row::Row;
 use fulgurite_core::{DType, Value};
 

@@ -1,7 +1,7 @@
 //! A declared rule: its value on an instance, and what that value must be.
 
 use fulgurite_core::Value;
-use fulgurite_core::eval::nest::Field;
+use fulgurite_core::eval::loop_nest::Field;
 use fulgurite_core::lang::Block;
 use std::ops::Range;
 

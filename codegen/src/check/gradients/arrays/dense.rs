@@ -1,14 +1,14 @@
 //! The tensor language over small arrays: rows run by their own meaning, over any scalar field.
 
-use fulgurite_core::eval::nest::{self, Array, Data, Field, NestError};
+use fulgurite_core::eval::loop_nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
 use fulgurite_core::lang::{Block, Expr, Node};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp};
 use fulgurite_core::lower::{self, Rows};
-use fulgurite_core::nest::{Nest, NestOut, SExpr, SOp};
-use fulgurite_core::order::{self, Keys};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::selection::{self, Keys};
+use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
@@ -177,7 +177,7 @@ impl<'a> Library<'a> {
             _ => self.set.outcome(op, &positional, &named, ty),
         };
         match outcome {
-            Outcome::Accepted(of) => Ok(Call { args: sig::arrange(&of.row, positional, named)?, of }),
+            Outcome::Accepted(of) => Ok(Call { args: signature::arrange(&of.row, positional, named)?, of }),
             Outcome::Refused(refused) => Err(refused.refusal.clone()),
             Outcome::Unknown => Err(Refusal::new("E007", format!("there is no row `{op}`"))),
         }
@@ -386,7 +386,7 @@ impl<'a> Dense<'a> {
             }
             false => nest,
         };
-        let arrays = nest::run_within(nest, &tensors, &[], &mut self.steps)?;
+        let arrays = loop_nest::run_within(nest, &tensors, &[], &mut self.steps)?;
         let stored = |mut a: Array<F>| {
             let narrow = matches!(a.dtype, DType::F16 | DType::BF16 | DType::F8E4M3FN | DType::F8E5M2);
             if let (true, Data::Float(values)) = (narrow && !exact, &mut a.data) {
@@ -412,18 +412,18 @@ fn rounds(op: &SOp, ty: DType) -> bool {
     matches!(op, SOp::Cast(a) if ty.is_float() && a.ty().is_float() && ty.opmath() != ty)
 }
 
-fn narrows(e: &SExpr) -> bool {
+fn narrows(e: &LoopExpr) -> bool {
     let mut found = false;
     each(e, &mut |part| found |= rounds(part.op(), part.ty()));
     found
 }
 
 /// The expression without the casts that round: its values keep all digits.
-fn unrounded(e: &SExpr) -> SExpr {
+fn unrounded(e: &LoopExpr) -> LoopExpr {
     let op = e.op().map(&unrounded);
     match rounds(e.op(), e.ty()) {
-        true => SExpr::new(op, e.ty().opmath()),
-        false => SExpr::new(op, e.ty()),
+        true => LoopExpr::new(op, e.ty().opmath()),
+        false => LoopExpr::new(op, e.ty()),
     }
 }
 
@@ -508,7 +508,7 @@ fn host<F: Field>(name: Name, solved: &Solved, args: &[Value<V<F>>]) -> Result<V
         Some(OutTy::Tensor(ty)) => ty.shape.iter().map(|d| d.len()).collect::<Vec<usize>>(),
         _ => Vec::new(),
     };
-    match order::run(name, &solved.env, &keys) {
+    match selection::run(name, &solved.env, &keys) {
         Ok(out) => Ok(vec![Value::Tensor(V::Array(Arc::new(Array::int(DType::I64, &shape, out))))]),
         Err(why) => Err(Stop::Data(format!("`{name}`: {why}"))),
     }

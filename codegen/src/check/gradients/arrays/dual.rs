@@ -4,7 +4,7 @@
 //! chain rule is these few lines.
 
 use fulgurite_core::builtins::{Builtin, Partial, eval_f64};
-use fulgurite_core::eval::nest::Field;
+use fulgurite_core::eval::loop_nest::Field;
 use fulgurite_core::lang::{BinOp, Dialect, Expr, Node, UnOp, parse_expr};
 use fulgurite_core::{DType, Name};
 use rustc_hash::FxHashMap;
@@ -118,7 +118,7 @@ pub fn number(e: &Expr, name: &dyn Fn(Name) -> Option<f64>) -> f64 {
         Node::Float(x) => *x,
         Node::Name(n) => match name(*n) {
             Some(x) => x,
-            None => fulgurite_core::sig::statics::constant(*n).map_or(f64::NAN, |s| s.as_f64()),
+            None => fulgurite_core::signature::const_eval::constant(*n).map_or(f64::NAN, |s| s.as_f64()),
         },
         Node::Unary(UnOp::Neg, a) => -number(a, name),
         Node::Unary(UnOp::Not, a) => f64::from(number(a, name) == 0.0),

@@ -1,9 +1,9 @@
 //! Instances: a call of a row with data, its derivative in a direction, and its rules' values there.
 
-use fulgurite_core::eval::nest::{Array, Data, Field};
+use fulgurite_core::eval::loop_nest::{Array, Data, Field};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::Refusal;
+use fulgurite_core::signature::Refusal;
 use fulgurite_core::{Name, Scalar, Value, counted, derive};
 use std::sync::Arc;
 

@@ -2,11 +2,11 @@
 //! conventions at ties and kinks those of the rows that are called.
 
 use fulgurite_core::derive::Derived;
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::sig::{ArgTy, Refusal, Solved};
+use fulgurite_core::signature::{ArgTy, Refusal, Solved};
 use fulgurite_core::{Name, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Sums {
 }
 
 fn f64_kept(x: f64, a: &Array<f64>) -> f64 {
-    use fulgurite_core::eval::nest::Field;
+    use fulgurite_core::eval::loop_nest::Field;
     x.kept_as(a.dtype)
 }
 

@@ -2,7 +2,7 @@
 
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{ArgTy, OutTy};
+use fulgurite_core::signature::{ArgTy, OutTy};
 use fulgurite_core::{DType, Value};
 use std::cell::RefCell;
 use std::sync::Arc;

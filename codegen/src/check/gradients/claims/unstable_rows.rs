@@ -23,7 +23,7 @@ use crate::check::gradients::show;
 use crate::check::{closure, gradient_rules, report, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
-use fulgurite_core::eval::nest::Field;
+use fulgurite_core::eval::loop_nest::Field;
 
 /// Beyond what `exp` can take on either side, and where differences of squares are small beside them.
 const INTERVALS: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0), (-300.0, 300.0)];

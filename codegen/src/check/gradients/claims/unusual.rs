@@ -2,7 +2,7 @@
 //! infinities and NaN. A rule that is right on all usual data may be wrong there.
 
 use fulgurite_core::Value;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 
 use crate::check::cases::Case;
 use crate::check::gradients::arrays::declared::{Declared, LARGE, Pair, Refuted, Seed, Way};

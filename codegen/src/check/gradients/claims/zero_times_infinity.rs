@@ -6,10 +6,10 @@
 
 use fulgurite_core::builtins::{Builtin, eval_f64};
 use fulgurite_core::derive::Derived;
-use fulgurite_core::eval::nest::Field;
+use fulgurite_core::eval::loop_nest::Field;
 use fulgurite_core::lang::Node;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::ArgTy;
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Name, Value};
 use std::sync::LazyLock;
 

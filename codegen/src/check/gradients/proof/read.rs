@@ -10,7 +10,7 @@ use fulgurite_core::Name;
 use fulgurite_core::builtins::{Builtin, ResultRule};
 use fulgurite_core::derive::term::{Op, T, Terms};
 use fulgurite_core::lang::{BinOp, Elem};
-use fulgurite_core::{DType, sig::statics};
+use fulgurite_core::{DType, signature::const_eval};
 
 use super::coef::{Coef, Rat};
 use super::forms::{Forms, Kind};
@@ -184,7 +184,7 @@ impl<'a, 'r> Reader<'a, 'r> {
     }
 
     fn name(&mut self, t: T, n: Name) -> Res<Poly> {
-        match statics::constant(n) {
+        match const_eval::constant(n) {
             // No number: an atom that equals itself alone. A rule that computes with it, `inf - inf`, states no value.
             Some(x) if !x.as_f64().is_finite() => some(self.forms.function(n.as_str(), Vec::new())),
             Some(x) => self.literal(x.as_f64()),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use fulgurite_core::builtins::{Builtin, eval_f64};
-use fulgurite_core::eval::nest::{Array, Data, Field};
+use fulgurite_core::eval::loop_nest::{Array, Data, Field};
 use fulgurite_core::lang::{Block, Elem, Expr, Node, OptType};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{self, OutTy};
+use fulgurite_core::signature::{self, OutTy};
 use fulgurite_core::{DType, Name, Value};
 use smallvec::SmallVec;
 
@@ -87,8 +87,8 @@ impl<'a> Grid<'a> {
         let column = |at: usize| points.iter().map(|point| point[at]).collect::<Vec<f64>>();
         let tensor = |data: Vec<f64>| V::Array(Arc::new(Array::float(DType::F32, &[data.len()], data)));
         let given = places.iter().map(|at| (row.sig.params[*at].name.name, Value::Tensor(tensor(column(*at)))));
-        let args = sig::arrange(row, Vec::new(), given.collect()).ok()?;
-        let solved = sig::solve(row, &args, &ty).ok()?;
+        let args = signature::arrange(row, Vec::new(), given.collect()).ok()?;
+        let solved = signature::solve(row, &args, &ty).ok()?;
         // a result in fewer bits is rounded to these on purpose
         if !matches!(solved.outs.get(out), Some(OutTy::Tensor(ty)) if ty.dtype == DType::F32) {
             return None;

@@ -3,10 +3,10 @@
 pub mod grid;
 pub mod settings;
 
-use fulgurite_core::eval::nest::Array;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::lang::{Elem, Expr, Node};
 use fulgurite_core::row::Row;
-use fulgurite_core::sig::{ArgTy, Env, Size, statics};
+use fulgurite_core::signature::{ArgTy, Env, Size, const_eval};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ fn dtypes(e: &Expr) -> Option<DTypeSet> {
     match &*e.node {
         Node::If(_, yes, no) => any(&[&yes.value, &no.value]),
         Node::Match(_, arms) => any(&arms.iter().map(|(_, value)| value).collect::<Vec<_>>()),
-        _ => statics::dtype_set(&Env::default(), e).ok(),
+        _ => const_eval::dtype_set(&Env::default(), e).ok(),
     }
 }
 

@@ -3,7 +3,7 @@
 pub mod linear;
 pub mod term;
 
-use fulgurite_core::eval::nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::{Name, Value};
 
 use crate::check::gradients::arrays::declared::{Declared, Seed, Way};

@@ -5,7 +5,7 @@ use super::{Env, Frame, Kernel, Origin, Why};
 use crate::executors::fusion::graph::piece::Scan;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::cuda::{literal, register_type, stored_type};
-use fulgurite_core::eval::nest::neutral;
+use fulgurite_core::eval::loop_nest::neutral;
 use fulgurite_core::lang::ast::Red;
 use serde_json::json;
 use std::fmt::Write;

@@ -10,7 +10,7 @@ use crate::executors::fusion::fuse::Group;
 use crate::executors::fusion::graph::piece::Out;
 use crate::executors::fusion::graph::{Dim, DimSet, Graph, NodeId, Op, ValueId};
 use fulgurite_core::builtins::cuda::{literal, register_type};
-use fulgurite_core::eval::nest::neutral;
+use fulgurite_core::eval::loop_nest::neutral;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::{DType, Scalar};
 use rustc_hash::FxHashMap;

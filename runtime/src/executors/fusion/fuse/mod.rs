@@ -18,7 +18,7 @@ pub mod views;
 use super::graph::piece::{Contract, Fragment, Out, Piece, Place, Scan, Slow, Values};
 use super::graph::{Affine, Axis, Graph, Index, Op, ValueId};
 use crate::executors::ExecError;
-use crate::executors::nest::NestKernel;
+use crate::executors::loop_nest::NestKernel;
 use crate::trace::Role;
 use bits::BitSet;
 use fulgurite_core::refusals;

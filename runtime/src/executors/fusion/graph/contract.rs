@@ -8,7 +8,7 @@ use super::{Affine, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::Red;
-use fulgurite_core::nest::SOp;
+use fulgurite_core::loop_nest::SOp;
 use smallvec::{SmallVec, smallvec};
 use std::rc::Rc;
 

@@ -9,7 +9,7 @@ use super::row::{RowArg, RowKernel};
 use super::vars;
 use super::{Affine, Axis, Dim, Graph, Index, Load, NodeId, Op, RowCall, ValueId, decided};
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::nest::{Nest, SExpr, SNode, SOp, SOutside};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SNode, SOp, SOutside};
 use fulgurite_core::{DType, Scalar};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
@@ -95,7 +95,7 @@ pub(super) struct Scope {
     pub skips: Vec<NodeId>,
     /// Whether the row's own kernel has made a result.
     by_row: bool,
-    memo: FxHashMap<(*const SNode, Option<NodeId>), (SExpr, NodeId)>,
+    memo: FxHashMap<(*const SNode, Option<NodeId>), (LoopExpr, NodeId)>,
 }
 
 impl Scope {
@@ -244,7 +244,7 @@ impl<'a> Converter<'a> {
     }
 
     /// An index expression as an affine expression of the dims, if it is one.
-    pub fn affine(&self, s: &Scope, e: &SExpr) -> Option<Affine> {
+    pub fn affine(&self, s: &Scope, e: &LoopExpr) -> Option<Affine> {
         match e.op() {
             SOp::Const(Scalar::Int(i)) => Some(Affine::constant(*i)),
             SOp::Var(v) => s.vars[*v].as_ref().map(|b| b.total.clone()),
@@ -284,7 +284,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    pub fn expr(&mut self, s: &mut Scope, e: &SExpr) -> Result<NodeId, Why> {
+    pub fn expr(&mut self, s: &mut Scope, e: &LoopExpr) -> Result<NodeId, Why> {
         let key = (Arc::as_ptr(&e.0), s.cond);
         if let Some((_, id)) = s.memo.get(&key) {
             return Ok(*id);
@@ -298,7 +298,7 @@ impl<'a> Converter<'a> {
         Ok(id)
     }
 
-    fn fresh(&mut self, s: &mut Scope, e: &SExpr) -> Result<NodeId, Why> {
+    fn fresh(&mut self, s: &mut Scope, e: &LoopExpr) -> Result<NodeId, Why> {
         let ty = e.ty();
         if ty == DType::I64
             && !matches!(e.op(), SOp::Const(_))
@@ -402,7 +402,7 @@ impl<'a> Converter<'a> {
         &mut self,
         s: &mut Scope,
         tensor: usize,
-        idx: &[SExpr],
+        idx: &[LoopExpr],
         outside: &SOutside,
         ty: DType,
     ) -> Result<NodeId, Why> {
@@ -506,12 +506,12 @@ impl<'a> Converter<'a> {
     }
 
     /// The position in memory order that the indices name, if they were made from one position that is in range.
-    fn flat_position(&self, s: &Scope, idx: &[SExpr], shape: &[usize]) -> Option<Affine> {
+    fn flat_position(&self, s: &Scope, idx: &[LoopExpr], shape: &[usize]) -> Option<Affine> {
         let position = self.affine(s, vars::flat_position(idx, shape)?)?;
         let (lo, hi) = position.range(&s.graph.sizes);
         let inside = lo >= 0 && hi < shape.iter().product::<usize>() as i64;
         // the index along an axis of size 1 must be 0
-        let zero = |(e, n): (&SExpr, &usize)| *n != 1 || self.affine(s, e).and_then(|a| a.as_constant()) == Some(0);
+        let zero = |(e, n): (&LoopExpr, &usize)| *n != 1 || self.affine(s, e).and_then(|a| a.as_constant()) == Some(0);
         (inside && idx.iter().zip(shape).all(zero)).then_some(position)
     }
 
@@ -523,7 +523,7 @@ impl<'a> Converter<'a> {
         flat
     }
 
-    fn call(&mut self, s: &mut Scope, b: Builtin, args: &[SExpr], ty: DType) -> Result<NodeId, Why> {
+    fn call(&mut self, s: &mut Scope, b: Builtin, args: &[LoopExpr], ty: DType) -> Result<NodeId, Why> {
         use Builtin::*;
         if let (Lt | Le | Gt | Ge | Eq | Ne, [x, y]) = (b, args)
             && x.ty() == DType::I64

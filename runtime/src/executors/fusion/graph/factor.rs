@@ -3,12 +3,12 @@
 use super::vars::walk;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::Red;
-use fulgurite_core::nest::{SExpr, SOp, SOutside, SRange, VarId};
+use fulgurite_core::loop_nest::{LoopExpr, SOp, SOutside, SRange, VarId};
 use rustc_hash::FxHashSet;
 
 /// A factor with the variables over which it varies.
 struct Factor {
-    e: SExpr,
+    e: LoopExpr,
     vars: Vec<VarId>,
 }
 
@@ -23,7 +23,7 @@ struct Step {
 
 /// The sum `e` with one or two of its factors summed first over the variables that no other factor has, if that saves
 /// work. `extent` is the number of values of a variable.
-pub(super) fn apart(e: &SExpr, extent: &dyn Fn(VarId) -> Option<usize>) -> Option<SExpr> {
+pub(super) fn apart(e: &LoopExpr, extent: &dyn Fn(VarId) -> Option<usize>) -> Option<LoopExpr> {
     let SOp::Reduce { red: Red::Sum, vars, filter: None, body, otherwise: None } = e.op() else { return None };
     if !e.ty().is_float() || body.ty() != e.ty() || vars.iter().any(|r| r.lo.as_int() != Some(0)) {
         return None;
@@ -57,9 +57,9 @@ pub(super) fn apart(e: &SExpr, extent: &dyn Fn(VarId) -> Option<usize>) -> Optio
     }
     let Step { summed, pair: (i, j), .. } = best?;
     let (inner, rest): (Vec<SRange>, Vec<SRange>) = vars.iter().cloned().partition(|r| summed.contains(&r.var));
-    let product = |a: SExpr, b: SExpr| SExpr::new(SOp::Call(Builtin::Mul, vec![a, b]), e.ty());
-    let sum = |vars: Vec<SRange>, body: SExpr| {
-        SExpr::new(SOp::Reduce { red: Red::Sum, vars, filter: None, body, otherwise: None }, e.ty())
+    let product = |a: LoopExpr, b: LoopExpr| LoopExpr::new(SOp::Call(Builtin::Mul, vec![a, b]), e.ty());
+    let sum = |vars: Vec<SRange>, body: LoopExpr| {
+        LoopExpr::new(SOp::Reduce { red: Red::Sum, vars, filter: None, body, otherwise: None }, e.ty())
     };
     let first = factors[i].e.clone();
     let pair = if i == j { first } else { product(first, factors[j].e.clone()) };
@@ -69,7 +69,7 @@ pub(super) fn apart(e: &SExpr, extent: &dyn Fn(VarId) -> Option<usize>) -> Optio
 }
 
 /// Collects the factors of a product of loads and sums; returns whether `e` is such a product.
-fn collect(e: &SExpr, out: &mut Vec<Factor>) -> bool {
+fn collect(e: &LoopExpr, out: &mut Vec<Factor>) -> bool {
     match e.op() {
         SOp::Call(Builtin::Mul, sides) => sides.iter().all(|side| side.ty() == e.ty() && collect(side, out)),
         // a skipped element removes its whole product

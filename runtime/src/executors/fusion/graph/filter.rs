@@ -5,14 +5,14 @@ use super::vars::mentions;
 use super::{Affine, Axis, Dim, NodeId};
 use fulgurite_core::Scalar;
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::nest::{SExpr, SOp, range_of};
+use fulgurite_core::loop_nest::{LoopExpr, SOp, range_of};
 
 /// An equation `e == target` that places elements along a free variable.
 pub(super) struct Placement {
     /// The free variable.
     pub target: usize,
     /// The position along the variable.
-    pub index: SExpr,
+    pub index: LoopExpr,
 }
 
 impl Converter<'_> {
@@ -21,7 +21,7 @@ impl Converter<'_> {
     pub(super) fn solve(
         &mut self,
         s: &mut Scope,
-        conds: &mut Vec<SExpr>,
+        conds: &mut Vec<LoopExpr>,
         bound: &[usize],
         free: &[usize],
     ) -> Vec<NodeId> {
@@ -62,7 +62,7 @@ impl Converter<'_> {
     fn solution(
         &self,
         s: &Scope,
-        cond: &SExpr,
+        cond: &LoopExpr,
         bound: &[usize],
         solved: &[usize],
         free: &[usize],
@@ -98,7 +98,12 @@ impl Converter<'_> {
 
     /// Removes from `conds` the equations that place elements along free variables which occur nowhere else, and
     /// returns them.
-    pub(super) fn placements(&self, conds: &mut Vec<SExpr>, free: &[usize], elsewhere: &[&SExpr]) -> Vec<Placement> {
+    pub(super) fn placements(
+        &self,
+        conds: &mut Vec<LoopExpr>,
+        free: &[usize],
+        elsewhere: &[&LoopExpr],
+    ) -> Vec<Placement> {
         let mut out: Vec<Placement> = Vec::new();
         let mut at = 0;
         while at < conds.len() {
@@ -128,7 +133,7 @@ impl Converter<'_> {
     }
 
     /// The least and the greatest value of an index expression, if they are known.
-    pub(super) fn reach(&self, s: &Scope, e: &SExpr) -> Option<(i64, i64)> {
+    pub(super) fn reach(&self, s: &Scope, e: &LoopExpr) -> Option<(i64, i64)> {
         if let Some(a) = self.affine(s, e) {
             return Some(a.range(&s.graph.sizes));
         }
@@ -143,7 +148,7 @@ impl Converter<'_> {
     pub(super) fn bind_ranges(
         &mut self,
         s: &mut Scope,
-        vars: &[fulgurite_core::nest::SRange],
+        vars: &[fulgurite_core::loop_nest::SRange],
     ) -> Result<Vec<NodeId>, Why> {
         let mut tests = Vec::new();
         for r in vars {
@@ -154,9 +159,10 @@ impl Converter<'_> {
             if lo == lo_most && hi == hi_least {
                 continue;
             }
-            let v = SExpr::new(SOp::Var(r.var), fulgurite_core::DType::I64);
-            let from = SExpr::new(SOp::Call(Builtin::Ge, vec![v.clone(), r.lo.clone()]), fulgurite_core::DType::Bool);
-            let to = SExpr::new(SOp::Call(Builtin::Lt, vec![v, r.hi.clone()]), fulgurite_core::DType::Bool);
+            let v = LoopExpr::new(SOp::Var(r.var), fulgurite_core::DType::I64);
+            let from =
+                LoopExpr::new(SOp::Call(Builtin::Ge, vec![v.clone(), r.lo.clone()]), fulgurite_core::DType::Bool);
+            let to = LoopExpr::new(SOp::Call(Builtin::Lt, vec![v, r.hi.clone()]), fulgurite_core::DType::Bool);
             for test in [from, to] {
                 tests.push(self.expr(s, &test)?);
             }

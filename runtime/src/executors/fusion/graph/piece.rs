@@ -5,7 +5,7 @@ use crate::buffer::Sizes;
 use fulgurite_core::DType;
 use fulgurite_core::kernel::Combine;
 use fulgurite_core::lang::ast::Red;
-use fulgurite_core::nest::Nest;
+use fulgurite_core::loop_nest::Nest;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -8,10 +8,10 @@ use super::unroll;
 use super::vars::{conjuncts, mentions, walk};
 use super::{Affine, Axis, Dim, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::eval::nest::neutral;
+use fulgurite_core::eval::loop_nest::neutral;
 use fulgurite_core::kernel::Combine;
 use fulgurite_core::lang::ast::Red;
-use fulgurite_core::nest::{SExpr, SOp, SRange};
+use fulgurite_core::loop_nest::{LoopExpr, SOp, SRange};
 use fulgurite_core::{DType, Scalar};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
@@ -20,9 +20,9 @@ use smallvec::{SmallVec, smallvec};
 pub(super) struct Reduction<'e> {
     pub red: Red,
     pub vars: &'e [SRange],
-    pub filter: Option<&'e SExpr>,
-    pub body: &'e SExpr,
-    pub otherwise: Option<&'e SExpr>,
+    pub filter: Option<&'e LoopExpr>,
+    pub body: &'e LoopExpr,
+    pub otherwise: Option<&'e LoopExpr>,
     pub ty: DType,
     /// The variables of the expression that are bound outside.
     pub free: Vec<usize>,
@@ -30,7 +30,7 @@ pub(super) struct Reduction<'e> {
 
 impl Converter<'_> {
     /// Computes the reduction `e` as a value of its own, and loads it.
-    pub(super) fn reduction(&mut self, s: &mut Scope, e: &SExpr) -> Result<NodeId, Why> {
+    pub(super) fn reduction(&mut self, s: &mut Scope, e: &LoopExpr) -> Result<NodeId, Why> {
         let SOp::Reduce { red, vars, filter, body, otherwise } = e.op() else { return Err("no reduction") };
         let extent = |v: usize| self.line.nest.vars.get(v).and_then(|d| usize::try_from(d.value()).ok());
         if let Some(apart) = factor::apart(e, &extent) {
@@ -183,7 +183,7 @@ impl Converter<'_> {
         };
         if let Some(how) = how {
             let ends = r.vars.iter().flat_map(|v| [&v.lo, &v.hi]);
-            let elsewhere: Vec<&SExpr> = ends.chain([r.body]).collect();
+            let elsewhere: Vec<&LoopExpr> = ends.chain([r.body]).collect();
             let placements = self.placements(&mut conds, &r.free, &elsewhere);
             if !placements.is_empty() {
                 let out = self.scatter(r, sub, tests, &conds, placements, how)?;
@@ -266,9 +266,9 @@ impl Converter<'_> {
     }
 
     /// Selects `value` if any element took part, and `other` otherwise.
-    fn alternative(&mut self, r: &Reduction, other: &SExpr, value: ValueId) -> Result<ValueId, Why> {
+    fn alternative(&mut self, r: &Reduction, other: &LoopExpr, value: ValueId) -> Result<ValueId, Why> {
         let (red, ty) = (Red::Any, DType::Bool);
-        let yes = SExpr::new(SOp::Const(Scalar::Bool(true)), ty);
+        let yes = LoopExpr::new(SOp::Const(Scalar::Bool(true)), ty);
         let (vars, filter, free) = (r.vars, r.filter, r.free.clone());
         let hits = self.over_map(&Reduction { red, vars, filter, body: &yes, otherwise: None, ty, free })?;
         let (mut sub, axes) = self.inner(&r.free)?;
@@ -294,11 +294,11 @@ impl Converter<'_> {
 
     /// Divides the sum `sums` by the number of elements that took part.
     fn masked_mean(&mut self, r: &Reduction, sums: ValueId) -> Result<ValueId, Why> {
-        let one = SExpr::new(SOp::Const(Scalar::Float(1.0)), r.ty);
+        let one = LoopExpr::new(SOp::Const(Scalar::Float(1.0)), r.ty);
         // Elements that the body skips do not count, so its accesses are kept.
-        let kept = SExpr::new(
+        let kept = LoopExpr::new(
             SOp::Select(
-                SExpr::new(SOp::Call(Builtin::Eq, vec![r.body.clone(), r.body.clone()]), DType::Bool),
+                LoopExpr::new(SOp::Call(Builtin::Eq, vec![r.body.clone(), r.body.clone()]), DType::Bool),
                 one.clone(),
                 one,
             ),
@@ -329,11 +329,11 @@ impl Converter<'_> {
         r: &Reduction,
         mut sub: Scope,
         tests: Vec<NodeId>,
-        conds: &[SExpr],
+        conds: &[LoopExpr],
         placements: Vec<Placement>,
         how: Combine,
     ) -> Result<ValueId, Why> {
-        let start = SExpr::new(SOp::Const(neutral(r.red, r.ty)), r.ty);
+        let start = LoopExpr::new(SOp::Const(neutral(r.red, r.ty)), r.ty);
         let base = match (r.otherwise, how) {
             (Some(e), Combine::Replace) => Some(e),
             _ if neutral(r.red, r.ty).as_f64() == 0.0 => None,

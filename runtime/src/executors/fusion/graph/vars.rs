@@ -1,13 +1,13 @@
 //! Index variables in a nest's expressions: their occurrences, their split into digits, and the conditions of filters.
 
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::nest::{Nest, SExpr, SNode, SOp, SOutside};
+use fulgurite_core::loop_nest::{LoopExpr, Nest, SNode, SOp, SOutside};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
 /// Calls `f` on every distinct node below `e`, users before their arguments.
-pub(super) fn walk(e: &SExpr, seen: &mut FxHashSet<*const SNode>, f: &mut dyn FnMut(&SExpr)) {
+pub(super) fn walk(e: &LoopExpr, seen: &mut FxHashSet<*const SNode>, f: &mut dyn FnMut(&LoopExpr)) {
     if !seen.insert(Arc::as_ptr(&e.0)) {
         return;
     }
@@ -36,16 +36,16 @@ pub(super) fn walk(e: &SExpr, seen: &mut FxHashSet<*const SNode>, f: &mut dyn Fn
 }
 
 /// Whether variable `v` occurs in `e`.
-pub(super) fn mentions(e: &SExpr, v: usize) -> bool {
+pub(super) fn mentions(e: &LoopExpr, v: usize) -> bool {
     let mut found = false;
     walk(e, &mut FxHashSet::default(), &mut |e| found |= matches!(e.op(), SOp::Var(w) if *w == v));
     found
 }
 
 /// The terms of an expression `base + Σ coefficient · variable`, without the base.
-fn linear(e: &SExpr) -> Option<SmallVec<[(usize, i64); 4]>> {
+fn linear(e: &LoopExpr) -> Option<SmallVec<[(usize, i64); 4]>> {
     let mut terms: SmallVec<[(usize, i64); 4]> = SmallVec::new();
-    fn add(e: &SExpr, k: i64, terms: &mut SmallVec<[(usize, i64); 4]>) -> Option<()> {
+    fn add(e: &LoopExpr, k: i64, terms: &mut SmallVec<[(usize, i64); 4]>) -> Option<()> {
         match e.op() {
             SOp::Const(_) => Some(()),
             SOp::Var(v) => {
@@ -121,13 +121,13 @@ pub(super) fn split_vars(nest: &Nest) -> Vec<SmallVec<[usize; 2]>> {
 }
 
 /// The flat position `f`, if `idx` are the indices of `f` in `shape` (as `unravel` makes them).
-pub(super) fn flat_position<'e>(idx: &'e [SExpr], shape: &[usize]) -> Option<&'e SExpr> {
-    let quotient = |e: &'e SExpr| match e.op() {
+pub(super) fn flat_position<'e>(idx: &'e [LoopExpr], shape: &[usize]) -> Option<&'e LoopExpr> {
+    let quotient = |e: &'e LoopExpr| match e.op() {
         SOp::Call(Builtin::DivFloor, xs) => (&xs[0], xs[1].as_int()),
         _ => (e, Some(1)),
     };
     let mut stride = 1i64;
-    let mut position: Option<&SExpr> = None;
+    let mut position: Option<&LoopExpr> = None;
     for (axis, (e, &n)) in idx.iter().zip(shape).enumerate().rev() {
         if n == 1 {
             continue;
@@ -152,9 +152,9 @@ pub(super) fn flat_position<'e>(idx: &'e [SExpr], shape: &[usize]) -> Option<&'e
 }
 
 /// The conditions whose conjunction is `filter`.
-pub(super) fn conjuncts(filter: Option<&SExpr>) -> Vec<SExpr> {
+pub(super) fn conjuncts(filter: Option<&LoopExpr>) -> Vec<LoopExpr> {
     let mut out = Vec::new();
-    fn flatten(e: &SExpr, out: &mut Vec<SExpr>) {
+    fn flatten(e: &LoopExpr, out: &mut Vec<LoopExpr>) {
         match e.op() {
             SOp::Call(Builtin::And, xs) => xs.iter().for_each(|x| flatten(x, out)),
             SOp::Const(s) if s.as_bool() => {}

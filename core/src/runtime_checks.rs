@@ -9,8 +9,8 @@
 use crate::derive::walk;
 use crate::lang::{self, ast::*};
 use crate::row::{Meaning, Row};
-use crate::sig::statics::{self, At, Stop};
-use crate::sig::{OutTy, Solved};
+use crate::signature::const_eval::{self, At, Stop};
+use crate::signature::{OutTy, Solved};
 use crate::{DType, Name, TensorTy};
 
 /// Calls that use the types of their arguments, not the elements.
@@ -37,7 +37,7 @@ pub fn open(row: &Row, solved: &Solved) -> Result<Vec<Condition>, Name> {
     if row.require.is_empty() && solved.env.scalar_axis.is_empty() {
         return Ok(Vec::new());
     }
-    let undecided = |cond| matches!(statics::eval(&solved.env, cond, At::default()), Err(Stop::NotStatic));
+    let undecided = |cond| matches!(const_eval::eval(&solved.env, cond, At::default()), Err(Stop::NotStatic));
     let open = row.require.iter().filter(|r| undecided(&r.cond)).map(|r| (r.cond.clone(), r.message.to_string()));
     open.chain(imagined(row, solved))
         .map(|(cond, message)| {

@@ -15,7 +15,7 @@ mod radix;
 use crate::kernel::{HOST, Special};
 use crate::name::Name;
 use crate::scalar::Scalar;
-use crate::sig::{Env, Item};
+use crate::signature::{Env, Item};
 use std::cmp::Ordering;
 
 /// Sizes and elements of an argument.

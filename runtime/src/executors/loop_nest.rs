@@ -3,8 +3,8 @@
 use super::{ExecError, Kernel, TensorMut, TensorRef};
 use crate::buffer::{Buffer, F8E4M3, F8E5M2, U4x2};
 use fulgurite_core::builtins::cast_scalar;
-use fulgurite_core::eval::nest::{Array, NestError, run};
-use fulgurite_core::nest::Nest;
+use fulgurite_core::eval::loop_nest::{Array, NestError, run};
+use fulgurite_core::loop_nest::Nest;
 use fulgurite_core::{DType, Scalar, f8};
 use half::{bf16, f16};
 use std::sync::Arc;

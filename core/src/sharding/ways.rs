@@ -7,7 +7,7 @@
 use super::fold::{Degree, degree, mentions, over, picks};
 use super::{Fold, Place};
 use crate::Dim;
-use crate::nest::{Nest, SExpr, SOp, SOutside, SRange, VarId};
+use crate::loop_nest::{LoopExpr, Nest, SOp, SOutside, SRange, VarId};
 
 /// A way to run a call distributed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,11 +55,12 @@ impl Way {
 }
 
 /// The expression with the ranges of the sharded reduced variables shortened.
-fn ranged(e: &SExpr, cut: &[VarId], to: i64) -> SExpr {
+fn ranged(e: &LoopExpr, cut: &[VarId], to: i64) -> LoopExpr {
     e.rebuilt(&|op| match op {
         SOp::Reduce { red, vars, filter, body, otherwise } if vars.iter().any(|r| cut.contains(&r.var)) => {
-            let range =
-                |r: &SRange| if cut.contains(&r.var) { SRange { hi: SExpr::int(to), ..r.clone() } } else { r.clone() };
+            let range = |r: &SRange| {
+                if cut.contains(&r.var) { SRange { hi: LoopExpr::int(to), ..r.clone() } } else { r.clone() }
+            };
             Some(SOp::Reduce {
                 red: *red,
                 vars: vars.iter().map(range).collect(),
@@ -121,7 +122,7 @@ fn aligned(nest: &Nest, shapes: &[Vec<i64>], back: usize) -> Option<Way> {
 }
 
 /// Whether random numbers are drawn: they depend on the position in the whole result.
-fn draws(e: &SExpr) -> bool {
+fn draws(e: &LoopExpr) -> bool {
     let mut found = matches!(e.op(), SOp::Uniform { .. });
     e.op().parts(&mut |part| found |= draws(part));
     found
@@ -175,12 +176,12 @@ struct Along<'a> {
 }
 
 impl Along<'_> {
-    fn is(&self, e: &SExpr) -> bool {
+    fn is(&self, e: &LoopExpr) -> bool {
         matches!(e.op(), SOp::Var(v) if self.vars.contains(v))
     }
 
     /// Adds the variables that index a sharded axis; `None` if another expression indexes it.
-    fn join(&mut self, nest: &Nest, e: &SExpr) -> Option<()> {
+    fn join(&mut self, nest: &Nest, e: &LoopExpr) -> Option<()> {
         if let SOp::Load { tensor, idx, .. } = e.op()
             && let Some(Some(Some(axis))) = self.axes.get(*tensor)
         {
@@ -198,7 +199,7 @@ impl Along<'_> {
     }
 
     /// Records the axes that the variables index; `None` if a variable occurs where the loops cannot be sharded.
-    fn walk(&mut self, e: &SExpr) -> Option<()> {
+    fn walk(&mut self, e: &LoopExpr) -> Option<()> {
         match e.op() {
             SOp::Var(v) if self.vars.contains(v) => return None,
             SOp::Load { tensor, idx, outside } => {
@@ -227,7 +228,7 @@ impl Along<'_> {
                 return Some(());
             }
             SOp::Reduce { vars, .. } => {
-                let whole = |lo: &SExpr, hi: &SExpr| lo.as_int() == Some(0) && hi.as_int() == Some(self.extent);
+                let whole = |lo: &LoopExpr, hi: &LoopExpr| lo.as_int() == Some(0) && hi.as_int() == Some(self.extent);
                 if vars.iter().any(|r| self.vars.contains(&r.var) && !whole(&r.lo, &r.hi)) {
                     return None;
                 }
@@ -256,7 +257,7 @@ fn partial(nest: &Nest, tensors: usize, have: &[Option<Place>]) -> Vec<Way> {
             if !(0..tensors).any(|t| of(t) && have[t] == Some(parts)) {
                 continue;
             }
-            let fits = |e: &SExpr| match fold {
+            let fits = |e: &LoopExpr| match fold {
                 Fold::Sum | Fold::Avg => degree(e, &of) == Degree::Linear,
                 Fold::Max | Fold::Min => picks(e, &of),
             };

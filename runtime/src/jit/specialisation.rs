@@ -1,7 +1,7 @@
 //! Programs over symbolic sizes: one trace, its guards, and a plan for each combination of sizes that occurred.
 
 use super::backend::Backend;
-use super::tail::{Parts, Plan};
+use super::two_part::{Parts, Plan};
 use crate::bind::SymbolicTrace;
 use crate::error::Error;
 use crate::executors::Executor;

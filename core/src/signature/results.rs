@@ -1,9 +1,9 @@
 //! The types of results, once sizes, options and dtypes are bound.
 
 use super::Refusal;
+use super::const_eval::{self, At, Stop};
 use super::env::{Env, Size};
 use super::shapes::{self, implicit_list};
-use super::statics::{self, At, Stop};
 use super::types::OutTy;
 use crate::lang::ast::*;
 use crate::row::Row;
@@ -28,7 +28,7 @@ pub(super) fn types(row: &Row, env: &mut Env, outs: &[Out], result: DType) -> Re
 fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop> {
     let dtype = match out.ty.elem.first() {
         Some(Elem::Var(v)) if *v == "T" => result,
-        Some(e) => statics::elem_dtype(env, e)?,
+        Some(e) => const_eval::elem_dtype(env, e)?,
         None => result,
     };
     let tensor = |env: &mut Env, item: Option<usize>| -> Result<TensorTy, Stop> {
@@ -70,7 +70,7 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
         None if out.is_from_body() => OutTy::FromBody,
         None => OutTy::Tensor(tensor(env, None)?),
         Some(ListLen::Expr(len)) => {
-            let n = statics::eval(env, len, At::default())?.int()?.len();
+            let n = const_eval::eval(env, len, At::default())?.int()?.len();
             if n > MOST_ITEMS {
                 let message =
                     format!("`{}`: the result would be a list of {n} tensors, at most {MOST_ITEMS} can be", row.op);

@@ -2,7 +2,7 @@
 //! element.
 
 use super::{Array, Data, Field, Val, called};
-use crate::nest::{NestOut, SExpr, SOp};
+use crate::loop_nest::{LoopExpr, NestOut, SOp};
 
 /// An operand of the builtin.
 enum Operand<'a, F> {
@@ -43,7 +43,7 @@ pub(super) fn floats<F: Field>(
         return None;
     }
     let ty = out.expr.ty();
-    let operand = |e: &SExpr| operand(e, shape, tensors);
+    let operand = |e: &LoopExpr| operand(e, shape, tensors);
     let mut spend = |n: usize| {
         *steps = steps.checked_sub(u64::from(out.expr.weight()).checked_mul(n as u64)?)?;
         Some(n)
@@ -63,7 +63,7 @@ pub(super) fn floats<F: Field>(
     }
 }
 
-fn operand<'a, F: Field>(e: &SExpr, shape: &[usize], tensors: &[&'a Array<F>]) -> Option<Operand<'a, F>> {
+fn operand<'a, F: Field>(e: &LoopExpr, shape: &[usize], tensors: &[&'a Array<F>]) -> Option<Operand<'a, F>> {
     if !e.ty().is_float() {
         return None;
     }

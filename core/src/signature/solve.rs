@@ -1,12 +1,12 @@
 //! `solve`: matches arguments with a signature.
 
 use super::Refusal;
+use super::const_eval::{self, At, Dims, Stop};
 use super::env::{Env, Item, Size};
 use super::options::{Chosen, Options};
 use super::results;
 use super::shapes::{BoundBy, Matcher, Mismatch, implicit_list};
 use super::sizes;
-use super::statics::{self, At, Dims, Stop};
 use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
@@ -247,7 +247,7 @@ impl Call<'_> {
     fn required<'a>(&self, all: impl Iterator<Item = &'a Require>) -> Result<SmallVec<[&'a Require; 2]>, Stop> {
         let mut open = SmallVec::new();
         for r in all {
-            match statics::eval(&self.env, &r.cond, At::default()) {
+            match const_eval::eval(&self.env, &r.cond, At::default()) {
                 Ok(v) if v.bool()? => {}
                 Ok(_) => {
                     let mut refusal = self.refusal("E705", || format!("`{}`: {}", self.row.op, r.message));
@@ -449,7 +449,7 @@ impl Call<'_> {
         static T: LazyLock<Name> = LazyLock::new(|| Name::new("T"));
         let t = *T;
         let kind = match &row.promote {
-            Some(e) => Some(statics::kind(&self.env, e)?),
+            Some(e) => Some(const_eval::kind(&self.env, e)?),
             None => None,
         };
         let mut vars: SmallVec<[Name; 3]> = SmallVec::new();
@@ -509,7 +509,7 @@ impl Call<'_> {
         let joined = option.or(joined_t);
         if let Some(j) = joined {
             let allowed = match &row.dtypes {
-                Some(e) => statics::dtype_set(&self.env, e)?,
+                Some(e) => const_eval::dtype_set(&self.env, e)?,
                 // A row that only moves elements accepts every dtype.
                 None if matches!(row.meaning, Meaning::View(_)) || matches!(kind, Some(Kind::Keep | Kind::Join)) => {
                     DTypeSet::all().union(DType::STORAGE.into_iter().collect())
@@ -544,7 +544,7 @@ impl Call<'_> {
 
     /// The dtypes of a row without `T`: those of its first result.
     fn fixed_compute(&self) -> (DType, DType) {
-        let d = self.row.sig.outs.first().and_then(|o| statics::elem_dtype(&self.env, o.ty.elem.first()?).ok());
+        let d = self.row.sig.outs.first().and_then(|o| const_eval::elem_dtype(&self.env, o.ty.elem.first()?).ok());
         let d = d.unwrap_or(DType::DEFAULT_FLOAT);
         (d.opmath(), d)
     }

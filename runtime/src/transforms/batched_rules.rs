@@ -11,7 +11,7 @@ use crate::symbol::{self, BatchedSymbol};
 use crate::trace::*;
 use fulgurite_core::batch::names_an_axis;
 use fulgurite_core::lang::ast::OptType;
-use fulgurite_core::sig::Item;
+use fulgurite_core::signature::Item;
 use fulgurite_core::{Dim, TensorTy, Value};
 
 /// The cotangent of parameter `i` of a line, by a rule of its row, or of the row of which that is the batched form;

@@ -4,15 +4,15 @@
 //! in between (by the function's own forward, or by the user) do not change them. Inputs of the program that a custom
 //! backward reads or writes are cells, which are read and written when the backward runs.
 
-use super::acquire::{Acquired, How, acquired};
 use super::backend::Backend;
 use super::cache::{Entry, Key, Ready};
 use super::call::Inputs;
 use super::derivatives::{is_float, same_types};
-use super::immediate::retake;
+use super::eager::retake;
 use super::program::Program;
 use super::shared;
 use super::stages::{self, Stages};
+use super::tracing::{Acquired, How, acquired};
 use super::{Arguments, Jit};
 use crate::bind::Builder;
 use crate::buffer::Buffer;
@@ -166,7 +166,7 @@ impl<F> Jit<F> {
         let mut values = Inputs::shares(&entry, v.leaves()).run(&ready)?;
         let kept = values.split_off(entry.kinds.len());
         let template = entry.template::<A::Returned>()?;
-        let value = super::acquire::rebuild(template, &entry.kinds, values.into_iter());
+        let value = super::tracing::rebuild(template, &entry.kinds, values.into_iter());
         let form = |t: &Tensor| match t.view() {
             View::Cell(cell) if cell.kind() != CellKind::Key => Tensor::poisoned(Error::bug("E709", "a form was read")),
             _ => t.clone(),

@@ -10,7 +10,7 @@ mod whole;
 
 use crate::builtins::{Builtin, IntError, cast_f64, cast_int, eval_bool, eval_f64, eval_int};
 use crate::lang::ast::Red;
-use crate::nest::{Nest, NestOut, SExpr, SOp, SOutside, SRange};
+use crate::loop_nest::{LoopExpr, Nest, NestOut, SOp, SOutside, SRange};
 use crate::{DType, Scalar, philox};
 use fold::Acc;
 pub use fold::neutral;
@@ -406,7 +406,7 @@ struct Eval<'a, F> {
 
 impl<F: Field> Eval<'_, F> {
     /// Counts one evaluation of `e`.
-    fn spend(&mut self, e: &SExpr) -> Result<(), Stop> {
+    fn spend(&mut self, e: &LoopExpr) -> Result<(), Stop> {
         match self.steps.checked_sub(u64::from(e.weight())) {
             Some(left) => *self.steps = left,
             None => return Err(NestError::Steps.into()),
@@ -414,7 +414,7 @@ impl<F: Field> Eval<'_, F> {
         Ok(())
     }
 
-    fn expr(&mut self, e: &SExpr) -> Result<Val<F>, Stop> {
+    fn expr(&mut self, e: &LoopExpr) -> Result<Val<F>, Stop> {
         let ty = e.ty();
         Ok(match e.op() {
             SOp::Const(s) => Val::from_scalar(*s).cast(ty),
@@ -452,7 +452,7 @@ impl<F: Field> Eval<'_, F> {
     }
 
     /// Adds the value of a whole expression to a result's elements.
-    fn store(&mut self, e: &SExpr, dtype: DType, data: &mut Data<F>) -> Result<(), Stop> {
+    fn store(&mut self, e: &LoopExpr, dtype: DType, data: &mut Data<F>) -> Result<(), Stop> {
         self.spend(e)?;
         match data {
             Data::Float(elements) => elements.push(self.float(e)?),
@@ -467,7 +467,7 @@ impl<F: Field> Eval<'_, F> {
 
     /// The value as a float. Most evaluated nodes are floats of floats, which this path returns without wrapping them
     /// in [`Val`].
-    fn float(&mut self, e: &SExpr) -> Result<F, Stop> {
+    fn float(&mut self, e: &LoopExpr) -> Result<F, Stop> {
         match e.op() {
             SOp::Elem(tensor) if e.ty().is_float() => {
                 if let Some(Array { data: Data::Float(elements), .. }) = self.tensors.get(*tensor)
@@ -487,9 +487,9 @@ impl<F: Field> Eval<'_, F> {
         Ok(self.expr(e)?.into_float())
     }
 
-    fn int(&mut self, e: &SExpr) -> Result<i64, Stop> {
+    fn int(&mut self, e: &LoopExpr) -> Result<i64, Stop> {
         // Most indices are variables, or sums of them.
-        let whole = |e: &SExpr| e.ty() == DType::I64;
+        let whole = |e: &LoopExpr| e.ty() == DType::I64;
         match e.op() {
             SOp::Var(v) => return Ok(self.vars[*v]),
             SOp::Const(Scalar::Int(i)) if whole(e) => return Ok(*i),
@@ -535,7 +535,7 @@ impl<F: Field> Eval<'_, F> {
         a.at(flat).map_or_else(|| malformed("a tensor is too short"), Ok)
     }
 
-    fn load(&mut self, tensor: usize, idx: &[SExpr], outside: &SOutside) -> Result<Val<F>, Stop> {
+    fn load(&mut self, tensor: usize, idx: &[LoopExpr], outside: &SOutside) -> Result<Val<F>, Stop> {
         let tensors = self.tensors;
         let Some(a) = tensors.get(tensor) else { return malformed(format!("tensor {tensor} is missing")) };
         if a.shape.len() != idx.len() {
@@ -557,14 +557,14 @@ impl<F: Field> Eval<'_, F> {
         a.at(flat).map_or_else(|| malformed("a tensor is too short"), Ok)
     }
 
-    fn call(&mut self, b: Builtin, args: &[SExpr], ty: DType) -> Result<Val<F>, Stop> {
+    fn call(&mut self, b: Builtin, args: &[LoopExpr], ty: DType) -> Result<Val<F>, Stop> {
         // `and` and `or` decide by the left side where they can: the right side may be out of range then.
         if let (Builtin::And | Builtin::Or, [x, y]) = (b, args) {
             let left = self.expr(x)?.as_bool();
             return Ok(Val::Bool(if left == (b == Builtin::And) { self.expr(y)?.as_bool() } else { left }));
         }
         // No builtin has more than three operands, so nothing is allocated.
-        let dtype = args.first().map_or(ty, SExpr::ty);
+        let dtype = args.first().map_or(ty, LoopExpr::ty);
         if dtype.is_float() {
             return Ok(match args {
                 [x] => of_floats(b, &[self.float(x)?], ty),
@@ -605,9 +605,9 @@ impl<F: Field> Eval<'_, F> {
         &mut self,
         red: Red,
         vars: &[SRange],
-        filter: Option<&SExpr>,
-        body: &SExpr,
-        otherwise: Option<&SExpr>,
+        filter: Option<&LoopExpr>,
+        body: &LoopExpr,
+        otherwise: Option<&LoopExpr>,
         ty: DType,
     ) -> Result<Val<F>, Stop> {
         let mut acc = Acc::new(red, ty, body.ty());
@@ -621,7 +621,13 @@ impl<F: Field> Eval<'_, F> {
     }
 
     /// Runs the loops over `vars`, outermost first, combining the body into `acc`. `Ok(false)`: the result is decided.
-    fn loops(&mut self, vars: &[SRange], filter: Option<&SExpr>, body: &SExpr, acc: &mut Acc<F>) -> Result<bool, Stop> {
+    fn loops(
+        &mut self,
+        vars: &[SRange],
+        filter: Option<&LoopExpr>,
+        body: &LoopExpr,
+        acc: &mut Acc<F>,
+    ) -> Result<bool, Stop> {
         let Some((range, inner)) = vars.split_first() else {
             self.spend(body)?;
             let flat = acc.flat;

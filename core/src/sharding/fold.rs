@@ -3,11 +3,11 @@
 
 use super::Fold;
 use crate::builtins::Builtin;
-use crate::nest::{SExpr, SOp, SOutside, VarId};
+use crate::loop_nest::{LoopExpr, SOp, SOutside, VarId};
 use crate::{DType, Scalar};
 
 /// Whether one of these variables or tensors occurs in the expression.
-pub(super) fn mentions(e: &SExpr, vars: &[VarId], tensors: &dyn Fn(usize) -> bool) -> bool {
+pub(super) fn mentions(e: &LoopExpr, vars: &[VarId], tensors: &dyn Fn(usize) -> bool) -> bool {
     let mut found = match e.op() {
         SOp::Var(v) => vars.contains(v),
         SOp::Elem(t) | SOp::Load { tensor: t, .. } => tensors(*t),
@@ -20,8 +20,8 @@ pub(super) fn mentions(e: &SExpr, vars: &[VarId], tensors: &dyn Fn(usize) -> boo
 
 /// The reduction over these variables that makes up the whole expression, up to factors outside of it: it combines the
 /// values over parts of their range.
-pub(super) fn over(e: &SExpr, cut: &[VarId]) -> Option<Fold> {
-    let free = |e: &SExpr| !mentions(e, cut, &|_| false);
+pub(super) fn over(e: &LoopExpr, cut: &[VarId]) -> Option<Fold> {
+    let free = |e: &LoopExpr| !mentions(e, cut, &|_| false);
     let linear = |fold: Fold| matches!(fold, Fold::Sum | Fold::Avg).then_some(fold);
     match e.op() {
         SOp::Reduce { red, vars, filter, otherwise: None, .. } if vars.iter().any(|r| cut.contains(&r.var)) => {
@@ -47,7 +47,7 @@ pub(super) fn over(e: &SExpr, cut: &[VarId]) -> Option<Fold> {
 }
 
 /// Whether a cast keeps sums: one between floats does, since rounding belongs to computing.
-fn floats(to: &SExpr, from: &SExpr) -> bool {
+fn floats(to: &LoopExpr, from: &LoopExpr) -> bool {
     let real = |ty: DType| ty.is_float();
     to.ty() == from.ty() || real(to.ty()) && real(from.ty())
 }
@@ -66,13 +66,13 @@ pub(super) enum Degree {
 }
 
 /// How the expression depends on the tensors for which `of` holds.
-pub(super) fn degree(e: &SExpr, of: &dyn Fn(usize) -> bool) -> Degree {
+pub(super) fn degree(e: &LoopExpr, of: &dyn Fn(usize) -> bool) -> Degree {
     use Degree::*;
     if !mentions(e, &[], of) {
         let zero = e.as_const().is_some_and(|c| matches!(c, Scalar::Int(0)) || c.as_f64() == 0.0);
         return if zero { Zero } else { Constant };
     }
-    let constant = |e: &SExpr| !mentions(e, &[], of);
+    let constant = |e: &LoopExpr| !mentions(e, &[], of);
     let alike = |a: Degree, b: Degree| match (a, b) {
         (Zero, d) | (d, Zero) => d,
         (Linear, Linear) => Linear,
@@ -104,8 +104,8 @@ pub(super) fn degree(e: &SExpr, of: &dyn Fn(usize) -> bool) -> Degree {
 
 /// Whether the expression only selects elements of these tensors, so that it also selects the largest of their partial
 /// values.
-pub(super) fn picks(e: &SExpr, of: &dyn Fn(usize) -> bool) -> bool {
-    let constant = |e: &SExpr| !mentions(e, &[], of);
+pub(super) fn picks(e: &LoopExpr, of: &dyn Fn(usize) -> bool) -> bool {
+    let constant = |e: &LoopExpr| !mentions(e, &[], of);
     match e.op() {
         SOp::Elem(t) => of(*t),
         SOp::Load { tensor, idx, outside: SOutside::Refuse } => of(*tensor) && idx.iter().all(constant),

@@ -4,6 +4,7 @@
 //! broadcasting and the refusals of every row are this code run on the row's signature, at build time and at run time.
 
 mod arrange;
+pub mod const_eval;
 mod env;
 pub mod labels;
 mod options;
@@ -11,7 +12,6 @@ mod results;
 pub mod shapes;
 mod sizes;
 mod solve;
-pub mod statics;
 mod types;
 mod val;
 

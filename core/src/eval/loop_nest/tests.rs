@@ -1,21 +1,21 @@
 //! Nests built by hand, against numbers worked out by hand.
 
 use super::*;
-use crate::nest::NestOut;
+use crate::loop_nest::NestOut;
 
-fn var(v: usize) -> SExpr {
-    SExpr::new(SOp::Var(v), DType::I64)
+fn var(v: usize) -> LoopExpr {
+    LoopExpr::new(SOp::Var(v), DType::I64)
 }
 fn full(v: usize, n: i64) -> SRange {
-    SRange { var: v, lo: SExpr::int(0), hi: SExpr::int(n) }
+    SRange { var: v, lo: LoopExpr::int(0), hi: LoopExpr::int(n) }
 }
-fn load(tensor: usize, idx: Vec<SExpr>, ty: DType) -> SExpr {
-    SExpr::new(SOp::Load { tensor, idx, outside: SOutside::Refuse }, ty)
+fn load(tensor: usize, idx: Vec<LoopExpr>, ty: DType) -> LoopExpr {
+    LoopExpr::new(SOp::Load { tensor, idx, outside: SOutside::Refuse }, ty)
 }
-fn reduce(red: Red, vars: Vec<SRange>, body: SExpr, ty: DType) -> SExpr {
-    SExpr::new(SOp::Reduce { red, vars, filter: None, body, otherwise: None }, ty)
+fn reduce(red: Red, vars: Vec<SRange>, body: LoopExpr, ty: DType) -> LoopExpr {
+    LoopExpr::new(SOp::Reduce { red, vars, filter: None, body, otherwise: None }, ty)
 }
-fn out(axes: &[usize], shape: &[i64], dtype: DType, expr: SExpr) -> NestOut {
+fn out(axes: &[usize], shape: &[i64], dtype: DType, expr: LoopExpr) -> NestOut {
     NestOut {
         axes: axes.iter().map(|a| Some(*a)).collect(),
         shape: shape.iter().map(|&s| s.into()).collect(),
@@ -32,7 +32,7 @@ fn floats(shape: &[usize], data: &[f64]) -> Array<f64> {
 
 #[test]
 fn product_of_matrices() {
-    let body = SExpr::new(
+    let body = LoopExpr::new(
         SOp::Call(
             Builtin::Mul,
             vec![load(0, vec![var(0), var(2)], DType::F32), load(1, vec![var(2), var(1)], DType::F32)],
@@ -67,23 +67,23 @@ fn extrema_prefer_nan_and_the_first() {
 
 #[test]
 fn outside_is_refused_skipped_or_replaced() {
-    let index = SExpr::new(SOp::Call(Builtin::Sub, vec![var(0), SExpr::int(1)]), DType::I64);
+    let index = LoopExpr::new(SOp::Call(Builtin::Sub, vec![var(0), LoopExpr::int(1)]), DType::I64);
     let make = |outside| {
-        let l = SExpr::new(SOp::Load { tensor: 0, idx: vec![index.clone()], outside }, DType::F32);
+        let l = LoopExpr::new(SOp::Load { tensor: 0, idx: vec![index.clone()], outside }, DType::F32);
         nest(vec![out(&[0], &[3], DType::F32, reduce(Red::Sum, vec![full(1, 1)], l, DType::F32))], &[3, 1])
     };
     let a = [floats(&[2], &[5., 7.])];
     let refused = run(&make(SOutside::Refuse), &a, &[]).unwrap_err();
     assert_eq!(refused, NestError::OutOfRange { tensor: 0, axis: 0, index: -1, size: 2 });
     assert_eq!(run(&make(SOutside::Skip), &a, &[]).unwrap()[0].data, Data::Float(vec![0., 5., 7.]));
-    let nine = SOutside::Value(SExpr::new(SOp::Const(Scalar::Float(9.)), DType::F32));
+    let nine = SOutside::Value(LoopExpr::new(SOp::Const(Scalar::Float(9.)), DType::F32));
     assert_eq!(run(&make(nine), &a, &[]).unwrap()[0].data, Data::Float(vec![9., 5., 7.]));
 }
 
 #[test]
 fn pointwise_broadcasts_and_integers_wrap() {
-    let elem = |t| SExpr::new(SOp::Elem(t), DType::U8);
-    let sum = SExpr::new(SOp::Call(Builtin::Add, vec![elem(0), elem(1)]), DType::U8);
+    let elem = |t| LoopExpr::new(SOp::Elem(t), DType::U8);
+    let sum = LoopExpr::new(SOp::Call(Builtin::Add, vec![elem(0), elem(1)]), DType::U8);
     let mut n = nest(vec![out(&[], &[2, 2], DType::U8, sum)], &[]);
     n.outs[0].axes = vec![None, None];
     n.pointwise = true;
@@ -96,13 +96,13 @@ fn pointwise_broadcasts_and_integers_wrap() {
 fn filters_and_triangles() {
     // sum[j in 0..i + 1 if x[j] > 0](x[j])
     let x = load(0, vec![var(1)], DType::F32);
-    let zero = SExpr::new(SOp::Const(Scalar::Float(0.)), DType::F32);
-    let filter = SExpr::new(SOp::Call(Builtin::Gt, vec![x.clone(), zero]), DType::Bool);
-    let hi = SExpr::new(SOp::Call(Builtin::Add, vec![var(0), SExpr::int(1)]), DType::I64);
-    let e = SExpr::new(
+    let zero = LoopExpr::new(SOp::Const(Scalar::Float(0.)), DType::F32);
+    let filter = LoopExpr::new(SOp::Call(Builtin::Gt, vec![x.clone(), zero]), DType::Bool);
+    let hi = LoopExpr::new(SOp::Call(Builtin::Add, vec![var(0), LoopExpr::int(1)]), DType::I64);
+    let e = LoopExpr::new(
         SOp::Reduce {
             red: Red::Sum,
-            vars: vec![SRange { var: 1, lo: SExpr::int(0), hi }],
+            vars: vec![SRange { var: 1, lo: LoopExpr::int(0), hi }],
             filter: Some(filter),
             body: x,
             otherwise: None,
@@ -116,9 +116,9 @@ fn filters_and_triangles() {
 
 #[test]
 fn a_builtin_over_whole_tensors_is_what_it_is_element_by_element() {
-    let elem = |tensor| SExpr::new(SOp::Elem(tensor), DType::F32);
-    let call = |b, args| SExpr::new(SOp::Call(b, args), DType::F32);
-    let two = SExpr::new(SOp::Const(Scalar::Int(2)), DType::F32);
+    let elem = |tensor| LoopExpr::new(SOp::Elem(tensor), DType::F32);
+    let call = |b, args| LoopExpr::new(SOp::Call(b, args), DType::F32);
+    let two = LoopExpr::new(SOp::Const(Scalar::Int(2)), DType::F32);
     let (x, y) = (floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]), floats(&[2, 2], &[0.5, 0.25, 2.0, -1.0]));
     let one = floats(&[1], &[3.0]);
     let cases = [

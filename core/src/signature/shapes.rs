@@ -1,8 +1,8 @@
 //! Shape patterns: matching against the shapes of arguments, and building the shapes of results.
 
 use super::Refusal;
+use super::const_eval::{self, At, Dims, Static, Stop, Val};
 use super::env::{Broadcast, Env, Size};
-use super::statics::{self, At, Dims, Static, Stop, Val};
 use crate::lang::ast::*;
 use crate::{Dim, Name, counted};
 use smallvec::SmallVec;
@@ -48,7 +48,7 @@ type Pats<'a> = SmallVec<[&'a DimPat; 6]>;
 fn flatten<'a>(env: &Env, dims: &'a [DimPat], at: At, out: &mut Pats<'a>) -> Static<()> {
     for d in dims {
         let present = match &d.cond {
-            Some(c) => statics::eval(env, c, at)?.bool()?,
+            Some(c) => const_eval::eval(env, c, at)?.bool()?,
             None => true,
         };
         match &d.kind {
@@ -145,7 +145,7 @@ impl Matcher<'_> {
         match anchor {
             Some(i) => {
                 let DimKind::One { at: Some(opt), .. } = &pats[i].kind else { return Err(Mismatch::Ambiguous) };
-                let dim = match (self.env.item(opt.name), statics::axis_number(opt.name)) {
+                let dim = match (self.env.item(opt.name), const_eval::axis_number(opt.name)) {
                     (Some(super::Item::Int(d)), _) => *d,
                     (None, Some(d)) => d,
                     _ => return Err(Mismatch::Ambiguous),
@@ -191,11 +191,11 @@ impl Matcher<'_> {
                 }
                 (Some(l), Some(a)) => {
                     let kept = keep_flag(self.env, keep.as_ref())?;
-                    Some(if kept { l.len() } else { statics::axes(self.env, a, l.len(), at)?.len() })
+                    Some(if kept { l.len() } else { const_eval::axes(self.env, a, l.len(), at)?.len() })
                 }
             },
             DimKind::Broadcast(_) | DimKind::BroadcastList(_) => None,
-            DimKind::Zip { size, .. } => Some(statics::zip_len(self.env, size)?.ok_or(Mismatch::Ambiguous)?),
+            DimKind::Zip { size, .. } => Some(const_eval::zip_len(self.env, size)?.ok_or(Mismatch::Ambiguous)?),
             DimKind::Ones(name) => Some(list_of(self.env, name.name, at).ok_or(Mismatch::Ambiguous)?.len()),
             DimKind::Group(_) => Some(0),
             DimKind::Body => return Err(Mismatch::Ambiguous),
@@ -222,7 +222,7 @@ impl Matcher<'_> {
             DimKind::List { name, axes: None, .. } => self.list(param, name.name, sizes, at),
             DimKind::List { name, axes: Some(axes), keep, .. } => {
                 let Some(full) = list_of(self.env, name.name, at) else { return Err(Mismatch::Ambiguous) };
-                let chosen = statics::axes(self.env, axes, full.len(), at)?;
+                let chosen = const_eval::axes(self.env, axes, full.len(), at)?;
                 let want: Vec<Dim> = if keep_flag(self.env, keep.as_ref())? {
                     (0..full.len()).map(|a| if chosen.contains(&a) { full[a] } else { Dim::from(1) }).collect()
                 } else if let AxesKind::Fn(f, args) = &axes.kind
@@ -270,7 +270,7 @@ impl Matcher<'_> {
                 Ok(())
             }
             DimKind::Zip { name, size } => {
-                let want = statics::eval(self.env, &Expr::new(Node::Zip(size.clone()), size.span), at)?.list()?;
+                let want = const_eval::eval(self.env, &Expr::new(Node::Zip(size.clone()), size.span), at)?.list()?;
                 if let Some(id) = name {
                     self.list(param, id.name, sizes, at)?;
                 }
@@ -317,7 +317,7 @@ impl Matcher<'_> {
                 Ok(())
             }
             Node::Binary(BinOp::Mul, a, b) => {
-                let known = |env: &Env, e: &Expr| statics::eval(env, e, at).ok().and_then(|v| v.int().ok());
+                let known = |env: &Env, e: &Expr| const_eval::eval(env, e, at).ok().and_then(|v| v.int().ok());
                 let by_argument = |n: Name| self.bound_by.iter().any(|(size, _)| *size == n);
                 match (&*a.node, &*b.node, known(self.env, a), known(self.env, b)) {
                     (_, _, Some(x), Some(y)) => self.check(param, size, d, x * y),
@@ -343,7 +343,7 @@ impl Matcher<'_> {
                 }
             }
             _ => {
-                let want = statics::eval(self.env, size, at)?.int()?;
+                let want = const_eval::eval(self.env, size, at)?.int()?;
                 self.check(param, size, d, want)
             }
         }
@@ -458,7 +458,7 @@ pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Built> {
                     list_axes(env, *n, at, &mut out)?;
                     continue;
                 }
-                let d = statics::eval(env, size, at)?.int()?;
+                let d = const_eval::eval(env, size, at)?.int()?;
                 if let Some(id) = name {
                     env.bind_size(id.name, Size::One(d));
                 }
@@ -480,7 +480,7 @@ pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Built> {
             DimKind::List { name, axes: None, .. } => list_axes(env, name.name, at, &mut out)?,
             DimKind::List { name, axes: Some(axes), keep, .. } => {
                 let full = list_of(env, name.name, at).ok_or(Stop::NotStatic)?;
-                let chosen = statics::axes(env, axes, full.len(), at)?;
+                let chosen = const_eval::axes(env, axes, full.len(), at)?;
                 if let AxesKind::Fn(f, args) = &axes.kind
                     && f.name == "of"
                 {
@@ -507,7 +507,7 @@ pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Built> {
             }
             DimKind::Zip { name, size } => {
                 let zip = Expr::new(Node::Zip(size.clone()), size.span);
-                let Val::List(sizes) = statics::eval(env, &zip, at)? else { return Err(Stop::NotStatic) };
+                let Val::List(sizes) = const_eval::eval(env, &zip, at)? else { return Err(Stop::NotStatic) };
                 match name {
                     Some(id) => {
                         env.bind_size(id.name, Size::List(sizes.clone()));

@@ -1,10 +1,10 @@
 //! Normalises options: wraps axes, clamps bounds, fills defaults, binds sizes.
 
 use super::Refusal;
+use super::const_eval::{self, At, Dims, Stop, Val};
 use super::env::{Env, Item, Size};
 use super::labels::Labels;
 use super::shapes::wrap_axis;
-use super::statics::{self, At, Dims, Stop, Val};
 use super::types::ArgTy;
 use crate::dtype::Category;
 use crate::lang::ast::*;
@@ -89,7 +89,7 @@ impl Options<'_> {
                 _ => {}
             }
         }
-        let val = statics::eval(env, default, At::default())?;
+        let val = const_eval::eval(env, default, At::default())?;
         self.normalise(env, opt, val, rank)
     }
 
@@ -224,7 +224,7 @@ impl Options<'_> {
                 }
                 let n = self.list(env, *list)?.len();
                 if let Some(axes) = axes {
-                    let at = statics::axes(env, axes, n, At::default())?;
+                    let at = const_eval::axes(env, axes, n, At::default())?;
                     let mut all: Dims = SmallVec::from_elem(Dim::from(fill.unwrap_or(0)), n);
                     if !single && given.len() != at.len() {
                         return Err(self.length(name, given.len(), at.len()).into());

@@ -7,10 +7,10 @@
 //! [`Joint::closed`]: super::vjp::Joint::closed
 
 use super::activity::proxies;
-use super::expand::Redirect;
+use super::batched_rules;
+use super::inline::Redirect;
 use super::regions::Outside;
 use super::rules::{Contribution, Site};
-use super::sliced;
 use super::subclass;
 use crate::bind::{Builder, Context, rule_of};
 use crate::error::{Error, ErrorKind};
@@ -66,7 +66,7 @@ pub(super) fn cotangents(
     let mut found = Vec::new();
     for i in as_declared(site.line, active) {
         let made_from = b.arena().len();
-        match sliced::vjp(b, site, i)? {
+        match batched_rules::vjp(b, site, i)? {
             Some(value) => found.push((i, value, made_from)),
             None => return Ok(Err(i)),
         }

@@ -35,12 +35,12 @@ pub struct NestOut {
     /// Element type of the stored result (`expr` is cast to it).
     pub dtype: DType,
     /// The value.
-    pub expr: SExpr,
+    pub expr: LoopExpr,
 }
 
 /// A typed scalar expression; subterms are shared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SExpr(pub Arc<SNode>);
+pub struct LoopExpr(pub Arc<SNode>);
 
 /// An operation and the dtype of its value. Computations on f16 and bf16 are f32; a cast to them rounds.
 #[derive(Debug, PartialEq)]
@@ -68,16 +68,16 @@ pub enum SOp {
         /// Position among the call's tensors (items of lists counted one by one).
         tensor: usize,
         /// One index (i64) per axis.
-        idx: Vec<SExpr>,
+        idx: Vec<LoopExpr>,
         /// The value outside of the tensor.
         outside: SOutside,
     },
     /// A builtin.
-    Call(Builtin, Vec<SExpr>),
+    Call(Builtin, Vec<LoopExpr>),
     /// Conversion to the node's dtype.
-    Cast(SExpr),
+    Cast(LoopExpr),
     /// `if c { a } else { b }`: selects, never multiplies.
-    Select(SExpr, SExpr, SExpr),
+    Select(LoopExpr, LoopExpr, LoopExpr),
     /// A reduction.
     Reduce {
         /// Its kind. `ArgMax`/`ArgMin` give the flat position over `vars` (row-major), `Only` the one alternative that
@@ -86,29 +86,29 @@ pub enum SOp {
         /// Bound variables with their half-open ranges.
         vars: Vec<SRange>,
         /// The filter.
-        filter: Option<SExpr>,
+        filter: Option<LoopExpr>,
         /// The reduced expression, accumulated in the node's dtype.
-        body: SExpr,
+        body: LoopExpr,
         /// The value if there is no element.
-        otherwise: Option<SExpr>,
+        otherwise: Option<LoopExpr>,
     },
     /// Philox: a number in [0, 1) for this key argument (position among tensors), position and draw.
     Uniform {
         /// Position of the key among the call's tensors.
         key: usize,
         /// The position of the draw (i64).
-        position: SExpr,
+        position: LoopExpr,
         /// Constant draw number.
         draw: u32,
     },
     /// The value, with derivative zero.
-    Detach(SExpr),
+    Detach(LoopExpr),
 }
 
 impl SOp {
     /// The operation with `f` applied to its parts.
-    pub fn map(&self, f: &dyn Fn(&SExpr) -> SExpr) -> SOp {
-        let all = |es: &[SExpr]| es.iter().map(f).collect::<Vec<_>>();
+    pub fn map(&self, f: &dyn Fn(&LoopExpr) -> LoopExpr) -> SOp {
+        let all = |es: &[LoopExpr]| es.iter().map(f).collect::<Vec<_>>();
         match self {
             SOp::Const(s) => SOp::Const(*s),
             SOp::Num(k) => SOp::Num(*k),
@@ -137,7 +137,7 @@ impl SOp {
     }
 
     /// Calls `f` on every direct part.
-    pub fn parts<'a>(&'a self, f: &mut dyn FnMut(&'a SExpr)) {
+    pub fn parts<'a>(&'a self, f: &mut dyn FnMut(&'a LoopExpr)) {
         match self {
             SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => {}
             SOp::Load { idx, outside, .. } => {
@@ -166,9 +166,9 @@ pub struct SRange {
     /// The variable.
     pub var: VarId,
     /// First value.
-    pub lo: SExpr,
+    pub lo: LoopExpr,
     /// One past the last value.
-    pub hi: SExpr,
+    pub hi: LoopExpr,
 }
 
 /// The value of an access outside of its tensor.
@@ -179,7 +179,7 @@ pub enum SOutside {
     /// The element is skipped in the innermost reduction.
     Skip,
     /// This value.
-    Value(SExpr),
+    Value(LoopExpr),
 }
 
 /// The bounds of an index operation, from those of its operands, where they are known.
@@ -200,12 +200,12 @@ pub fn range_of(b: Builtin, x: (i64, i64), y: (i64, i64)) -> Option<(i64, i64)> 
     }
 }
 
-impl SExpr {
+impl LoopExpr {
     /// A node.
-    pub fn new(op: SOp, ty: DType) -> SExpr {
+    pub fn new(op: SOp, ty: DType) -> LoopExpr {
         let mut weight: u32 = 1;
         op.parts(&mut |part| weight = weight.saturating_add(part.weight()));
-        SExpr(Arc::new(SNode { op, ty, weight }))
+        LoopExpr(Arc::new(SNode { op, ty, weight }))
     }
     /// The number of nodes of the written-out tree: a shared part counts as often as it occurs.
     pub fn weight(&self) -> u32 {
@@ -220,8 +220,8 @@ impl SExpr {
         self.0.ty
     }
     /// An i64 constant.
-    pub fn int(i: i64) -> SExpr {
-        SExpr::new(SOp::Const(Scalar::Int(i)), DType::I64)
+    pub fn int(i: i64) -> LoopExpr {
+        LoopExpr::new(SOp::Const(Scalar::Int(i)), DType::I64)
     }
     /// The value, if it is a constant.
     pub fn as_const(&self) -> Option<Scalar> {
@@ -254,20 +254,20 @@ impl Nest {
     }
 }
 
-impl SExpr {
-    fn renumbered(&self, to: &[usize]) -> SExpr {
+impl LoopExpr {
+    fn renumbered(&self, to: &[usize]) -> LoopExpr {
         self.renamed(&|tensor| to.get(tensor).copied().unwrap_or(tensor), &|var| var)
     }
 
     /// The expression with the operations replaced for which `put` gives one; the parts of a replacement are kept as
     /// they are.
-    pub fn rebuilt(&self, put: &dyn Fn(&SOp) -> Option<SOp>) -> SExpr {
+    pub fn rebuilt(&self, put: &dyn Fn(&SOp) -> Option<SOp>) -> LoopExpr {
         let op = put(self.op()).unwrap_or_else(|| self.op().map(&|e| e.rebuilt(put)));
-        SExpr::new(op, self.ty())
+        LoopExpr::new(op, self.ty())
     }
 
     /// The expression with renamed tensors and index variables.
-    pub fn renamed(&self, tensor: &dyn Fn(usize) -> usize, var: &dyn Fn(VarId) -> VarId) -> SExpr {
+    pub fn renamed(&self, tensor: &dyn Fn(usize) -> usize, var: &dyn Fn(VarId) -> VarId) -> LoopExpr {
         let op = match self.op().map(&|e| e.renamed(tensor, var)) {
             SOp::Var(v) => SOp::Var(var(v)),
             SOp::Elem(t) => SOp::Elem(tensor(t)),
@@ -279,6 +279,6 @@ impl SExpr {
             SOp::Uniform { key, position, draw } => SOp::Uniform { key: tensor(key), position, draw },
             other => other,
         };
-        SExpr::new(op, self.ty())
+        LoopExpr::new(op, self.ty())
     }
 }
