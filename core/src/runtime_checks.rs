@@ -7,15 +7,12 @@
 //! axis.
 
 use crate::derive::walk;
+use crate::lang::helpers::{self, Fact};
 use crate::lang::{self, ast::*};
 use crate::row::{Meaning, Row};
 use crate::signature::const_eval::{self, At, Stop};
 use crate::signature::{OutTy, Solved};
 use crate::{DType, Name, TensorTy};
-
-/// Calls that use the types of their arguments, not the elements.
-const OF_TYPES: [&str; 11] =
-    ["some", "size", "len", "rank", "of", "dtype", "is_tensor", "is_number", "is_int", "is_bool", "is_float"];
 
 /// A condition as a row whose elements are truth values.
 pub struct Condition {
@@ -120,7 +117,7 @@ fn elements(row: &Row, cond: &Expr) -> Result<Elements, Name> {
     let mut broadcasts = false;
     let (mut reads, mut unnamed) = (None, None);
     let value = walk::map(cond, &mut |e| match &*e.node {
-        Node::Call(f, _) if OF_TYPES.contains(&f.name.as_str()) => Some(e.clone()),
+        Node::Call(f, _) if helpers::is(f.name, Fact::OfType) => Some(e.clone()),
         Node::Name(n) => {
             let param = row.sig.params.iter().find(|p| p.name.name == *n)?;
             reads.get_or_insert(*n);

@@ -32,6 +32,16 @@ impl TensorTy {
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
+    /// The product of the sizes of these axes, of which negative ones count from the end; `None` if one does not exist.
+    /// A tensor of rank 0 counts as having one axis of size 1, as where an option names it.
+    pub fn size_along(&self, axes: &[Dim]) -> Option<Dim> {
+        let rank = self.rank() as i64;
+        let at = |axis: &Dim| match (rank, axis.value()) {
+            (0, 0 | -1) => Some(Dim::from(1)),
+            (_, at) => self.shape.get(usize::try_from(if at < 0 { at + rank } else { at }).ok()?).copied(),
+        };
+        axes.iter().try_fold(Dim::from(1), |product, axis| Some(product * at(axis)?))
+    }
     /// Whether both types are equal in every call: see [`Dim::same`].
     pub fn same(&self, other: &TensorTy) -> bool {
         let sizes = || self.shape.iter().zip(&other.shape).all(|(a, b)| a.same(*b));

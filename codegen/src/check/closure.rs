@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::Name;
+use fulgurite_core::lang::helpers::{self, Fact};
 use fulgurite_core::lang::{Block, Expr, Ident, Node, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
@@ -91,8 +92,7 @@ fn is_static(e: &Expr, values: &FxHashSet<Name>) -> bool {
             is_static(c, values) && [yes, no].into_iter().all(|b| b.stmts.is_empty() && is_static(&b.value, values))
         }
         Node::Call(f, args) => {
-            let asks = ["some", "is_tensor", "is_number", "is_int", "is_float", "is_bool", "dtype", "size", "rank"];
-            asks.contains(&f.name.as_str())
+            helpers::is(f.name, Fact::OfType)
                 || super::names::is_word(f.name) && args.iter().all(|arg| is_static(&arg.value, values))
         }
         Node::Access(access) => access.base.name.is_size(),

@@ -9,6 +9,7 @@ use super::make;
 use crate::Name;
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
+use crate::lang::helpers::{self, Fact};
 use crate::lower::Rows;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -107,15 +108,6 @@ impl Scope {
 
 /// The nesting limit of inlined rows.
 const MAX_INLINE: usize = 32;
-
-/// Functions of indices, sizes and presence: atoms for derivations.
-const OPAQUE: &[&str] = &[
-    "ravel", "unravel", "wrap", "ceil_div", "size", "before", "len", "member", "uniform", "epsilon", "largest", "join",
-    "unit", "windows", "pair", "rank", "part", "ins", "outs", "lone",
-];
-
-/// Functions that test arguments.
-pub(super) const QUESTIONS: &[&str] = &["some", "is_tensor", "is_number", "is_int", "is_float", "is_bool"];
 
 type Res<X> = Result<X, NotDerivable>;
 
@@ -385,10 +377,7 @@ impl<'r> Terms<'r> {
                     self.choice(on.name, arms)
                 }
             },
-            Node::Call(f, args) if OPAQUE.contains(&f.name.as_str()) => {
-                let _ = args;
-                self.atom(e)
-            }
+            Node::Call(f, _) if helpers::is(f.name, Fact::Atom) => self.atom(e),
             Node::Call(f, args) => self.call(f.name, args, scope)?,
             Node::Access(_) | Node::Reduce(_) => self.atom(e),
             Node::Str(_) => {
@@ -443,13 +432,13 @@ impl<'r> Terms<'r> {
     }
 
     fn call(&mut self, f: Name, args: &[Arg], scope: &Scope) -> Res<T> {
-        if QUESTIONS.contains(&f.as_str())
+        if helpers::is(f, Fact::Question)
             && let Some(known) = self.asked(f, args, scope)
         {
             return Ok(known);
         }
         let ts = args.iter().map(|a| self.one(&a.value, scope)).collect::<Res<Vec<T>>>()?;
-        if QUESTIONS.contains(&f.as_str()) {
+        if helpers::is(f, Fact::Question) {
             if let (Some(wrt), [t]) = (self.wrt, ts.as_slice())
                 && *self.op(*t) == Op::Name(wrt)
             {

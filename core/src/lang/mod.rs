@@ -9,6 +9,7 @@
 
 pub mod alias;
 pub mod ast;
+pub mod helpers;
 mod lexer;
 mod parser;
 mod parser_expr;

@@ -11,6 +11,7 @@ use super::val::bad;
 use crate::builtins::{self, Builtin, ResultRule};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
+use crate::lang::helpers::{self, Fact};
 use crate::promote::{self, Kind};
 use crate::{DType, Dim, Name, Scalar, counted};
 use smallvec::SmallVec;
@@ -319,7 +320,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
         "size" if args.len() == 2 => {
             let t = env.tensor(name(0)?).ok_or(Stop::NotStatic)?;
             let axes = eval(env, arg(1)?, at)?.list()?;
-            Ok(Val::Int(axes.iter().filter_map(|a| t.shape.get(a.len())).fold(Dim::from(1), |p, &d| p * d)))
+            t.size_along(&axes).map(Val::Int).ok_or_else(|| bad("`size` has an axis that is not there"))
         }
         "size" => {
             Ok(Val::Int(eval(env, arg(0)?, at)?.list()?.iter().try_fold(Dim::from(1), |p, &d| fits(BinOp::Mul, p, d))?))
@@ -492,10 +493,7 @@ pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
             if name.name == "pair" {
                 // The pairs are not one per axis.
                 args.get(1).into_iter().for_each(|a| names(&a.value, f));
-            } else if !matches!(
-                name.name.as_str(),
-                "member" | "size" | "len" | "rank" | "before" | "part" | "ravel" | "unravel"
-            ) {
+            } else if !helpers::is(name.name, Fact::WholeLists) {
                 args.iter().for_each(|a| names(&a.value, f));
             }
         }

@@ -3,8 +3,8 @@
 use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive;
-use fulgurite_core::eval::tensor::helpers::HELPERS;
-use fulgurite_core::lang::{Arg, Elem, Ident, Node, OptType, Param, Place, Red};
+use fulgurite_core::lang::helpers::{self, Fact};
+use fulgurite_core::lang::{Arg, Dialect, Elem, Ident, Node, OptType, Param, Place, Red};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 
@@ -15,61 +15,10 @@ use crate::diag::Diag;
 use crate::nearest::elsewhere;
 use crate::yaml::Text;
 
-/// Helpers of scalar and index notation, with the number of arguments that they take.
-const INDEX_HELPERS: &[(&str, usize, usize)] = &[
-    ("some", 1, 1),
-    ("is_tensor", 1, 1),
-    ("is_number", 1, 1),
-    ("is_int", 1, 1),
-    ("is_float", 1, 1),
-    ("is_bool", 1, 1),
-    ("dtype", 1, 1),
-    ("member", 1, 1),
-    ("len", 1, 1),
-    ("before", 2, 2),
-    ("size", 1, 2),
-    ("epsilon", 1, 1),
-    ("largest", 1, 1),
-    ("detach", 1, 1),
-    ("uniform", 3, 3),
-    ("ravel", 1, 2),
-    ("unravel", 2, 2),
-    ("wrap", 2, 2),
-    ("ceil_div", 2, 2),
-    ("windows", 5, 5),
-    ("pair", 3, 3),
-    ("join", 1, 16),
-    ("part", 3, 3),
-    ("rank", 1, 1),
-    ("of", 1, 1),
-    ("ahead", 2, 2),
-    ("behind", 2, 2),
-    ("ins", 2, 2),
-    ("outs", 1, 1),
-    ("lone", 1, 1),
-    ("min", 2, 2),
-    ("max", 2, 2),
-];
-
-/// How a helper is called whose arguments nobody guesses.
-const FORMS: &[(&str, &str)] = &[
-    ("uniform", "uniform(key, position, draw)"),
-    ("windows", "windows(N, span, stride, pad, ceil)"),
-    ("pair", "pair(p, S, k)"),
-    ("size", "size(S)"),
-    ("len", "len(xs)"),
-    ("ravel", "ravel(t, S)"),
-    ("unravel", "unravel(position, S)"),
-    ("wrap", "wrap(i, N)"),
-    ("part", "part(l, a, b)"),
-    ("on", "on(v, y, k)"),
-    ("before", "before(M, i)"),
-];
-
 /// How a helper or builtin is called.
 fn form(name: Name, least: usize) -> String {
-    if let Some((_, form)) = FORMS.iter().find(|(helper, _)| name == *helper) {
-        return (*form).to_owned();
+    if let Some(helper) = helpers::named(name) {
+        return helper.form.to_owned();
     }
     let args = Builtin::from_name(name.as_str()).map_or(["x", "y", "z"].as_slice(), |builtin| builtin.record().args);
     format!("{name}({})", args[..least.min(args.len())].join(", "))
@@ -77,57 +26,17 @@ fn form(name: Name, least: usize) -> String {
 
 /// Whether a call of `name` in scalar or index notation is one of a helper or builtin, also where a row has this name.
 pub fn is_word(name: Name) -> bool {
-    INDEX_HELPERS.iter().any(|(helper, ..)| name == *helper) || Builtin::from_name(name.as_str()).is_some()
+    arity(name, Dialect::Index).is_some() || Builtin::from_name(name.as_str()).is_some()
 }
 
-/// Helpers of the tensor language: the same.
-const TENSOR_HELPERS: &[(&str, usize, usize)] = &[
-    ("last", 1, 1),
-    ("except", 2, 2),
-    ("part", 3, 3),
-    ("times", 2, 2),
-    ("whole", 1, 1),
-    ("entry", 2, 2),
-    ("sizes", 2, 2),
-    ("on", 3, 3),
-    ("unbroadcast", 2, 2),
-    ("zeros", 1, 1),
-    ("size", 1, 2),
-    ("len", 1, 1),
-    ("rank", 1, 1),
-    ("epsilon", 1, 1),
-    ("largest", 1, 1),
-    ("ceil_div", 2, 2),
-    ("windows", 5, 5),
-    ("pair", 3, 3),
-    ("some", 1, 1),
-    ("is_tensor", 1, 1),
-    ("is_number", 1, 1),
-    ("is_int", 1, 1),
-    ("is_float", 1, 1),
-    ("is_bool", 1, 1),
-    ("dtype", 1, 1),
-    ("min", 2, 2),
-    ("max", 2, 2),
-];
+/// The least and the greatest number of arguments of a helper.
+fn arity(name: Name, dialect: Dialect) -> Option<(usize, usize)> {
+    helpers::named(name)?.arity(dialect)
+}
 
-/// Helpers whose argument is named, not evaluated.
+/// Whether the argument of a helper is named, and not evaluated.
 pub(super) fn asks_about(helper: Name) -> bool {
-    matches!(
-        helper.as_str(),
-        "some"
-            | "is_tensor"
-            | "is_number"
-            | "is_int"
-            | "is_float"
-            | "is_bool"
-            | "member"
-            | "len"
-            | "before"
-            | "size"
-            | "epsilon"
-            | "largest"
-    )
+    helpers::is(helper, Fact::Names)
 }
 
 /// How a reduction is written that was called like a function.
@@ -167,11 +76,11 @@ impl Names<'_> {
     /// A call in scalar or index notation.
     pub(super) fn index_call(&mut self, f: Ident, args: &[Arg], text: &Text) {
         let reduction = || Red::from_word(f.name.as_str()).map(|red| reduction(red, args));
-        if let Some((_, least, most)) = INDEX_HELPERS.iter().find(|(name, ..)| f.name == *name) {
+        if let Some((least, most)) = arity(f.name, Dialect::Index) {
             if self.counts_no_list(f, args, text) {
                 return;
             }
-            return self.count(f, args.len(), *least, *most, reduction(), text);
+            return self.count(f, args.len(), least, most, reduction(), text);
         }
         if let Some(builtin) = Builtin::from_name(f.name.as_str()) {
             let arity = builtin.record().arity();
@@ -198,7 +107,7 @@ impl Names<'_> {
             }
             None => {
                 let claim = format!("`{}` calls `{}`, which is no builtin, helper or row", self.op(), f.name);
-                let helpers = INDEX_HELPERS.iter().map(|(name, ..)| Name::new(name));
+                let helpers = helpers::of(Dialect::Index).map(|(helper, _)| Name::new(helper.name));
                 let builtins = Builtin::all().map(|builtin| Name::new(builtin.name()));
                 let rows =
                     self.rows.names().into_iter().filter(|name| self.rows.row(*name).is_some_and(|r| r.is_pointwise()));
@@ -281,12 +190,11 @@ impl Names<'_> {
 
     /// A call in the tensor language. Gives the rows that may be meant, to look words up in.
     pub(super) fn tensor_call(&mut self, f: Ident, args: &[Arg], text: &Text) -> Vec<std::sync::Arc<Row>> {
-        debug_assert!(HELPERS.iter().all(|helper| TENSOR_HELPERS.iter().any(|(name, ..)| name == helper)));
         let candidates = self.rows.candidates(f.name);
         let named = args.iter().any(|arg| arg.name.is_some());
-        if let Some((_, least, most)) = TENSOR_HELPERS.iter().find(|(name, ..)| f.name == *name) {
+        if let Some((least, most)) = arity(f.name, Dialect::Tensor) {
             if candidates.is_empty() && !self.counts_no_list(f, args, text) {
-                self.count(f, args.len(), *least, *most, self.rows.of_tensors(f.name), text);
+                self.count(f, args.len(), least, most, self.rows.of_tensors(f.name), text);
             }
             return candidates;
         }
@@ -300,7 +208,7 @@ impl Names<'_> {
                 _ if self.underived(f, text) => {}
                 _ => {
                     let claim = format!("`{}` calls `{}`, which is no row or helper", self.op(), f.name);
-                    let helpers = TENSOR_HELPERS.iter().map(|(name, ..)| Name::new(name));
+                    let helpers = helpers::of(Dialect::Tensor).map(|(helper, _)| Name::new(helper.name));
                     let known: Vec<Name> = self.rows.names().into_iter().chain(helpers).collect();
                     self.unknown_call(text, f, args, claim, known, Notation::Tensors);
                 }

@@ -2,10 +2,11 @@
 //!
 //! Only what is of the class in every call counts: what is made there, and arguments of which the text reads parts.
 
+use fulgurite_core::Name;
 use fulgurite_core::lang::ast::{Arg, Block, Expr, ListItem, Node, Pattern, Span, Stmt, UnOp};
+use fulgurite_core::lang::{Dialect, helpers};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::subclass::{Class, Rule};
-use fulgurite_core::{Name, eval::tensor::helpers::HELPERS};
 
 use super::world::World;
 
@@ -130,7 +131,7 @@ impl Walk<'_> {
     }
 
     fn call(&mut self, f: Name, args: &[Arg], at: Span, names: &mut Vec<Name>) -> bool {
-        if f == "f" || HELPERS.iter().any(|h| f == *h) {
+        if f == "f" || helpers::named(f).is_some_and(|h| h.arity(Dialect::Tensor).is_some()) {
             return false;
         }
         let of: Vec<bool> = args.iter().map(|a| self.expr(&a.value, names)).collect();

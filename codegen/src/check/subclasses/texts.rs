@@ -3,9 +3,8 @@
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::walk;
-use fulgurite_core::eval::tensor::helpers::HELPERS;
 use fulgurite_core::lang::ast::{Arg, Block, Expr, Ident, Node, Param, Span, Stmt};
-use fulgurite_core::lang::parse_rule;
+use fulgurite_core::lang::{Dialect, helpers, parse_rule};
 use fulgurite_core::subclass::{Class, Kind, Target};
 
 use crate::check::rows::RowSet;
@@ -218,7 +217,11 @@ impl Checks<'_> {
         }
         // classes of other databases are known when programs run
         let capital = name.as_str().starts_with(char::is_uppercase);
-        if capital || matches!(name.as_str(), "f" | "same") || HELPERS.iter().any(|h| name == *h) || self.knows(name) {
+        if capital
+            || matches!(name.as_str(), "f" | "same")
+            || helpers::named(name).is_some_and(|h| h.arity(Dialect::Tensor).is_some())
+            || self.knows(name)
+        {
             return;
         }
         let claim = format!("`{key}` of `{}` calls `{name}`, which is no operator", self.name());

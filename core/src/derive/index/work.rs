@@ -8,9 +8,10 @@ use super::solve::{Known, Sum};
 use super::subst::{self, Sub};
 use super::var::{Kind, Pattern, Var};
 use crate::Name;
-use crate::derive::term::{QUESTIONS, Scope, T};
+use crate::derive::term::{Scope, T};
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
+use crate::lang::helpers::{self, Fact};
 use crate::row::Row;
 
 type Res<X> = Result<X, NotDerivable>;
@@ -115,7 +116,7 @@ impl Work<'_, '_, '_> {
             Node::Access(a) => !a.base.name.is_size(),
             Node::Reduce(r) => r.binds.is_some(),
             Node::Name(n) => self.pattern.vars.iter().any(|v| v.name == *n),
-            Node::Call(f, args) if QUESTIONS.contains(&f.name.as_str()) => {
+            Node::Call(f, args) if helpers::is(f.name, Fact::Question) => {
                 tensors.extend(args.iter().filter_map(|a| make::as_name(&a.value)));
                 false
             }

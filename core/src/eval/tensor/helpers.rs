@@ -1,4 +1,4 @@
-//! The listed helpers of the tensor language. Rows cannot take their names (codegen refuses them: E012).
+//! The values of the helpers of the tensor language, whose table is [`crate::lang::helpers`].
 //!
 //! | helper | is |
 //! |---|---|
@@ -19,33 +19,6 @@ use crate::builtins::{self, Builtin};
 use crate::row::Row;
 use crate::signature::{self, ArgTy, Refusal};
 use crate::{Dim, Name, Scalar, TensorTy};
-
-/// Names that are helpers.
-pub const HELPERS: &[&str] = &[
-    "last",
-    "except",
-    "part",
-    "sizes",
-    "times",
-    "whole",
-    "entry",
-    "on",
-    "unbroadcast",
-    "zeros",
-    "size",
-    "len",
-    "rank",
-    "epsilon",
-    "largest",
-    "ceil_div",
-    "some",
-    "is_tensor",
-    "is_number",
-    "is_int",
-    "is_float",
-    "is_bool",
-    "dtype",
-];
 
 /// Floats below 2^53 without a fraction are exact integers.
 const WHOLE: f64 = (1u64 << 53) as f64;
@@ -184,19 +157,7 @@ pub fn helper<M: Machine>(
         ("size", [x, dims]) => {
             let t = ty(machine, x).ok_or_else(|| fault("needs a tensor"))?;
             let axes = dims.as_dims().ok_or_else(|| fault("needs axes"))?;
-            let rank = t.rank() as i64;
-            let at = |d: &Dim| match rank {
-                // A tensor of rank 0 counts as having one axis, as where an option names it.
-                0 if matches!(d.value(), 0 | -1) => Some(Dim::from(1)),
-                _ => t.shape.get(if d.value() < 0 { d.value() + rank } else { d.value() } as usize).copied(),
-            };
-            let sizes: Option<Vec<Dim>> = axes.iter().map(at).collect();
-            Value::size(
-                sizes
-                    .ok_or_else(|| fault("has an axis that is not there"))?
-                    .into_iter()
-                    .fold(Dim::from(1), |p, d| p * d),
-            )
+            Value::size(t.size_along(&axes).ok_or_else(|| fault("has an axis that is not there"))?)
         }
         ("size", [list]) => {
             let sizes = list.as_dims().ok_or_else(|| fault("needs a list of sizes"))?;
