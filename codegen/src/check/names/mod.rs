@@ -26,7 +26,7 @@ use crate::schema::{BLANK, Body, RowSource};
 use crate::source::Place;
 use crate::yaml::Text;
 
-use signature::SigNames;
+use sig::SigNames;
 
 pub use calls::is_word;
 

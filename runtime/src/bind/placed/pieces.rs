@@ -1,6 +1,6 @@
 //! Calls on the pieces of one rank, and the proof that they compute the pieces of the whole call's results.
 
-use super::{Operand, Placed, custom_vjp};
+use super::{Operand, Placed, own};
 use crate::bind::{Builder, body};
 use crate::error::Error;
 use crate::intrinsics::Intrinsic;
