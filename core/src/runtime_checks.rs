@@ -7,7 +7,7 @@
 //! axis.
 
 use crate::derive::walk;
-use crate::lang::helpers::{self, Fact};
+use crate::lang::helpers::{self, HelperFact};
 use crate::lang::{self, ast::*};
 use crate::row::{Meaning, Row};
 use crate::signature::const_eval::{self, At, Stop};
@@ -117,7 +117,7 @@ fn elements(row: &Row, cond: &Expr) -> Result<Elements, Name> {
     let mut broadcasts = false;
     let (mut reads, mut unnamed) = (None, None);
     let value = walk::map(cond, &mut |e| match &*e.node {
-        Node::Call(f, _) if helpers::is(f.name, Fact::OfType) => Some(e.clone()),
+        Node::Call(f, _) if helpers::is(f.name, HelperFact::OfType) => Some(e.clone()),
         Node::Name(n) => {
             let param = row.sig.params.iter().find(|p| p.name.name == *n)?;
             reads.get_or_insert(*n);

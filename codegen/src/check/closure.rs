@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::helpers::{self, Fact};
+use fulgurite_core::lang::helpers::{self, HelperFact};
 use fulgurite_core::lang::{Block, Expr, Ident, Node, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
@@ -92,7 +92,7 @@ fn is_static(e: &Expr, values: &FxHashSet<Name>) -> bool {
             is_static(c, values) && [yes, no].into_iter().all(|b| b.stmts.is_empty() && is_static(&b.value, values))
         }
         Node::Call(f, args) => {
-            helpers::is(f.name, Fact::OfType)
+            helpers::is(f.name, HelperFact::OfType)
                 || super::names::is_word(f.name) && args.iter().all(|arg| is_static(&arg.value, values))
         }
         Node::Access(access) => access.base.name.is_size(),

@@ -9,7 +9,7 @@ use super::make;
 use super::term::{Op, T, Terms};
 use crate::Name;
 use crate::lang::ast::*;
-use crate::lang::helpers::{self, Fact};
+use crate::lang::helpers::{self, HelperFact};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Writes terms.
@@ -102,7 +102,7 @@ impl Emit<'_, '_> {
         match self.terms.op(t) {
             Op::Const(..) | Op::Name(_) => true,
             Op::Neg(a) | Op::Not(a) => self.small(*a),
-            Op::Call(f, _) => helpers::is(*f, Fact::Question),
+            Op::Call(f, _) => helpers::is(*f, HelperFact::Question),
             Op::Atom(text) => text.as_str().len() <= 12,
             _ => false,
         }

@@ -9,7 +9,7 @@ use super::make;
 use crate::Name;
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
-use crate::lang::helpers::{self, Fact};
+use crate::lang::helpers::{self, HelperFact};
 use crate::lower::Rows;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -377,7 +377,7 @@ impl<'r> Terms<'r> {
                     self.choice(on.name, arms)
                 }
             },
-            Node::Call(f, _) if helpers::is(f.name, Fact::Atom) => self.atom(e),
+            Node::Call(f, _) if helpers::is(f.name, HelperFact::Atom) => self.atom(e),
             Node::Call(f, args) => self.call(f.name, args, scope)?,
             Node::Access(_) | Node::Reduce(_) => self.atom(e),
             Node::Str(_) => {
@@ -432,13 +432,13 @@ impl<'r> Terms<'r> {
     }
 
     fn call(&mut self, f: Name, args: &[Arg], scope: &Scope) -> Res<T> {
-        if helpers::is(f, Fact::Question)
+        if helpers::is(f, HelperFact::Question)
             && let Some(known) = self.asked(f, args, scope)
         {
             return Ok(known);
         }
         let ts = args.iter().map(|a| self.one(&a.value, scope)).collect::<Res<Vec<T>>>()?;
-        if helpers::is(f, Fact::Question) {
+        if helpers::is(f, HelperFact::Question) {
             if let (Some(wrt), [t]) = (self.wrt, ts.as_slice())
                 && *self.op(*t) == Op::Name(wrt)
             {

@@ -7,7 +7,7 @@ use crate::Name;
 
 /// A fact about a helper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fact {
+pub enum HelperFact {
     /// It tests the presence or the kind of an argument.
     Question,
     /// It reads the type of its argument, not the elements.
@@ -33,12 +33,12 @@ pub struct Helper {
     index: Option<(usize, usize)>,
     /// As `index`, in the tensor language.
     tensor: Option<(usize, usize)>,
-    facts: &'static [Fact],
+    facts: &'static [HelperFact],
 }
 
 impl Helper {
     /// Whether this is a fact about the helper.
-    pub fn is(&self, fact: Fact) -> bool {
+    pub fn is(&self, fact: HelperFact) -> bool {
         self.facts.contains(&fact)
     }
 
@@ -55,12 +55,12 @@ const fn helper(
     name: &'static str,
     form: &'static str,
     [index, tensor]: [Option<(usize, usize)>; 2],
-    facts: &'static [Fact],
+    facts: &'static [HelperFact],
 ) -> Helper {
     Helper { name, form, index, tensor, facts }
 }
 
-use Fact::*;
+use HelperFact::*;
 
 const ONE: Option<(usize, usize)> = Some((1, 1));
 const TWO: Option<(usize, usize)> = Some((2, 2));
@@ -124,7 +124,7 @@ pub fn named(name: Name) -> Option<&'static Helper> {
 }
 
 /// Whether a name is that of a helper about which this is a fact.
-pub fn is(name: Name, fact: Fact) -> bool {
+pub fn is(name: Name, fact: HelperFact) -> bool {
     named(name).is_some_and(|helper| helper.is(fact))
 }
 

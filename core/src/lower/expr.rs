@@ -6,7 +6,7 @@ use crate::builtins::{self, Builtin};
 use crate::counted;
 use crate::dtype::Category;
 use crate::lang::ast::*;
-use crate::lang::helpers::{self, Fact};
+use crate::lang::helpers::{self, HelperFact};
 use crate::loop_nest::*;
 use crate::promote::promote;
 use crate::row::Require;
@@ -373,7 +373,7 @@ impl Lowering<'_> {
         };
         let row = self.row;
         match f.as_str() {
-            _ if helpers::is(f, Fact::Constant) => {
+            _ if helpers::is(f, HelperFact::Constant) => {
                 let e = Expr::bare(Node::Call(Ident { name: f, span: Span::default() }, args.to_vec()));
                 let v = const_eval::eval(&self.env, &e, at)?;
                 self.constant(v)

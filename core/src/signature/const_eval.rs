@@ -11,7 +11,7 @@ use super::val::bad;
 use crate::builtins::{self, Builtin, ResultRule};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
-use crate::lang::helpers::{self, Fact};
+use crate::lang::helpers::{self, HelperFact};
 use crate::promote::{self, Kind};
 use crate::{DType, Dim, Name, Scalar, counted};
 use smallvec::SmallVec;
@@ -493,7 +493,7 @@ pub fn names(e: &Expr, f: &mut impl FnMut(Name)) {
             if name.name == "pair" {
                 // The pairs are not one per axis.
                 args.get(1).into_iter().for_each(|a| names(&a.value, f));
-            } else if !helpers::is(name.name, Fact::WholeLists) {
+            } else if !helpers::is(name.name, HelperFact::WholeLists) {
                 args.iter().for_each(|a| names(&a.value, f));
             }
         }

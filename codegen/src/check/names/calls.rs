@@ -3,7 +3,7 @@
 use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive;
-use fulgurite_core::lang::helpers::{self, Fact};
+use fulgurite_core::lang::helpers::{self, HelperFact};
 use fulgurite_core::lang::{Arg, Dialect, Elem, Ident, Node, OptType, Param, Place, Red};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
@@ -36,7 +36,7 @@ fn arity(name: Name, dialect: Dialect) -> Option<(usize, usize)> {
 
 /// Whether the argument of a helper is named, and not evaluated.
 pub(super) fn asks_about(helper: Name) -> bool {
-    helpers::is(helper, Fact::Names)
+    helpers::is(helper, HelperFact::Names)
 }
 
 /// How a reduction is written that was called like a function.

@@ -3,7 +3,7 @@
 use crate::Name;
 use crate::derive::{make, walk};
 use crate::lang::ast::*;
-use crate::lang::helpers::{self, Fact};
+use crate::lang::helpers::{self, HelperFact};
 use crate::row::{Meaning, Require, Row, Ties};
 use rustc_hash::FxHashSet;
 
@@ -184,7 +184,7 @@ impl Recipe<'_> {
 fn reads(e: &Expr) -> FxHashSet<Name> {
     let mut out = FxHashSet::default();
     walk::visit(e, &mut |e| match &*e.node {
-        Node::Call(f, _) if helpers::is(f.name, Fact::Question) => false,
+        Node::Call(f, _) if helpers::is(f.name, HelperFact::Question) => false,
         Node::Name(n) => {
             out.insert(*n);
             true

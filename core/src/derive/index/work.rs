@@ -11,7 +11,7 @@ use crate::Name;
 use crate::derive::term::{Scope, T};
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
-use crate::lang::helpers::{self, Fact};
+use crate::lang::helpers::{self, HelperFact};
 use crate::row::Row;
 
 type Res<X> = Result<X, NotDerivable>;
@@ -116,7 +116,7 @@ impl Work<'_, '_, '_> {
             Node::Access(a) => !a.base.name.is_size(),
             Node::Reduce(r) => r.binds.is_some(),
             Node::Name(n) => self.pattern.vars.iter().any(|v| v.name == *n),
-            Node::Call(f, args) if helpers::is(f.name, Fact::Question) => {
+            Node::Call(f, args) if helpers::is(f.name, HelperFact::Question) => {
                 tensors.extend(args.iter().filter_map(|a| make::as_name(&a.value)));
                 false
             }
