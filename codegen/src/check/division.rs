@@ -25,7 +25,8 @@ pub fn divides_by_zero(body: &Block, nest: &Nest) -> Option<Fault> {
     has_zero(nest).then(|| Fault { at: Some(at), ..refusal().into() })
 }
 
-/// The same of loops that were found to divide by 0: by a size which is that in this call, as far as no element is divided.
+/// The fault of loops that divide an index by a size which is 0 in this call; `None` if there is no such division, or a
+/// literal 0 stands in the text, which another check reports.
 pub fn divides_by_size(body: &Block, nest: &Nest, case: &Case) -> Option<Fault> {
     if by_literal(body).is_some() || !has_zero(nest) {
         return None;

@@ -51,8 +51,8 @@ pub fn batched(of: SymbolRef, flags: &[bool]) -> Result<BatchedSymbol, Error> {
     Ok(batch)
 }
 
-/// The symbol of this name, if it is that of a batched form. A printed trace may name a form that its reader has not
-/// made yet.
+/// The symbol of the batched form with this name; `None` if the name is not that of a batched form. The form is made if
+/// it does not exist yet, because a printed trace may name it in a process that has not made it.
 pub(crate) fn batch_named(name: Name) -> Option<SymbolRef> {
     let (of, args) = name.as_str().rsplit_once(".vmap.")?;
     let of = Name::new(of);

@@ -1,23 +1,23 @@
 //! The budget of the search: how many calls, of how many elements, each claim about a gradient is tried on.
 //!
-//! `cargo ops check` looks at every row of a database at each edit, and has about a second for five hundred rows. What
-//! is left out here is left to the generated tests.
+//! `cargo ops check` looks at every row of a database at each edit, and has about a second for five hundred rows. The
+//! generated tests cover the calls beyond this budget.
 //!
-//! A number is halved alone to see what it is for. Where no word is said of that, each wrong database in `tests/err` keeps
-//! its message with half of it: the number is a margin, or bounds the time.
+//! Each number was halved alone, and the wrong databases in `tests/err` were checked again. Where a comment does not name
+//! a database, every message stayed: the number is a margin, or it bounds the time.
 
-/// Elements of a call, at most: where a row is wrong, it is for a call of a few elements too.
+/// A call has at most this many elements, because a wrong row is wrong for a call of a few elements too.
 pub const MOST_ELEMENTS: usize = 400;
 
-/// Elements of all usual calls of a row, at most. Small calls say what a rule is; a branch that only large calls take is
-/// looked for on its own ([`super::claims::covered`]).
+/// The usual calls of a row have at most this many elements together, because small calls determine a rule. A separate
+/// search finds branches that only large calls take ([`super::claims::covered`]).
 pub const MOST_TOGETHER: usize = 1000;
 
 /// Calls with several windows and steps above 1 on which each rule is compared, at most. With half of them `e401_windows`
 /// is refuted by a larger call.
 pub const STEPPING: usize = 24;
 
-/// Refuting calls that are collected, at most: the kind of a fault, a sign or a factor, is told by several of them.
+/// At most this many refuting calls are collected, because several calls show the kind of a fault: a sign or a factor.
 pub const MOST_REFUTED: usize = 12;
 
 /// Families of fewer calls than this are tried more than once, with other numbers each time. With half of it a fault of

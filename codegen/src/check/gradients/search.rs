@@ -19,21 +19,22 @@ use crate::check::gradients::budget::{BEHIND, BESIDE, FEW, KINK_ROUNDS, MOST_KIN
 use crate::check::gradients::samples::{self, Domain, Stated};
 use crate::schema::RowSource;
 
-/// What the rules of one row are tried on.
+/// The calls and the data on which the rules of one row are tried.
 pub struct Bench<'a> {
     /// The row as written.
     pub source: &'a RowSource,
-    /// The same.
+    /// The parsed row.
     pub row: &'a Row,
-    /// Calls of it.
+    /// Its usual calls.
     pub family: &'a Family,
-    /// More of them: with other numbers than the defaults of its options.
+    /// Further calls, whose options have other numbers than their defaults.
     pub beside: &'a [Case],
-    /// And with every value of options that name places, or more of those that count: on these rules are compared, no more.
+    /// Calls with every value of options that name places, and with more values of options that count. Rules are only
+    /// compared on them.
     pub valued: &'a [Case],
     /// Rows that rules call.
     pub library: &'a Library<'a>,
-    /// What follows from its meaning.
+    /// The rules derived from its meaning.
     pub derived: &'a Derived,
     /// Data that were drawn before, by seed: every rule of the row is tried on the same.
     pub drawn: RefCell<FxHashMap<u64, Vec<Drawn<'a>>>>,
@@ -43,15 +44,15 @@ pub struct Bench<'a> {
     pub taped: RefCell<tape::Rules<'a>>,
     /// Calls with more elements are left out.
     pub most: usize,
-    /// What is left ([`calls`]).
+    /// The calls that are tried ([`calls`]).
     pub calls: Vec<(usize, &'a Case)>,
-    /// The branches that were taken where a rule was compared; none where nobody asks.
+    /// The branches taken in calls on which a rule was compared; `None` if branch coverage is not wanted.
     pub compared_in: Option<&'a RefCell<Ids>>,
     /// The rows that the meaning and the rules come to.
     pub within: &'a [Arc<Row>],
 }
 
-/// What was found for a call, the domain and the bound of indices: data on which the row has finite values, or none.
+/// The data found for a call, a domain and a bound of indices: the row has finite values on them. `None`: none were found.
 pub struct Drawn<'a> {
     case: &'a Case,
     domain: Domain,
@@ -86,7 +87,8 @@ impl<'a> Bench<'a> {
         (0..rounds).flat_map(move |round| self.cases().map(move |(n, case)| (n + round, case)))
     }
 
-    /// The same, then calls with data at ties and kinks: `if x == 0 { y } else { 0 }` depends on `y` only there.
+    /// The calls of [`Bench::instances`], then calls with data at ties and kinks, because `if x == 0 { y } else { 0 }`
+    /// depends on `y` only there.
     pub fn everywhere(&self, most: usize) -> impl Iterator<Item = Instance<'a>> {
         self.instances(most).chain(self.kinked(most).map(|(_, instance)| instance))
     }
@@ -96,12 +98,12 @@ impl<'a> Bench<'a> {
         self.at_kinks(samples::stated(self.source), 0..=most, &|_| true).take(MOST_KINKS)
     }
 
-    /// The same whatever numbers the row is meant for.
+    /// The calls of [`Bench::kinked`], also with numbers outside of the domain that the row states.
     pub fn kinked_anywhere(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
         self.at_kinks(Vec::new(), 0..=most, &|_| true).take(MOST_KINKS)
     }
 
-    /// Data at ties and kinks in these intervals, for calls of so many elements.
+    /// Calls with a number of elements in `elements`, with data at ties and kinks within the intervals `own`.
     pub(super) fn at_kinks<'s>(
         &'s self,
         own: Stated,

@@ -32,20 +32,20 @@ impl Instance<'_> {
         self.results.iter().all(|r| elements(r).iter().flatten().all(|x| x.is_finite()))
     }
 
-    /// The same call where each float moves by what `by` says of its argument, its place in it, and itself. Where no two
-    /// move by the same, no tie is left.
+    /// This call with each float moved by `by(argument, position, float)`. If no two floats move by the same amount, no
+    /// tie is left.
     pub fn moved(&self, by: &Lift<f64>, library: &Library<'_>) -> Option<Self> {
         self.with(&|p, e, x| x + by(p, e, x), library)
     }
 
-    /// The same call where each float moves by up to `step` in a direction of its own.
+    /// This call with each float moved by at most `step`, in a direction of its own.
     pub fn shaken(&self, step: f64, numbers: &mut Numbers, library: &Library<'_>) -> Option<Self> {
         let most = (0..self.args.len()).map(|at| self.numel_of(at)).max()?;
         let by: Vec<f64> = (0..most * self.args.len()).map(|_| step * numbers.weight()).collect();
         self.moved(&|p, e, _| by[p * most + e], library)
     }
 
-    /// The same call where each float is what `of` says of its argument, its place in it, and itself.
+    /// This call with each float replaced by `of(argument, position, float)`.
     pub fn with(&self, of: &Lift<f64>, library: &Library<'_>) -> Option<Self> {
         let args = self.lift(of);
         let results = Dense::new(library).meaning(self.row, &self.case.solved, &args).ok()?;
