@@ -1,5 +1,5 @@
-//! E601 to E606: tensor subclasses. Texts name what there is; metadata are kept; what a text calls has a rule; what a
-//! rule makes of an operator is what the operator means.
+//! E601 to E606: tensor subclasses. The names in a class's texts exist, metadata are kept, the operators that a text
+//! calls have a rule, and a rule means what its operator means.
 
 mod allowed;
 mod chain;
@@ -37,8 +37,8 @@ use crate::yaml::Text;
 use meaning::{Found, Refuted};
 use world::World;
 
-/// Checks the classes of `db` that are `wanted`, and what they make of rows that are; rows are in `set`, calls of those
-/// that are wanted in `families`.
+/// Checks the classes of `db` that are `wanted`, and their rules for the rows that are. `set` has the rows, and
+/// `families` the calls of the wanted ones.
 pub fn check(
     db: &Database,
     set: &RowSet,
@@ -62,7 +62,7 @@ pub fn check(
     }
 }
 
-/// The classes with what makes their tensors.
+/// The classes of `db` and of the databases that it uses, with the rows that make their tensors.
 fn world<'a>(db: &Database, library: &'a Library<'a>) -> Option<World<'a>> {
     let sources = || db.classes.iter().chain(&db.upstream);
     let classes = sources().map(ClassSource::lower).collect::<Option<Vec<Class>>>()?;
@@ -77,13 +77,13 @@ fn world<'a>(db: &Database, library: &'a Library<'a>) -> Option<World<'a>> {
     Some(World { library, classes, wholes, makers, own: own.collect() })
 }
 
-/// The row that makes a tensor of its fields and metadata.
+/// The row that makes a tensor of the class from its fields and metadata.
 fn whole(class: &Class) -> Arc<Row> {
     let [row, ..] = fulgurite_core::subclass::ports(class);
     Arc::new(row)
 }
 
-/// E603
+/// E603 of a class and the rows that make its tensors: metadata must come out as they go in, and rows must give them.
 fn kept(class: &Class, source: &ClassSource) -> Option<Diag> {
     let name = class.name;
     if let Some((meta, how)) = meta::unstable(class) {
@@ -103,7 +103,7 @@ fn kept(class: &Class, source: &ClassSource) -> Option<Diag> {
     None
 }
 
-/// E603 of a rule for a row with several tensors.
+/// E603 of a rule for a row with several tensors: it must not keep the metadata of the first one only.
 fn first_only(class: &Class, row: &Row, rule: &Rule, text: &Text) -> Option<Diag> {
     let (meta, at) = match rule {
         Rule::Each => (meta::each_of_several(class, row)?, text.place),
@@ -119,7 +119,7 @@ fn first_only(class: &Class, row: &Row, rule: &Rule, text: &Text) -> Option<Diag
     Some(diag.help(format!("write `{meta} = same({meta})`, or how it follows from those of the arguments")))
 }
 
-/// E604
+/// E604: an operator that a text calls on a tensor of the class has no rule, or is refused.
 fn closed(world: &World, class: &Class, source: &ClassSource) -> Option<Diag> {
     let blocks = texts_of(world, class, source);
     blocks.into_iter().find_map(|(key, text, block, names)| {
@@ -137,7 +137,7 @@ fn closed(world: &World, class: &Class, source: &ClassSource) -> Option<Diag> {
     })
 }
 
-/// A key, its text, what that parses to, and the names in it that are of the class.
+/// A key, its text, the parsed text, and the names in it that are tensors of the class.
 type Told<'a> = (&'static str, &'a Text, Block, Vec<Name>);
 
 /// The texts of a class in which operators may meet it.
@@ -171,7 +171,7 @@ fn texts_of<'a>(world: &World, class: &Class, source: &'a ClassSource) -> Vec<To
     told
 }
 
-/// What meanings are looked up in.
+/// The databases, rows and calls with which rules are checked.
 struct Sources<'a> {
     db: &'a Database,
     set: &'a RowSet<'a>,
@@ -185,17 +185,17 @@ struct Pair<'a> {
     class: usize,
     row: Arc<Row>,
     rule: &'a Rule,
-    /// Its text; `None` in a file that is not looked at.
+    /// The text of the rule; `None` if it stands in a database that is not checked here.
     text: Option<&'a Text>,
-    /// Where else it can be shown: the row.
+    /// The place that is shown if there is no text: the row, or else the class.
     at: Place,
-    /// Whether the row is named.
+    /// Whether the rule names the row, rather than its kind.
     named: bool,
 }
 
-/// E605, and E603 of rules for several tensors.
+/// Reports E605, and E603 of rules for rows with several tensors.
 ///
-/// What leads to a row with a fault is not judged: neither a class whose texts do, nor a row.
+/// A class or a row that leads to a faulty row is not judged.
 fn meanings(of: &Sources, diags: &mut Diagnostics) {
     let mut pairs = pairs(of);
     pairs.retain(|pair| !closure::leads_to_broken(vec![pair.row.op], of.set));
@@ -238,7 +238,7 @@ fn meanings(of: &Sources, diags: &mut Diagnostics) {
         diags.push(notes.into_iter().fold(diag, Diag::note).help(help));
         pairs.retain(|pair| pair.class != at);
     }
-    // what runs on pieces is proved to mean the same where it is bound
+    // a rule `placed` runs on pieces, and is proved to mean the same where it is bound
     pairs.retain(|pair| *pair.rule != Rule::Placed);
     let looked = parallel::map(&pairs, |pair| {
         let class = &of.world.classes[pair.class];
@@ -257,7 +257,7 @@ fn meanings(of: &Sources, diags: &mut Diagnostics) {
     });
     let mut told: Vec<Place> = Vec::new();
     for diag in looked.into_iter().flatten() {
-        // one rule for a kind of operators is told once
+        // a rule for a kind of operators is reported once
         if !told.contains(&diag.primary.place) {
             told.push(diag.primary.place);
             diags.push(diag);
@@ -265,7 +265,7 @@ fn meanings(of: &Sources, diags: &mut Diagnostics) {
     }
 }
 
-/// E605 of the cotangents that a class declares.
+/// E605 of the cotangents and gradients that a class declares, and E401 of those of the rows that make its tensors.
 fn gradients(of: &Sources, at: usize, source: &ClassSource, diags: &mut Diagnostics) {
     let name = source.name();
     if let (Some(claim), Some(text)) = (slopes::of_cotangent(of.world, at), &source.cotangent) {
@@ -320,7 +320,7 @@ fn verdict(of: &Sources, pair: &Pair, found: Found) -> Option<Diag> {
         Found::Right => None,
         Found::Wrong(refuted) => {
             let Refuted { claim, notes, dtype } = *refuted;
-            // a dtype that the rule states is meant
+            // a dtype that the rule states is intended
             let stated = matches!(pair.rule, Rule::Block(block) if states_dtype(class, block));
             if dtype && stated {
                 return None;
@@ -355,8 +355,8 @@ fn verdict(of: &Sources, pair: &Pair, found: Found) -> Option<Diag> {
     }
 }
 
-/// Whether a rule says which dtype it makes: a cast, or metadata that are a dtype which follows from something. A dtype that
-/// is written out follows from nothing: what tensors had is lost.
+/// Whether a rule states the dtype of its result: by a cast, or by metadata that are a dtype and computed. A dtype that
+/// is written out does not count, because the dtype that the arguments had is lost.
 fn states_dtype(class: &Class, block: &Block) -> bool {
     let of_dtype = |at: usize| class.sig.opts.get(at).is_some_and(|opt| matches!(opt.ty, OptType::Dtype(_)));
     let fields = class.fields().count();
@@ -378,7 +378,8 @@ fn states_dtype(class: &Class, block: &Block) -> bool {
     stated
 }
 
-/// Whether a tensor of the class can be made of some tensor: by fields and their types, or by a row that needs no more.
+/// Whether a tensor of the class can be made from some plain tensor: by fields of their declared types, or by a row
+/// that needs no more.
 fn can_be_drawn(world: &World, class: usize) -> bool {
     use fulgurite_core::eval::loop_nest::Array;
     let shapes: [&[usize]; 4] = [&[2, 4], &[4], &[2, 3, 4], &[]];
@@ -389,13 +390,13 @@ fn can_be_drawn(world: &World, class: usize) -> bool {
     })
 }
 
-/// Every rule of this database's classes, and what its rows meet in those that it uses.
+/// Every rule of this database's classes, and the rules that its rows meet in the classes of databases that it uses.
 fn pairs<'a>(of: &'a Sources<'a>) -> Vec<Pair<'a>> {
     let own: FxHashMap<Name, &RowSource> = of.db.rows.iter().map(|row| (row.name(), row)).collect();
     let mut pairs = Vec::new();
     for name in of.set.names() {
         let mine = own.get(&name).copied();
-        // of a part of the database only that is looked at
+        // if only a part of the database is wanted, its other rows are left out
         if mine.is_some() && !of.wanted.contains(&name) || of.set.is_broken(name) || meets::is_other(name.as_str()) {
             continue;
         }
@@ -424,7 +425,7 @@ fn text<'a>(world: &World, source: &'a ClassSource, class: &Class, row: &Row) ->
     let found = source.ops.iter().find_map(|(targets, text)| {
         let mut targets = targets.as_str().split_whitespace().map(Class::target);
         let at = targets.find(|t| class.rules.iter().any(|(known, r)| known == t && std::ptr::eq(r, rule)))?;
-        // a rule for an operator is one for its overloads
+        // a rule for an operator names its overloads too
         Some((text, matches!(at, Target::Op(op) if op == row.op || op == super::base(row.op))))
     });
     found.filter(|_| !matches!(row.meaning, Meaning::Host(_)))

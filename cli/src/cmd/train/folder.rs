@@ -11,7 +11,7 @@ use fulgurite::prelude::*;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Where runs without a name go, by task.
+/// The default folder for runs of a task.
 fn default(task: TaskName) -> &'static Path {
     Path::new(match task {
         TaskName::Text => "runs/demo",
@@ -19,10 +19,10 @@ fn default(task: TaskName) -> &'static Path {
     })
 }
 
-/// Checkpoints that are kept; older ones of the same run are removed.
+/// Checkpoints kept per run. Older ones of the run are removed.
 const KEPT: usize = 2;
 
-/// All that a run needs to go on.
+/// The state that a run needs to go on.
 #[derive(Tree, Clone, Debug)]
 struct State<M: Tree> {
     model: M,
@@ -37,7 +37,7 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// What a step changes: the model and the optimiser's memory of it.
+/// The state that a step changes: the model, and the optimiser with its moments.
 pub type Learner<M> = (M, AdamW<M>);
 
 /// A checkpoint that was found, not yet read.
@@ -45,11 +45,11 @@ pub type Learner<M> = (M, AdamW<M>);
 pub struct Found {
     /// The file.
     pub path: PathBuf,
-    /// What was learned.
+    /// The task of its run.
     pub task: TaskName,
     /// Steps done.
     pub step: u64,
-    /// The file of its data, or none.
+    /// The file of its data, if they came from a file.
     pub source: Option<PathBuf>,
     /// The data's [`Source::hash`], as it is written.
     pub hash: String,
@@ -58,8 +58,8 @@ pub struct Found {
 }
 
 impl Folder {
-    /// A folder for a new run. What an earlier run left in the default folder goes; in a folder that was named it is in
-    /// the way.
+    /// Creates a folder for a new run. An earlier run's checkpoints in the default folder are removed. An earlier run
+    /// in a folder that was named is an error.
     ///
     /// # Errors
     /// E913: it can't be written. E920: it holds a run.
@@ -87,7 +87,7 @@ impl Folder {
         Folder { path: parent.unwrap_or(Path::new(".")).to_owned() }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -101,7 +101,7 @@ impl Folder {
         self.path.join("config.json")
     }
 
-    /// Writes the settings, for people and for [`Folder::create`].
+    /// Writes the settings to `config.json`, for people and for [`Folder::create`].
     ///
     /// # Errors
     /// E913: it can't be written.
@@ -133,7 +133,7 @@ impl Folder {
         found
     }
 
-    /// Writes a checkpoint, then removes all but the newest.
+    /// Writes a checkpoint, then removes older ones except the newest.
     ///
     /// # Errors
     /// E904: it can't be written.
@@ -171,14 +171,14 @@ pub fn hash(source: &Source) -> String {
     format!("{:016x}", source.hash)
 }
 
-/// N of `step-N.safetensors`.
+/// The number N of a file `step-N.safetensors`.
 fn number(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix("step-")?.strip_suffix(".safetensors")?.parse().ok()
 }
 
 impl Found {
-    /// The checkpoint of this name, or the newest whole one of a folder. The second result says which newer ones are
-    /// broken.
+    /// The checkpoint of this name, or the newest whole one of a folder. The second result holds the faults of newer
+    /// ones, which are broken.
     ///
     /// # Errors
     /// E901, E902, E904: no whole checkpoint is there. E919: it is not one of `fulgurite train`.
@@ -218,12 +218,12 @@ impl Found {
     /// The settings of its run.
     ///
     /// # Errors
-    /// E919: they can't be.
+    /// E919: they can't be read.
     pub fn settings<S: Sizes>(&self) -> Result<Settings<S>, Fault> {
         Settings::from_json(self.settings.clone())
     }
 
-    /// What its task noted under a name.
+    /// The note of its task under a name.
     ///
     /// # Errors
     /// E919: there is no such note.
@@ -234,7 +234,7 @@ impl Found {
         })
     }
 
-    /// Fills what was made for the run's settings.
+    /// Reads the file into a state that was made for the run's settings.
     ///
     /// # Errors
     /// E901, E902, E904, E905: the file is broken, or its tensors are others.

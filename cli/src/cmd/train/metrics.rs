@@ -1,4 +1,4 @@
-//! What a run has measured so far, in memory and in `metrics.jsonl`.
+//! Measurements of a run, in memory and in `metrics.jsonl`.
 
 use crate::fault::Fault;
 use crate::ui::curve::Points;
@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Steps done, this one with them.
+    /// Steps done, including this one.
     pub step: u64,
     /// The loss of the batch, before the step.
     pub loss: f64,
-    /// Length of the gradient before it was shortened.
+    /// Norm of the gradient before it was clipped.
     pub norm: f64,
     /// Learning rate.
     pub lr: f64,
-    /// How long it took.
+    /// Duration of the step.
     pub seconds: f64,
 }
 
-/// A measurement on what is not learned from.
+/// A measurement on data that are not trained on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Check {
     /// The loss.
@@ -40,22 +40,22 @@ pub struct History {
     accuracy: Option<f64>,
 }
 
-/// How much of the smoothed loss stays each step.
+/// Share of the smoothed loss that each step keeps.
 const SMOOTH: f64 = 0.9;
 
 impl History {
-    /// A step's loss.
+    /// Adds the loss of a step.
     pub fn step(&mut self, step: &Step) {
         self.train.push((step.step as f64, step.loss));
     }
 
-    /// A validation.
+    /// Adds a validation.
     pub fn check(&mut self, step: u64, check: Check) {
         self.val.push((step as f64, check.loss));
         self.accuracy = check.accuracy;
     }
 
-    /// The loss of the last steps, the latest counting most.
+    /// The smoothed loss of the last 64 steps, in which the latest counts most.
     pub fn recent(&self) -> Option<f64> {
         let tail = self.train.len().saturating_sub(64);
         self.train[tail..].iter().map(|p| p.1).reduce(|mean, x| SMOOTH * mean + (1.0 - SMOOTH) * x)
@@ -71,7 +71,7 @@ impl History {
         self.accuracy
     }
 
-    /// The least validation loss, and after which step.
+    /// The least validation loss, and the step after which it was measured.
     pub fn best(&self) -> Option<(u64, f64)> {
         self.val.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|p| (p.0 as u64, p.1))
     }
@@ -81,7 +81,7 @@ impl History {
         &self.val
     }
 
-    /// The training loss as means over so many equal stretches, at their middles.
+    /// The training loss as means over at most `stretches` equal stretches, placed at their middles.
     pub fn training(&self, stretches: usize) -> Points {
         let size = self.train.len().div_ceil(stretches.max(1)).max(1);
         let mean = |part: &[(f64, f64)], f: fn(&(f64, f64)) -> f64| part.iter().map(f).sum::<f64>() / part.len() as f64;
@@ -89,15 +89,15 @@ impl History {
     }
 }
 
-/// How fast steps go: the mean of the last ones.
+/// Speed of a run, from the durations of its last steps.
 #[derive(Clone, Debug, Default)]
 pub struct Speed(VecDeque<f64>);
 
 impl Speed {
-    /// How many steps are remembered.
+    /// Number of steps that are remembered.
     const WINDOW: usize = 50;
 
-    /// One more step took so long.
+    /// Adds the duration of a step.
     pub fn add(&mut self, seconds: f64) {
         if self.0.len() == Speed::WINDOW {
             self.0.pop_front();
@@ -105,12 +105,12 @@ impl Speed {
         self.0.push_back(seconds);
     }
 
-    /// Seconds a step.
+    /// Mean seconds per step.
     pub fn seconds(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
     }
 
-    /// Seconds of a step in the middle: one that was held up does not count.
+    /// Median seconds per step, in which single steps that were held up do not count.
     pub fn median(&self) -> Option<f64> {
         let mut sorted: Vec<f64> = self.0.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
@@ -126,7 +126,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Starts the file; what an earlier run left up to step `keep` stays, and is given back.
+    /// Starts the file. Lines of an earlier run up to step `keep` stay, and are returned as its history.
     ///
     /// # Errors
     /// E913: it can't be written.
@@ -148,7 +148,7 @@ impl Log {
         Ok((Log { file, path: path.to_owned() }, history))
     }
 
-    /// A step.
+    /// Writes a step.
     ///
     /// # Errors
     /// E913: it can't be written.
@@ -156,7 +156,7 @@ impl Log {
         self.line(&json!({"step": s.step, "loss": s.loss, "norm": s.norm, "lr": s.lr, "ms": s.seconds * 1e3}))
     }
 
-    /// A validation.
+    /// Writes a validation.
     ///
     /// # Errors
     /// E913: it can't be written.

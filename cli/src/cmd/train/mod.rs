@@ -1,8 +1,8 @@
-//! `fulgurite train`: a model learns a task while one watches.
+//! `fulgurite train`: a model learns a task, and the run shows its progress.
 //!
 //! | module | is |
 //! |---|---|
-//! | [`task`] | what a task is |
+//! | [`task`] | the interface of a task |
 //! | [`text`], [`digits`] | the tasks |
 //! | [`parallel`] | a run on several ranks |
 //! | [`settings`], [`folder`], [`metrics`], [`run`], [`show`], [`stop`] | the run around any of them |
@@ -40,10 +40,10 @@ use stop::Stop;
 use task::Task;
 use text::Characters;
 
-/// Runs the command. Gives the exit status.
+/// Runs the command. Returns the exit status.
 ///
 /// # Errors
-/// E901 to E920, as their pages say; what the model reports.
+/// E901 to E920, as their pages say. Errors of the model.
 pub fn run(args: &args::Train, ui: &Ui) -> Result<u8, Fault> {
     if let Some(path) = &args.plot {
         chart::format(path)?;
@@ -73,7 +73,7 @@ struct Prepared<T: Task> {
     key: Key,
     done: u64,
     parameters: usize,
-    /// On several ranks: who does what, and the model in stages.
+    /// On several ranks: the plan of who runs which stages, and the model in stages.
     shares: Option<(Plan, Model)>,
 }
 
@@ -150,13 +150,13 @@ fn learn<T: Task>(
     }
 }
 
-/// What must be the same on all ranks.
+/// Text that must be equal on all ranks: task, settings, data, progress, key, plan and stages.
 fn digest<T: Task>(p: &Prepared<T>) -> String {
     let data = folder::hash(p.task.source());
     format!("{} {} {data} {} {:?} {:?}", T::NAME, p.settings.json(), p.done, p.key, p.shares)
 }
 
-/// Runs a run, and shows and saves it.
+/// Carries out a run, and shows and saves it.
 fn lead<T: Task>(
     args: &args::Train,
     ui: &Ui,
@@ -226,7 +226,7 @@ fn find(path: &Path, args: &args::Train, ui: &Ui) -> Result<Found, Fault> {
     }
 }
 
-/// The settings of a run that is carried on, with what may be changed about it.
+/// The settings of a run that is resumed. Options may change some of them.
 fn resumed<S: Sizes>(found: &Found, args: &args::Train) -> Result<Settings<S>, Fault> {
     let mut settings: Settings<S> = found.settings()?;
     settings.steps = args.steps.unwrap_or(settings.steps);
@@ -246,12 +246,12 @@ fn same_data<T: Task>(found: &Found, task: &T) -> Outcome {
     })
 }
 
-/// How many numbers are learned.
+/// The number of learned parameters.
 fn parameters<M: Tree>(model: &M) -> usize {
     tree::flatten(model).leaves().iter().map(|t| t.numel().len()).sum()
 }
 
-/// Tries to write where a result will go, before an hour is spent on it. An existing file stays as it is.
+/// Tries to write to the file of a result, before an hour is spent on the result. An existing file stays as it is.
 fn writable(path: &Path) -> Outcome {
     let existed = path.exists();
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -262,10 +262,10 @@ fn writable(path: &Path) -> Outcome {
     Ok(())
 }
 
-/// What the compiler makes of the demo's training step: it is compiled and run once.
+/// The compile stages of the demo's training step, which is compiled and run once.
 ///
 /// # Errors
-/// What the model reports.
+/// Errors of the model.
 pub(crate) fn stages() -> Result<Vec<CompileStage>, Fault> {
     let settings = Characters::defaults();
     let task = Characters::demo()?;

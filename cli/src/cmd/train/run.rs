@@ -1,4 +1,5 @@
-//! The loop: batch, step, measure, now and then validate, show, save. It knows no task.
+//! The training loop. Each turn takes a batch, steps and measures; some turns validate, show and save. No task is
+//! special.
 
 use super::folder::{Folder, Learner};
 use super::metrics::{History, Log, Speed, Step};
@@ -17,18 +18,18 @@ use std::time::{Duration, Instant};
 
 /// The share of `--seconds` that goes to steps; the rest is for validation, samples and checkpoints.
 const FOR_STEPS: f64 = 0.93;
-/// How far the first loss may be from that of even odds, in nats.
+/// The largest distance of the first loss from that of even odds, in nats, without a warning.
 const EVEN: f64 = 0.3;
 
-/// Everything that a run works with.
+/// The state of a run.
 pub struct Training<'a, T: Task> {
-    /// What is learned from what.
+    /// The task.
     pub task: &'a mut T,
     /// The numbers of the run.
     pub settings: Settings<T::Sizes>,
-    /// Where files go.
+    /// The folder for its files.
     pub folder: Folder,
-    /// What is learned.
+    /// The model and its optimiser.
     pub learner: Learner<T::Model>,
     /// The key of the next batch.
     pub key: Key,
@@ -38,24 +39,25 @@ pub struct Training<'a, T: Task> {
     pub seconds: Option<f64>,
 }
 
-/// How a run ended.
+/// The end of a run.
 pub struct Ended {
     /// Steps done.
     pub step: u64,
-    /// What was measured.
+    /// The measurements.
     pub history: History,
     /// The last checkpoint.
     pub checkpoint: PathBuf,
-    /// How long it took.
+    /// Duration of the run in seconds.
     pub seconds: f64,
 }
 
-/// What runs steps: this process, or a crew of ranks that it leads.
+/// Runs the steps: this process, or a crew of ranks that it leads.
 pub trait Engine<M: Tree> {
-    /// Step number `number` on a batch, at this learning rate. Gives the loss before it and the length of the gradient.
+    /// Does step `number` on a batch, at this learning rate. Returns the loss before the step and the norm of the
+    /// gradient.
     ///
     /// # Errors
-    /// What the step reports.
+    /// Errors of the step.
     fn step(
         &mut self,
         learner: &mut Learner<M>,
@@ -64,15 +66,15 @@ pub trait Engine<M: Tree> {
         lr: f64,
     ) -> Result<(f64, f64), Fault>;
 
-    /// Brings what was learned into `learner`, where others have it.
+    /// Brings the state of other ranks into `learner`, if they have it.
     ///
     /// # Errors
-    /// What the others report.
+    /// Errors of the other ranks.
     fn gather(&mut self, _: &mut Learner<M>) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// What the compiler made of the step, if that is one program.
+    /// The compile stages of the step, if it is one program.
     fn stages(&self) -> Vec<CompileStage> {
         Vec::new()
     }
@@ -107,14 +109,14 @@ where
     }
 }
 
-/// The beginning of a run: a model, and the optimiser that remembers nothing yet.
+/// The state at the beginning of a run: a model, and a fresh optimiser.
 pub fn learner<M: Tree, S>(model: M, settings: &Settings<S>) -> Learner<M> {
     let optimiser = AdamW::new(&model).betas(0.9, 0.99).decay(settings.decay);
     (model, optimiser)
 }
 
-/// The function of one training step: from what is learned and (batch, its answers, learning rate) to what is learned
-/// then and (loss before the step, length of the gradient). `limit` shortens longer gradients.
+/// The function of one training step. It maps the learner and (batch, labels, learning rate) to the next learner and
+/// (loss before the step, norm of the gradient). Gradients longer than `limit` are shortened to it.
 #[allow(clippy::type_complexity)] // a name for this tuple of tuples would hide it
 pub fn compiled_step<T: Task>(
     limit: f64,
@@ -128,10 +130,10 @@ pub fn compiled_step<T: Task>(
 }
 
 impl<T: Task> Training<'_, T> {
-    /// Trains until the last step, or until `stop` says so. Either way the state is saved.
+    /// Trains until the last step, or until `stop` asks for the end. The state is saved in both cases.
     ///
     /// # Errors
-    /// E918: the loss is not finite. E913, E904: a file can't be written. What the step reports.
+    /// E918: the loss is not finite. E913, E904: a file can't be written. Errors of the step.
     pub fn go(
         mut self,
         engine: &mut dyn Engine<T::Model>,
@@ -146,7 +148,7 @@ impl<T: Task> Training<'_, T> {
         while !self.finished() && !stop.asked() {
             let before = Instant::now();
             let lr = self.settings.lr(self.done);
-            // a step that fails must leave the key of its batch
+            // a step that fails must not use up the key of its batch
             let mut key = self.key.clone();
             let batch = self.task.batch(key.next(), &self.settings);
             let (value, norm) = engine.step(&mut self.learner, batch, self.done + 1, lr)?;
@@ -189,14 +191,14 @@ impl<T: Task> Training<'_, T> {
                 break;
             }
         }
-        // a run that was stopped early has a length too: it can be carried on
+        // a run that was stopped early gets a length too, so that it can be resumed
         self.plan(start.elapsed(), &speed, true, show);
         engine.gather(&mut self.learner)?;
         let checkpoint = self.save(show, true)?;
         Ok(Ended { step: self.done, history, checkpoint, seconds: start.elapsed().as_secs_f64() })
     }
 
-    /// Says what was compiled, and keeps the program's text beside the checkpoints.
+    /// Reports the compilation, and keeps the program's text beside the checkpoints.
     fn compiled(&self, stages: &[CompileStage], start: Instant, show: &Show) -> Result<(), Fault> {
         let compiling: Duration = stages.iter().map(|s| s.time).sum();
         let (compiling, since) = (seconds(compiling.as_secs_f64()), seconds(start.elapsed().as_secs_f64()));
@@ -214,7 +216,7 @@ impl<T: Task> Training<'_, T> {
         steps > 0 && self.done >= steps
     }
 
-    /// Decides how many steps `--seconds` has room for, once their speed is known, or now.
+    /// Decides how many steps fit into `--seconds`, once the speed of steps is known, or `now`.
     fn plan(&mut self, elapsed: Duration, speed: &Speed, now: bool, show: &mut Show) {
         let Some(seconds) = self.seconds else { return };
         let each = speed.median().unwrap_or(0.1);
@@ -234,7 +236,8 @@ impl<T: Task> Training<'_, T> {
         Ok(path)
     }
 
-    /// A model that knows nothing gives every outcome the same chance; another first loss is a wrong start.
+    /// Warns if the first loss is not that of even odds. An untrained model gives all outcomes the same chance, so
+    /// another loss shows a wrong start.
     fn even_odds(&self, loss: f64, show: &Show) {
         let outcomes = self.task.outcomes();
         let expected = (outcomes as f64).ln();

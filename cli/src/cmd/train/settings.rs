@@ -1,5 +1,5 @@
-//! What a run is: sizes, length, rates. All of it is decided before the first step and written into the run's folder,
-//! so that a resumed run needs nothing else.
+//! The settings of a run: sizes, length, rates. They are decided before the first step and written into the run's
+//! folder, so that a resumed run needs nothing else.
 
 use crate::args;
 use crate::fault::Fault;
@@ -11,20 +11,20 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings<S> {
-    /// Where random numbers start.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// The sizes of the model.
     pub model: S,
-    /// Examples a step.
+    /// Examples per step.
     pub batch: usize,
-    /// Steps in all; 0 while `seconds` has yet to decide.
+    /// Steps in all. 0 while `--seconds` has yet to decide.
     pub steps: u64,
     /// Steps of rising learning rate.
     pub warmup: u64,
     /// Largest learning rate.
     #[serde(with = "exact")]
     pub lr: f64,
-    /// Longest gradient.
+    /// Largest norm of the gradient.
     #[serde(with = "exact")]
     pub clip: f64,
     /// Weight decay.
@@ -38,28 +38,28 @@ pub struct Settings<S> {
 
 /// The sizes of a model.
 pub trait Sizes: Clone + PartialEq + std::fmt::Debug + Serialize + DeserializeOwned {
-    /// Refuses sizes that can't be, or whose run needs more memory than machines have.
+    /// Refuses impossible sizes, and sizes whose run needs more memory than machines have.
     ///
     /// # Errors
-    /// E914: which one.
+    /// E914: one of the sizes is refused.
     fn check(&self, batch: usize) -> Result<(), Fault>;
 }
 
 /// The learning rate falls to this share of its largest value.
 const FLOOR: f64 = 0.05;
-/// Steps after which `--seconds` knows how fast they are. The rate does not depend on the length before that, so the run
-/// is the same as one that was given the number.
+/// Number of steps after which their speed decides the length of a run with `--seconds`. Before that the rate does
+/// not depend on the length, so the run equals one that was given the number of steps.
 pub const PROBE: u64 = 20;
-/// A size beyond this is a slip of the keyboard.
+/// At most this size, because a larger one is a typing error.
 const LARGEST: usize = 1 << 20;
-/// Numbers that a run may keep in memory at once.
+/// At most this many numbers in memory at once, because they take 16 GB as f32.
 const MOST: f64 = 4e9;
 
 impl<S: Sizes> Settings<S> {
-    /// The defaults with what the command line says otherwise; `model` is decided by the task.
+    /// The defaults with the changes of the command line. The task decides `model`.
     ///
     /// # Errors
-    /// E914: a number that can't be.
+    /// E914: a number is out of range.
     pub fn new(a: &args::Train, model: S, d: Settings<S>) -> Result<Settings<S>, Fault> {
         let settings = Settings {
             seed: a.seed,
@@ -80,7 +80,7 @@ impl<S: Sizes> Settings<S> {
         Ok(settings)
     }
 
-    /// Sets the length, and what follows from it.
+    /// Sets the number of steps, and the intervals that follow from it.
     pub fn lasting(mut self, steps: u64) -> Settings<S> {
         self.steps = steps.max(1);
         self.check_every = (self.steps / 10).max(1);
@@ -100,15 +100,15 @@ impl<S: Sizes> Settings<S> {
         self.lr * (FLOOR + (1.0 - FLOOR) * 0.5 * (1.0 + (std::f64::consts::PI * part).cos()))
     }
 
-    /// As an object.
+    /// The settings as an object.
     pub fn json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// What [`Settings::json`] wrote.
+    /// Reads settings that [`Settings::json`] wrote.
     ///
     /// # Errors
-    /// E919: something is missing, not a number, or not possible.
+    /// E919: a setting is missing, not a number, or out of range.
     pub fn from_json(value: Value) -> Result<Settings<S>, Fault> {
         let s: Settings<S> = serde_json::from_value(value)
             .map_err(|e| Fault::usage("E919", "the run's settings can't be read").note(e.to_string()))?;
@@ -121,7 +121,7 @@ impl<S: Sizes> Settings<S> {
     }
 }
 
-/// Numbers with a point, as texts: no reader rounds them.
+/// Fractions as texts, which no reader rounds.
 mod exact {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
@@ -140,7 +140,7 @@ mod exact {
 /// A size that was given, or the default.
 ///
 /// # Errors
-/// E914: 0, or a slip of the keyboard.
+/// E914: the size is 0 or too large.
 pub fn size(name: &str, given: Option<usize>, default: usize) -> Result<usize, Fault> {
     match given.unwrap_or(default) {
         n if (1..=LARGEST).contains(&n) => Ok(n),
@@ -148,10 +148,10 @@ pub fn size(name: &str, given: Option<usize>, default: usize) -> Result<usize, F
     }
 }
 
-/// Refuses a run that keeps more numbers than memory has.
+/// Refuses a run that keeps more numbers than fit into memory.
 ///
 /// # Errors
-/// E914: it does; `help` says what to make smaller.
+/// E914: the run needs too much memory. `help` names what to make smaller.
 pub fn affordable(numbers: f64, help: &str) -> Result<(), Fault> {
     if numbers > MOST {
         let claim = format!("this run would need about {:.0} GB of memory", numbers * 4e-9);

@@ -1,4 +1,4 @@
-//! What a run says while it goes: moving lines for a person, one line an event for a log, one object for a program.
+//! Output of a run: moving lines for a person, one line per event for a log, one object per event for a program.
 
 use super::metrics::{Check, History, Speed, Step};
 use crate::ui::live::{Live, bar};
@@ -12,54 +12,54 @@ const ROWS: (usize, usize) = (5, 10);
 /// Columns before a curve.
 const MARGIN: usize = 9;
 
-/// What a step works on.
+/// Unit of the work in a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
-    /// Its rate as a person reads it: `tok/s`.
+    /// The rate in this unit for a person: `tok/s`.
     pub shown: &'static str,
-    /// The same as a log and a program do: `tok_s`.
+    /// The rate in this unit for a log or a program: `tok_s`.
     pub key: &'static str,
-    /// What the loss is counted in.
+    /// Unit of the loss.
     pub loss: &'static str,
 }
 
-/// The voice of a run.
+/// Output of a run.
 pub struct Show<'a> {
     ui: &'a Ui,
     live: Live<'a>,
-    /// How often a log gets a line, if that was said.
+    /// Steps from one line of a log to the next, if given.
     every: Option<u64>,
     steps: u64,
-    /// What a step works on, and how many of these.
+    /// Unit of the work in a step, and the number of units.
     unit: Unit,
     units: usize,
 }
 
 impl<'a> Show<'a> {
-    /// For a run of so many steps, each of which works on so many of what `unit` says; `every` is how often a log gets a
-    /// line (default: a hundred times in the run).
+    /// Output for a run of `steps` steps, each of which works on `units` of `unit`. `every` is the number of steps
+    /// from one line of a log to the next (default: a hundred lines per run).
     pub fn new(ui: &'a Ui, steps: u64, every: Option<u64>, unit: Unit, units: usize) -> Show<'a> {
         Show { ui, live: Live::new(ui), every, steps, unit, units }
     }
 
-    /// The number of steps was decided.
+    /// Notes the number of steps once it is decided.
     pub fn lasting(&mut self, steps: u64) {
         self.steps = steps;
     }
 
-    /// A line beside the progress: a verb and what it did.
+    /// Prints a line beside the progress: a verb and its result.
     pub fn status(&self, verb: &str, text: &str) {
         self.live.clear();
         self.ui.status(verb, text);
     }
 
-    /// Something to notice.
+    /// Prints a warning.
     pub fn warn(&self, text: &str) {
         self.live.clear();
         self.ui.warn(text);
     }
 
-    /// A step was done.
+    /// Shows a step.
     pub fn step(&self, step: &Step, history: &History, speed: &Speed) {
         let last = step.step == self.steps;
         match self.ui.mode() {
@@ -89,7 +89,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// A validation was done. In a log the next line of a step has it.
+    /// Shows a validation. In a log, the next line of a step has it.
     pub fn check(&self, step: u64, check: Check) {
         if self.ui.mode() == Mode::Json {
             let mut event = json!({"v": 1, "event": "check", "step": step, "val": check.loss});
@@ -100,7 +100,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// What the model got wrong, for eyes and for programs.
+    /// Shows what the model got wrong, as pictures or as objects.
     pub fn wrong(&self, step: u64, title: &str, pictures: &[Picture], objects: Vec<Value>) {
         if self.ui.mode() == Mode::Json {
             self.ui.object(&json!({"v": 1, "event": "wrong", "step": step, "wrong": objects}));
@@ -114,7 +114,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// The model wrote something.
+    /// Shows a text that the model wrote.
     pub fn sample(&self, step: u64, text: &str) {
         match self.ui.mode() {
             Mode::Pretty => {
@@ -131,7 +131,8 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// A checkpoint was written. Of the `last` one the end of the run tells.
+    /// Shows that a checkpoint was written. Only a program learns of the `last` one here: for people the end of the run
+    /// reports it.
     pub fn saved(&self, step: u64, path: &Path, last: bool) {
         if self.ui.mode() == Mode::Json {
             self.ui.object(&json!({"v": 1, "event": "saved", "step": step, "path": path.display().to_string()}));
@@ -140,7 +141,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// The last words: the curve, where it ended.
+    /// Shows the end of the run: the curve, and the last values.
     pub fn end(&self, step: u64, history: &History, seconds: f64, checkpoint: &Path) {
         let (val, best, right) = (history.last_check(), history.best(), history.accuracy());
         match self.ui.mode() {
@@ -219,12 +220,12 @@ impl<'a> Show<'a> {
     }
 }
 
-/// A share as people read it: `98.6 %`.
+/// A share as a percentage: `98.6 %`.
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// As many of the parts as fit in so many columns, from the first.
+/// The first parts, as many as fit in `width` columns.
 fn fit(parts: &[String], width: usize) -> String {
     let mut line = String::new();
     for part in parts {

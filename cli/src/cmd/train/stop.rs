@@ -4,17 +4,17 @@ use crate::ui::Ui;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often ctrl-C was pressed in this process.
+/// Number of times that ctrl-C was pressed in this process.
 static PRESSED: AtomicU32 = AtomicU32::new(0);
-/// What shells give for a program that ctrl-C ended: 128 + SIGINT.
+/// Exit status that shells report for a program that ctrl-C ended: 128 + SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
-/// Whether somebody pressed it, or the system asked this process to end.
+/// Whether ctrl-C was pressed, or the system asked this process to end.
 pub fn pressed() -> bool {
     PRESSED.load(Ordering::SeqCst) > 0
 }
 
-/// Listens from now on, if that is possible.
+/// Begins to listen. Returns whether that is possible.
 pub fn catch() -> bool {
     static CAUGHT: OnceLock<bool> = OnceLock::new();
     let handler = || match PRESSED.fetch_add(1, Ordering::SeqCst) {
@@ -24,18 +24,18 @@ pub fn catch() -> bool {
     *CAUGHT.get_or_init(|| ctrlc::set_handler(handler).is_ok())
 }
 
-/// As if somebody had pressed it once.
+/// Acts as if ctrl-C had been pressed once.
 pub fn press() {
     PRESSED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Whether the run should end.
+/// Requests to end the run.
 pub struct Stop<'a> {
     ui: &'a Ui,
 }
 
 impl<'a> Stop<'a> {
-    /// Listens from now on. Where the system has no such signal, nothing ever asks.
+    /// Begins to listen. Warns where the system has no such signal.
     pub fn listen(ui: &'a Ui) -> Stop<'a> {
         if !catch() {
             ui.warn("ctrl-C can't be caught here: it will end the run without saving");
@@ -43,12 +43,12 @@ impl<'a> Stop<'a> {
         Stop { ui }
     }
 
-    /// Whether somebody pressed ctrl-C, or nobody reads the output any more.
+    /// Whether ctrl-C was pressed, or the reader of the output has gone.
     pub fn asked(&self) -> bool {
         self.interrupted() || self.ui.closed()
     }
 
-    /// Whether somebody pressed ctrl-C.
+    /// Whether ctrl-C was pressed.
     pub fn interrupted(&self) -> bool {
         pressed()
     }

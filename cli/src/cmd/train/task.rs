@@ -1,5 +1,5 @@
-//! What a task is: data, a model, a loss, and how one sees what was learned. The run around it (folder, metrics,
-//! progress, checkpoints) knows no more of a task than this.
+//! Tasks: data, a model, a loss, and a way to see what was learned. The run around a task (folder, metrics, progress,
+//! checkpoints) knows it only through [`Task`].
 
 use super::metrics::Check;
 use super::settings::{Settings, Sizes};
@@ -12,22 +12,22 @@ use fulgurite::prelude::*;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Something to learn. Everything is a function of settings, data and keys, so that a run can carry on bit for bit.
+/// A task to train for. Everything is a function of settings, data and keys, so that a run can resume bit for bit.
 pub trait Task: Sized {
     /// The sizes of its model.
     type Sizes: Sizes;
-    /// What is trained.
+    /// The model that is trained.
     type Model: Tree + Clone + Send + Sync + 'static;
 
     /// Its value of `--task`.
     const NAME: args::TaskName;
-    /// A step works on so many of these.
+    /// Unit of the work in a step.
     const UNIT: Unit;
 
-    /// A run of this task with nothing said on the command line.
+    /// Settings of a run without options.
     fn defaults() -> Settings<Self::Sizes>;
 
-    /// Refuses the options that mean nothing to it.
+    /// Refuses options that do not apply to the task.
     ///
     /// # Errors
     /// E914: such an option was given.
@@ -36,22 +36,22 @@ pub trait Task: Sized {
     /// The sizes that the command line asks for.
     ///
     /// # Errors
-    /// E914: a number that can't be.
+    /// E914: a number is out of range.
     fn sizes(args: &args::Train) -> Result<Self::Sizes, Fault>;
 
-    /// Reads its data: what the command line names, else `known`, the file of an earlier run.
+    /// Reads the data: the file that the command line names, else `known`, the file of an earlier run.
     ///
     /// # Errors
     /// E910 to E914: the data can't be read, don't fit the settings, or an option does not fit them.
     fn open(args: &args::Train, known: Option<&Path>, settings: &Settings<Self::Sizes>) -> Result<Self, Fault>;
 
-    /// How many units a step works on.
+    /// Number of units in the work of a step.
     fn examples(&self, settings: &Settings<Self::Sizes>) -> usize;
 
-    /// Where the data are from.
+    /// The source of the data.
     fn source(&self) -> &Source;
 
-    /// How many outcomes the model chooses from: what its first loss is to be.
+    /// Number of outcomes that the model chooses from, which determines its first loss.
     fn outcomes(&self) -> usize;
 
     /// The model before the first step.
@@ -60,19 +60,19 @@ pub trait Task: Sized {
     /// The loss of a batch.
     fn loss(model: &Self::Model, x: &Tensor, y: &Tensor) -> Tensor;
 
-    /// A batch to learn from: the same for the same key.
+    /// A batch to train on. Equal keys give equal batches.
     fn batch(&self, key: Key, settings: &Settings<Self::Sizes>) -> (Tensor, Tensor);
 
-    /// How well the model does on what it does not learn from; nothing if all of the data are learned from.
+    /// Measures the model on data that are not trained on. `None` if all data are trained on.
     ///
     /// # Errors
-    /// What the model reports.
+    /// Errors of the model.
     fn examine(&mut self, model: &Self::Model) -> Result<Option<Check>, Fault>;
 
-    /// Shows what the model can do after `step`; the `last` time at more length.
+    /// Shows what the model can do after `step`, at more length the `last` time.
     ///
     /// # Errors
-    /// What the model reports.
+    /// Errors of the model.
     fn exhibit(&mut self, model: &Self::Model, step: u64, last: bool, show: &Show) -> Outcome;
 
     /// Pictures for the plot of the run.
@@ -80,35 +80,35 @@ pub trait Task: Sized {
         Vec::new()
     }
 
-    /// A command that does something with a checkpoint, to go on with.
+    /// A command to go on with, which does something with a checkpoint.
     fn next(&self, _checkpoint: &Path) -> Option<String> {
         None
     }
 
-    /// Says what is learned from what, for a person.
+    /// Tells a person which model learns which data.
     fn introduce(&self, ui: &Ui, settings: &Settings<Self::Sizes>, parameters: usize);
 
-    /// The same for a program: fields of its own.
+    /// Facts about the data for a program, as fields of their own.
     fn facts(&self) -> Map<String, Value>;
 
-    /// What a checkpoint says of the task beside tensors, settings and source.
+    /// Notes of a checkpoint about the task, beside tensors, settings and source.
     fn notes(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 }
 
-/// Where data are from.
+/// Source of data.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// A file, unless they are part of the program.
+    /// The file, unless the data are part of the program.
     pub path: Option<PathBuf>,
     /// Their name in messages.
     pub name: String,
-    /// Bits that other data would not have.
+    /// Hash by which other data are noticed.
     pub hash: u64,
 }
 
-/// FNV-1a: not for secrets, only to notice other data.
+/// FNV-1a. It notices other data, but protects nothing.
 pub fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -3,8 +3,8 @@
 //! `cargo ops check` looks at every row of a database at each edit, and has about a second for five hundred rows. The
 //! generated tests cover the calls beyond this budget.
 //!
-//! Each number was halved alone, and the wrong databases in `tests/err` were checked again. Where a comment does not name
-//! a database, every message stayed: the number is a margin, or it bounds the time.
+//! Each number was halved on its own, and the wrong databases in `tests/err` were checked again. Where a comment names
+//! no database, no message changed: the number is a margin, or it bounds the time.
 
 /// A call has at most this many elements, because a wrong row is wrong for a call of a few elements too.
 pub const MOST_ELEMENTS: usize = 400;
@@ -13,70 +13,80 @@ pub const MOST_ELEMENTS: usize = 400;
 /// search finds branches that only large calls take ([`super::claims::covered`]).
 pub const MOST_TOGETHER: usize = 1000;
 
-/// Calls with several windows and steps above 1 on which each rule is compared, at most. With half of them `e401_windows`
-/// is refuted by a larger call.
+/// At most this many calls with several windows and steps above 1 are compared for each rule, because each call costs a
+/// derivative. With half as many, `e401_windows` is refuted by a larger call.
 pub const STEPPING: usize = 24;
 
 /// At most this many refuting calls are collected, because several calls show the kind of a fault: a sign or a factor.
 pub const MOST_REFUTED: usize = 12;
 
-/// Families of fewer calls than this are tried more than once, with other numbers each time. With half of it a fault of
-/// `e401_branches` shows at infinity alone.
+/// A family of at most this many calls is tried more than once, with other numbers each time. With half this number, a
+/// fault of `e401_branches` shows at infinity alone.
 pub const SMALL: usize = 8;
 
-/// Calls with several elements on which a claim about special data is tried, the smallest first.
+/// At most this many calls of several elements are tried for a claim about special data, because each such claim draws
+/// data of its own. The smallest calls come first.
 pub const FEW: usize = 6;
 
-/// How often each call gets data at ties and kinks where there are few calls. With half of it a wrong rule of
-/// `e401_crossed` passes.
+/// Each call gets data at ties and kinks this many times, if there are few calls. With half as many rounds, a wrong
+/// rule of `e401_crossed` passes.
 pub const KINK_ROUNDS: usize = 8;
 
-/// Calls at ties and kinks, at most; with fewer, all are tried in each of the rounds.
+/// At most this many calls at ties and kinks are tried, because each costs a draw and a derivative. If [`KINK_ROUNDS`]
+/// rounds of all calls fit, every call is tried in each round.
 pub const MOST_KINKS: usize = 72;
 
-/// Elements at ties and kinks, in all rounds, of a call with other numbers than the defaults.
+/// A call with numbers other than the defaults is drawn at ties and kinks until its rounds have about this many
+/// elements together.
 pub const BESIDE: usize = 24;
 
-/// Elements of a call at ties and kinks, at least, and such calls, at most, where the rules of the rows of a program say
-/// what holds there: each call takes many of these rules, and of three elements some are equal.
+/// The least number of elements of a call at ties and kinks, and the greatest number of such calls, where the rules of
+/// the rows that a program calls decide the convention. The calls are few, because each takes many of these rules. They
+/// have three elements, because some of three are equal.
 pub const TAPED: (usize, usize) = (3, 4);
 
-/// Calls in which all elements, or most of them, are equal.
+/// At most this many calls are tried with all elements equal, and with most of them equal, because each costs two draws
+/// and two derivatives.
 pub const TIED: usize = 6;
 
-/// Calls with large options.
+/// At most this many calls with large options are tried, because each costs a derivative.
 pub const LARGER: usize = 6;
 
-/// Calls off the kinks, their elements, at most, and how many of those in which a rule says something else are looked at
-/// closer, in how many directions.
+/// The greatest number of calls tried off the kinks, and the greatest number of their elements. At most [`CLOSER`]
+/// calls in which a rule differs from the derivative are examined, each in [`AROUND`] directions.
 pub const OFF_KINKS: (usize, usize) = (8, 16);
 pub const CLOSER: usize = 6;
 pub const AROUND: usize = 12;
 
-/// Calls on which a second derivative is taken by differences, and their elements, at least: a call of one element may lie
-/// where nothing is detached. With half of these elements `e410_lost` is refuted by another call.
+/// The greatest number of calls on which a second derivative is taken by differences, and the least number of their
+/// elements. A call of one element may lie where nothing is detached. With half as many elements, `e410_lost` is
+/// refuted by another call.
 pub const TWICE: (usize, usize) = (2, 4);
 
-/// Calls at ties and kinks in which a second derivative is looked for, their elements, at most, and the directions around
-/// a point in which it must be much the same.
+/// The greatest number of calls at ties and kinks in which a lost second derivative is looked for, and the greatest
+/// number of their elements. [`AGAIN_AROUND`] is the number of directions around a point in which the derivative must
+/// be about the same.
 pub const AGAIN: (usize, usize) = (4, 16);
 pub const AGAIN_AROUND: u64 = 6;
 
-/// Elements of the calls on which a `detach` is tried, at most: what leaks, leaks for few elements too, and a large call
-/// costs as much as all others together.
+/// A call on which a `detach` is tried has at most this many elements, because a leak shows with few elements too, and
+/// a large call costs as much as all others together.
 pub const DETACHED: usize = 64;
 
-/// Calls on which one `detach` of several is left out, and their elements, at most.
+/// The greatest number of calls on which one `detach` of several is left out, and the greatest number of their
+/// elements.
 pub const EXCUSED: (usize, usize) = (16, 32);
 
-/// Calls that are tried for a branch of the row's own texts, and for those of the rows that these call: most of the latter
-/// are there for other callers.
+/// At most [`TRIES`] calls are tried for the branches of the row's own texts. At most [`TRIES_WITHIN`] are tried for
+/// the branches of the rows that its rules call, because most of those branches serve other callers.
 pub const TRIES: usize = 400;
 pub const TRIES_WITHIN: usize = 16;
 
-/// Elements of a call on hard numbers, at most, and the arguments that are given these in turn.
+/// A call on hard numbers has at most [`HARD`] elements. At most [`ARGUMENTS`] of its arguments are given hard numbers,
+/// one after the other.
 pub const HARD: usize = 32;
 pub const ARGUMENTS: usize = 2;
 
-/// Where the numbers of calls begin that are only compared: others have smaller ones.
+/// The first number of a call that is tried besides [`Bench::calls`](super::search::Bench::calls). Those calls have
+/// smaller numbers, so both kinds draw different data.
 pub const BEHIND: usize = 20_000;

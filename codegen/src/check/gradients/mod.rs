@@ -1,11 +1,12 @@
 //! Gradients: declared rules against the derivative of the meaning, and everything else that a row claims about its
 //! derivatives.
 //!
-//! The derivative is that of dual numbers ([`arrays::dual`]), which know nothing of how rules are derived. A rule is refuted on
-//! [`arrays::instance`]s: small calls with pairwise distinct sizes, every combination of options, data inside the domain.
-//! At ties and kinks the derived rule is the measure, since conventions belong to it. A rule of a scalar row that has the
-//! normal form of the derived one ([`proof`]) is right without instances. What a program's gradient is at a point is
-//! taken from the rules of the rows that it calls ([`arrays::tape`]).
+//! Forward-mode differentiation with dual numbers ([`arrays::dual`]) gives the reference derivative, because it is
+//! independent of the derivation of rules. A declared rule is refuted by [`arrays::instance`]s: small calls with
+//! pairwise distinct sizes, every combination of options, and data inside the domain. At ties and kinks the reference
+//! is the derived rule, because it carries the conventions there. A rule of a scalar row needs no instances if it has
+//! the same normal form as the derived rule ([`proof`]). The gradient of a program at a point comes from the rules of
+//! the rows that it calls ([`arrays::tape`]).
 
 pub mod arrays;
 mod budget;
@@ -36,31 +37,31 @@ use claims::{
     once, partial, second, twice, unstable_formulas, unstable_rows, zero_times_infinity,
 };
 
-/// What the points of a row tell of its derivatives.
+/// The evidence that a row's points give about its derivatives.
 pub struct Points<'a> {
-    /// Their calls.
+    /// Returns the calls of the points.
     pub calls: &'a dyn Fn() -> Vec<Case>,
-    /// How many state for an argument what is not the derivative.
+    /// Returns how many points state, for an argument, something other than the derivative.
     pub apart: &'a dyn Fn(Way, Name) -> usize,
-    /// Whether one states a gradient that another row, which means the same, does not have.
+    /// Tells whether a point states a gradient that another row, with the same values, does not have.
     pub shows: &'a dyn Fn(&Arc<Row>) -> bool,
 }
 
-/// A declared rule that is right.
+/// A declared rule that was found right.
 #[derive(Clone, Copy, Debug)]
 pub struct Graded {
     /// The row.
     pub op: Name,
-    /// Which key.
+    /// The key that states the rule, `grad` or `jvp`.
     pub way: Way,
-    /// For which argument.
+    /// The argument that the rule is for.
     pub arg: Name,
-    /// How that was found.
+    /// How the rule was found right: by a proof, or by compared calls.
     pub grade: Grade,
 }
 
-/// What is wrong with the values of the declared rules of a row, whose types are right; those that are right go to
-/// `right`. `points` tell of its points.
+/// Returns the faults in the derivatives of `row`, the types of whose rules were checked before. Declared rules that
+/// are found right are added to `right`. `points` give access to the row's points.
 pub fn check(
     source: &RowSource,
     row: &Arc<Row>,
@@ -118,7 +119,7 @@ fn rules(
     valued.extend(cases::equal(row, dtype));
     let narrow = |arg: Name| !source.tests.domain.iter().any(|(of, _)| arg == of.as_str());
     valued.extend(cases::mixed(row, &family.cases, narrow));
-    // options that the row's points name
+    // points may name options that no generated call has
     valued.extend(
         (points.calls)().into_iter().filter(|case| case.solved.joined.is_none_or(|d| d.is_float() && d.opmath() == d)),
     );
@@ -158,7 +159,7 @@ fn rules(
                 faults.extend(off_kink::check(&bench, rule));
             }
             Ok(None) => {}
-            // of another rule than the derivative the points say what it is
+            // if a rule is not the derivative on purpose, the points state its value
             Err(fault) => match (points.apart)(rule.way, rule.arg) {
                 0 => faults.push(*fault),
                 n => {
@@ -169,11 +170,11 @@ fn rules(
             },
         }
     }
-    // a warning is no reason to look no further
+    // a warning does not stop the later checks
     let right = |faults: &[Diag]| faults.iter().all(|fault| fault.level != Level::Error);
     if right(&faults) {
         faults.extend(deviates::harmless(&bench, set));
-        // a point that shows another gradient is reason enough
+        // a point that states a gradient other than the derivative justifies `deviates`
         if !declared.iter().any(|rule| (points.apart)(rule.way, rule.arg) > 0) {
             faults.extend(deviates::ruled(&bench, &declared, set));
         }
@@ -192,7 +193,7 @@ fn rules(
     faults
 }
 
-/// The rows that the meaning and the rules of a row come to.
+/// The rows reachable by calls from the meaning or the rules of `row`.
 fn within(row: &Row, declared: &[Declared], set: &RowSet) -> Vec<Arc<Row>> {
     let called = closure::called(row).into_iter();
     let called = called.chain(closure::text_calls(declared.iter().map(|rule| &rule.rule.tree)));

@@ -1,5 +1,5 @@
-//! The search for data on which a claim about the rules of a row is wrong: calls of the row with data of each kind, in the
-//! order in which they are tried, and the first of them with which something is wrong.
+//! The search for data that refute a claim about a row's rules. It pairs calls of the row with data of each kind, tries
+//! them in a fixed order, and stops at the first pair that shows a fault.
 
 use fulgurite_core::derive::Derived;
 use fulgurite_core::row::Row;
@@ -25,34 +25,36 @@ pub struct Bench<'a> {
     pub source: &'a RowSource,
     /// The parsed row.
     pub row: &'a Row,
-    /// Its usual calls.
+    /// The row's usual calls.
     pub family: &'a Family,
     /// Further calls, whose options have other numbers than their defaults.
     pub beside: &'a [Case],
-    /// Calls with every value of options that name places, and with more values of options that count. Rules are only
-    /// compared on them.
+    /// Calls on which rules are compared, but no other claim is tried. They have every value of an option that names a
+    /// place, more values of an option that counts, longer lists, windows, equal sizes, mixed dtypes, or options that
+    /// the row's points name.
     pub valued: &'a [Case],
-    /// Rows that rules call.
+    /// The rows that rules may call.
     pub library: &'a Library<'a>,
-    /// The rules derived from its meaning.
+    /// The rules derived from the row's meaning.
     pub derived: &'a Derived,
-    /// Data that were drawn before, by seed: every rule of the row is tried on the same.
+    /// Data drawn earlier, by seed, so that every rule of the row is tried on the same data.
     pub drawn: RefCell<FxHashMap<u64, Vec<Drawn<'a>>>>,
-    /// Numbers with which the row compares, beyond the usual data.
+    /// Numbers outside the usual data with which the row compares.
     pub compared: &'a [f64],
-    /// Rules of the rows that a program calls.
+    /// The rules of the rows that a program calls, derived once for all calls.
     pub taped: RefCell<tape::Rules<'a>>,
-    /// Calls with more elements are left out.
+    /// The greatest number of elements in a call; larger calls are left out.
     pub most: usize,
-    /// The calls that are tried ([`calls`]).
+    /// The calls to try, as chosen by [`calls`].
     pub calls: Vec<(usize, &'a Case)>,
     /// The branches taken in calls on which a rule was compared; `None` if branch coverage is not wanted.
     pub compared_in: Option<&'a RefCell<Ids>>,
-    /// The rows that the meaning and the rules come to.
+    /// The rows reachable from the row's meaning and rules.
     pub within: &'a [Arc<Row>],
 }
 
-/// The data found for a call, a domain and a bound of indices: the row has finite values on them. `None`: none were found.
+/// The result of a draw for a call, a domain and a bound of indices. `found` is `None` if no data gave the row finite
+/// values.
 pub struct Drawn<'a> {
     case: &'a Case,
     domain: Domain,
@@ -60,8 +62,8 @@ pub struct Drawn<'a> {
     found: Option<Instance<'a>>,
 }
 
-/// Calls of up to `most` elements, smaller ones first. Once these have `together` elements in all, others are taken for
-/// words, truth values and presence alone that none of these has.
+/// Returns the calls of at most `most` elements, smaller ones first. Once they have `together` elements in all, a
+/// further call is kept only if its words, truth values and presence of arguments form a new combination.
 pub fn calls<'a>(family: &'a Family, beside: &'a [Case], most: usize, together: usize) -> Vec<(usize, &'a Case)> {
     let mut calls: Vec<(usize, &'a Case)> = family.cases.iter().chain(beside).enumerate().collect();
     calls.retain(|(_, case)| (1..=most).contains(&case.numel()));
@@ -81,7 +83,7 @@ impl<'a> Bench<'a> {
         small.filter_map(|(n, case)| self.smooth(n, case, &|_| true))
     }
 
-    /// The calls, small families several times: other numbers are drawn each time.
+    /// The calls to try. A family of few calls is repeated, with other numbers each time.
     pub(super) fn tries(&self) -> impl Iterator<Item = (usize, &'a Case)> {
         let rounds = SMALL / self.calls.len().max(1) + 1;
         (0..rounds).flat_map(move |round| self.cases().map(move |(n, case)| (n + round, case)))
@@ -93,12 +95,12 @@ impl<'a> Bench<'a> {
         self.instances(most).chain(self.kinked(most).map(|(_, instance)| instance))
     }
 
-    /// The calls at ties and kinks alone.
+    /// The calls of [`Bench::everywhere`] with data at ties and kinks, without the others.
     pub fn kinked(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
         self.at_kinks(samples::stated(self.source), 0..=most, &|_| true).take(MOST_KINKS)
     }
 
-    /// The calls of [`Bench::kinked`], also with numbers outside of the domain that the row states.
+    /// The calls of [`Bench::kinked`], drawn without regard to the domain that the row states.
     pub fn kinked_anywhere(&self, most: usize) -> impl Iterator<Item = (usize, Instance<'a>)> {
         self.at_kinks(Vec::new(), 0..=most, &|_| true).take(MOST_KINKS)
     }
@@ -112,7 +114,7 @@ impl<'a> Bench<'a> {
     ) -> impl Iterator<Item = (usize, Instance<'a>)> + 's {
         let written = samples::written(self.row);
         let few = self.cases().count() * KINK_ROUNDS <= MOST_KINKS;
-        // numbers beside the defaults are met by few calls
+        // few calls have numbers other than the defaults, so these get rounds of their own
         let beside = self.beside.iter().enumerate().map(|(n, case)| (BEHIND + n, case));
         let beside = beside.filter(move |(_, case)| !few && (1..=self.most).contains(&case.numel()));
         let again =
@@ -159,13 +161,13 @@ impl<'a> Bench<'a> {
         found
     }
 
-    /// Some calls with elements.
+    /// The smallest calls of more than one element, at most [`FEW`] of them.
     pub(super) fn few(&self) -> impl Iterator<Item = (usize, &'a Case)> {
         self.cases().filter(|(_, case)| case.numel() > 1).take(FEW)
     }
 
-    /// The first of these calls, with their numbers, in which `look` finds something about `rule`, and with what seed. The
-    /// seeds of a claim are those of `salt`.
+    /// Returns the first of `calls` in which `look` finds something about `rule`, with the seed and the finding. `salt`
+    /// keeps the seeds of one claim apart from those of the others.
     pub fn first<T>(
         &self,
         rule: &Declared,

@@ -1,4 +1,4 @@
-//! E605: what `error` of a class says can be asked, and refutes something.
+//! E605: the bounds in `error` of a class have values, and those refute something.
 
 use fulgurite_core::eval::loop_nest::Array;
 
@@ -8,7 +8,7 @@ use super::world::World;
 use crate::check::gradients::arrays::dense::floats;
 use crate::check::gradients::show;
 
-/// The key of `error` that is at fault, and what is wrong with it.
+/// Returns the key of `error` that is at fault, and the end of a sentence about it.
 pub fn check(world: &World, class: usize) -> Option<(&'static str, String)> {
     let error = &world.classes[class].error;
     if error.rel.is_none() && error.abs.is_none() && error.when.is_none() {

@@ -1,6 +1,8 @@
-//! E604: what a class's own texts call on tensors of the class has a rule, or a body whose parts have.
+//! E604: every operator that a class's own texts call on tensors of the class has a rule, or a body whose operators
+//! have rules.
 //!
-//! Only what is of the class in every call counts: what is made there, and arguments of which the text reads parts.
+//! Only values that are of the class in every call count: tensors that the text makes, and arguments of which it reads
+//! parts.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::ast::{Arg, Block, Expr, ListItem, Node, Pattern, Span, Stmt, UnOp};
@@ -10,7 +12,7 @@ use fulgurite_core::subclass::{Class, Rule};
 
 use super::world::World;
 
-/// Bodies within bodies, at most this deep.
+/// Bodies are followed at most this deep, because rows may call each other in a circle.
 const DEEPEST: usize = 12;
 
 /// A call that no rule serves.
@@ -19,11 +21,11 @@ pub struct Dead {
     pub at: Span,
     /// From the operator that the text calls to the one without a rule.
     pub chain: Vec<Name>,
-    /// The rule is `error`: it is refused, not missing.
+    /// Whether the rule is `error`, so that the call is refused, rather than without a rule.
     pub refused: bool,
 }
 
-/// The first call of a text that fails whenever it is reached. `of_class`: the arguments that are of the class.
+/// The first call of a text that fails whenever it is reached. `of_class` are the arguments that are of the class.
 pub fn dead(world: &World, class: &Class, text: &Block, of_class: &[Name]) -> Option<Dead> {
     let mut walk = Walk { world, class, depth: 0, found: None };
     let mut names = of_class.to_vec();
@@ -51,6 +53,9 @@ pub fn operands(row: &Row, text: &Block, class: &Class) -> Vec<Name> {
     read
 }
 
+/// An argument of a call: its name if the call gives it, and whether it is a tensor of the class.
+type Passed = (Option<Name>, bool);
+
 struct Walk<'a> {
     world: &'a World<'a>,
     class: &'a Class,
@@ -66,7 +71,7 @@ impl Walk<'_> {
             match stmt {
                 Stmt::Let(Pattern::Name(name), e) => match self.expr(e, names) {
                     true => names.push(name.name),
-                    // what hides a name of the class
+                    // the new name hides a name of the class
                     false => names.retain(|n| *n != name.name),
                 },
                 Stmt::Let(_, e) | Stmt::Write(_, e) => _ = self.expr(e, names),
@@ -83,15 +88,15 @@ impl Walk<'_> {
             Node::Call(f, args) => self.call(f.name, args, e.span, names),
             Node::Binary(op, a, b) => {
                 let of = [self.expr(a, names), self.expr(b, names)];
-                of.contains(&true) && self.reach(Name::new(op.row()), &of, e.span)
+                of.contains(&true) && self.reach(Name::new(op.row()), &of.map(|is_of| (None, is_of)), e.span)
             }
             Node::Unary(op, a) => {
                 let row = if *op == UnOp::Neg { "neg" } else { "logical_not" };
-                self.expr(a, names) && self.reach(Name::new(row), &[true], e.span)
+                self.expr(a, names) && self.reach(Name::new(row), &[(None, true)], e.span)
             }
-            Node::Cast(a, _) => self.expr(a, names) && self.reach(Name::new("cast"), &[true], e.span),
+            Node::Cast(a, _) => self.expr(a, names) && self.reach(Name::new("cast"), &[(None, true)], e.span),
             Node::If(_, a, b) => {
-                // a branch that no call takes can't be told from others: both must fail
+                // one branch may be dead code, so a fault counts only if both have one
                 let before = self.found.take();
                 let left = self.block(a, names);
                 let one = self.found.take();
@@ -134,7 +139,8 @@ impl Walk<'_> {
         if f == "f" || helpers::named(f).is_some_and(|h| h.arity(Dialect::Tensor).is_some()) {
             return false;
         }
-        let of: Vec<bool> = args.iter().map(|a| self.expr(&a.value, names)).collect();
+        let of = args.iter().map(|a| (a.name.as_ref().map(|name| name.name), self.expr(&a.value, names)));
+        let of: Vec<Passed> = of.collect();
         let [unflatten, flatten, plain] = Class::ports(self.class.name);
         if f == self.class.name || f == unflatten {
             return true;
@@ -146,11 +152,12 @@ impl Walk<'_> {
             let makes = |body: &Block| matches!(&*body.value.node, Node::Call(f, _) if f.name == self.class.name);
             return matches!(&row.meaning, Meaning::Decomp(body) if makes(body));
         }
-        of.contains(&true) && self.reach(f, &of, at)
+        of.iter().any(|(_, is_of)| *is_of) && self.reach(f, &of, at)
     }
 
-    /// The operator meets the class: whether its result is of the class. The first overload that has a rule serves.
-    fn reach(&mut self, op: Name, of: &[bool], at: Span) -> bool {
+    /// Applies an operator to tensors of the class, and tells whether its result is of the class. The first overload
+    /// that has a rule serves.
+    fn reach(&mut self, op: Name, of: &[Passed], at: Span) -> bool {
         let mut dead = None;
         for row in self.world.candidates(op) {
             let before = self.found.take();
@@ -170,14 +177,18 @@ impl Walk<'_> {
         false
     }
 
-    fn row(&mut self, row: &Row, of: &[bool], at: Span) -> bool {
+    fn row(&mut self, row: &Row, of: &[Passed], at: Span) -> bool {
         let makes = |text: &Block, class: &Class| matches!(&*text.value.node, Node::Call(f, _) if f.name == class.name);
         let rule = match (self.world.rule(row, self.class), &row.meaning) {
             (Some(rule), _) => rule,
             (None, Meaning::Decomp(body)) if self.depth < DEEPEST => {
                 self.depth += 1;
-                let params = row.sig.params.iter().zip(of).filter(|(_, of)| **of);
-                let mut names: Vec<Name> = params.map(|(p, _)| p.name.name).collect();
+                let mut names: Vec<Name> = of
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, (_, is_of))| *is_of)
+                    .filter_map(|(at, (name, _))| name.or(row.sig.params.get(at).map(|p| p.name.name)))
+                    .collect();
                 let result = self.block(body, &mut names);
                 self.depth -= 1;
                 if let Some(dead) = &mut self.found {

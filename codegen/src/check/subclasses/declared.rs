@@ -1,5 +1,5 @@
-//! E007, E008, E009, E102, E602: what a class declares. It stands for one tensor of sizes and a dtype that its parts bind,
-//! every part is read, and its rows make tensors of it.
+//! E007, E008, E009, E102, E602: the declarations of a class. It stands for one tensor, of sizes and a dtype that its
+//! parts bind. Every field is read, and the rows under `from` make tensors of it.
 
 use fulgurite_core::lang::ast::{Access, Block, DimKind, Sig};
 use fulgurite_core::lang::parse_rule;
@@ -15,7 +15,7 @@ use crate::schema::{Body, ClassSource, RowSource};
 use crate::yaml::Text;
 
 impl Checks<'_> {
-    /// The name, the signature, the rows.
+    /// Checks the name, the signature and the rows of the class.
     pub(super) fn declared(&mut self) {
         let class = self.class;
         if let Some(other) = self.db.upstream.iter().find(|other| other.class.text == class.class.text) {
@@ -29,7 +29,7 @@ impl Checks<'_> {
         }
     }
 
-    /// One tensor, and what it names is bound.
+    /// Checks that the class stands for one tensor, and that its parts bind the names in the type of that.
     fn stands_for(&mut self) {
         let rule = &self.class.sig;
         let sig = &rule.tree;
@@ -77,7 +77,7 @@ impl Checks<'_> {
         let read = parts_read(class);
         let sig = &class.sig.tree;
         let out = words(&Sig { params: Vec::new(), opts: Vec::new(), ..sig.clone() });
-        // metadata are for programs too
+        // metadata may be unread, because programs read them too
         for name in sig.params.iter().map(|param| param.name) {
             if read.contains(name.name.as_str()) || out.contains(&name.name) {
                 continue;
@@ -88,7 +88,7 @@ impl Checks<'_> {
         }
     }
 
-    /// A row that makes tensors of the class.
+    /// Checks a row that makes tensors of the class.
     fn maker(&mut self, row: &RowSource, before: &[RowSource]) {
         let class = self.class.class.as_str();
         let others =
@@ -117,7 +117,7 @@ impl Checks<'_> {
                 .diags
                 .push(Diag::error("E602", at, claim).help("write `-> T[_]`: the type that the class gives"));
         }
-        // tensors of classes are made by their names, words of their metadata stand bare
+        // the name of a class makes tensors of it, and words of its metadata are names too
         let classes = || self.db.classes.iter().chain(&self.db.upstream);
         let names = classes().map(|c| Name::new(c.class.as_str()));
         let known = names.chain(classes().flat_map(|c| words(&c.sig.tree))).collect();
@@ -127,7 +127,7 @@ impl Checks<'_> {
     }
 }
 
-/// The parts that texts of the class read, by their own names.
+/// The parts that texts of the class read, without the argument's name.
 fn parts_read(class: &ClassSource) -> FxHashSet<&'static str> {
     let mut read = FxHashSet::default();
     let mut look = |block: &Block| {

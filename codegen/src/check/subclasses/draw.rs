@@ -1,4 +1,4 @@
-//! Tensors of a class for tests: made by the rows of the class, or of fields of the types that its signature says.
+//! Tensors of a class for tests, made by the rows of the class, or from fields of the types in its signature.
 
 use std::sync::Arc;
 
@@ -13,34 +13,36 @@ use super::world::{Made, Tensor, World};
 use crate::check::gradients::arrays::dense::{V, floats};
 use crate::check::gradients::arrays::numbers::{Numbers, short};
 
-/// Most ways of making one that are tried, and most that are kept.
+/// At most this many ways of making a tensor are tried, and at most [`MOST_KEPT`] tensors are kept, because each is run
+/// in every call.
 const MOST_TRIED: usize = 48;
 const MOST_KEPT: usize = 2;
 
-/// Ways of making one among which those with fields of other shapes are looked for.
+/// At most this many ways of making a tensor are searched for fields of other shapes, because each runs a row.
 const MOST_SEARCHED: usize = 10;
 
-/// Most that are made of fields.
+/// At most this many tensors are made from fields, because each is run in every call.
 const MOST_OF_FIELDS: usize = 4;
 
-/// A tensor of a class, and how far it may be from what it was made of.
+/// A tensor of a class, with its original and its allowed error.
 pub struct Operand {
     /// The tensor.
     pub made: Arc<Made>,
     /// The plain tensor that it stands for.
     pub plain: Arc<Array<f64>>,
-    /// What a row of the class made it of, and the row.
+    /// The row of the class that made it, and the original.
     pub of: Option<(Name, Arc<Array<f64>>)>,
-    /// Per element, how far it may be from that.
+    /// Per element, the allowed distance from the original, or else from the plain tensor.
     pub far: Vec<f64>,
 }
 
-/// Tensors of `class` that programs see as `like`; those that a row of the class makes are made of its elements.
+/// Tensors of `class` that programs see with the type of `like`. Rows of the class make them from `like`; if there are
+/// none, they are made from drawn fields.
 pub fn operands(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Vec<Operand> {
     so_many(world, class, like, seed, MOST_KEPT)
 }
 
-/// The same, at most so many by each row.
+/// Tensors as of [`operands`], at most `most` from each row.
 pub fn so_many(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64, most: usize) -> Vec<Operand> {
     let mut found = Vec::new();
     let mut ops: Vec<&Arc<Row>> = world.makers.values().filter(|row| makes(world, row, class)).collect();
@@ -52,7 +54,7 @@ pub fn so_many(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64, m
             if arguments(row, like, n).is_none() {
                 break;
             }
-            // a row that is meant for positive numbers has no values of others
+            // a row that is meant for positive numbers makes NaN of others
             let positive = || made(&Arc::new(positive(like))).filter(|operand| !has_lost(operand));
             let Some(operand) = made(like).and_then(|first| {
                 let other = if has_lost(&first) { positive() } else { None };
@@ -60,7 +62,7 @@ pub fn so_many(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64, m
             }) else {
                 continue;
             };
-            // the last one has fields of other shapes, or other metadata, where some call makes such
+            // the last place is kept for fields of other shapes, or other metadata, if some call makes such a tensor
             let other = kept.iter().all(|known| built(&known.made) != built(&operand.made));
             if kept.len() + 1 < most || other {
                 kept.push(operand);
@@ -79,7 +81,7 @@ pub fn so_many(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64, m
     found
 }
 
-/// Whether a number became none.
+/// Whether a number became NaN.
 fn has_lost(operand: &Operand) -> bool {
     let Some((_, of)) = &operand.of else { return false };
     floats(&operand.plain).iter().zip(floats(of)).any(|(x, of)| x.is_nan() && !of.is_nan())
@@ -112,7 +114,7 @@ fn truths(made: &Made) -> Vec<Vec<f64>> {
     made.fields.iter().filter_map(truth).collect()
 }
 
-/// Tensors of `class` like this one, whatever they stand for.
+/// Tensors of `class` with the type of `like`, whatever they stand for.
 pub fn wholes(world: &World, class: usize, like: &Arc<Array<f64>>) -> Vec<Arc<Made>> {
     let rows = world.makers.values().filter(|row| makes(world, row, class));
     let by_rows = rows
@@ -146,7 +148,7 @@ fn made_by(
     finish(world, class, whole(world, row, args)?, like, Some((row.op, like.clone())))
 }
 
-/// What a row makes, if that is of a class.
+/// Runs a row, and returns the tensor of a class that it makes, if there is one.
 fn whole(world: &World, row: &Arc<Row>, args: Vec<Value<Tensor>>) -> Option<Arc<Made>> {
     let solved = signature::solve(row, &args, &Tensor::ty).ok()?;
     let mut results = world.run(row, &solved, &args).ok()?;
@@ -168,7 +170,7 @@ fn finish(
     Some(Operand { made, plain, of, far })
 }
 
-/// Whether what the class says of its errors is said of this one.
+/// Whether the `error` of the class applies to this tensor.
 pub fn counts(world: &World, made: &Made) -> bool {
     let Some(when) = &world.classes[made.class].error.when else { return true };
     match world.of(made, when) {
@@ -178,14 +180,14 @@ pub fn counts(world: &World, made: &Made) -> bool {
     }
 }
 
-/// Per element of `of`, how far the class says that an element may be from it.
+/// The distance from each element of `of` that the class allows.
 fn far(world: &World, made: &Made, of: &Array<f64>) -> Option<Vec<f64>> {
     let error = &world.classes[made.class].error;
     let (rel, abs) = (each(world, made, &error.rel, of)?, each(world, made, &error.abs, of)?);
     Some(floats(of).iter().zip(rel).zip(abs).map(|((x, rel), abs)| rel * x.abs() + abs).collect())
 }
 
-/// What a text of `error` says per element of `of`; nothing says 0.
+/// The value of a text of `error` for each element of `of`; 0 if there is no text.
 pub fn each(world: &World, made: &Made, text: &Option<Block>, of: &Array<f64>) -> Option<Vec<f64>> {
     let Some(text) = text else { return Some(vec![0.0; of.len()]) };
     match world.of(made, text).ok()? {
@@ -195,8 +197,8 @@ pub fn each(world: &World, made: &Made, text: &Option<Block>, of: &Array<f64>) -
     }
 }
 
-/// The elements of `a` for each element of a tensor of this shape: an axis of which the size is a multiple has so many
-/// for each of `a`.
+/// Repeats the elements of `a` to fill `shape`. Along an axis whose size is a multiple of that in `a`, each element of
+/// `a` fills a group.
 fn spread(a: &Array<f64>, shape: &[usize]) -> Option<Vec<f64>> {
     let lacking = shape.len().checked_sub(a.shape.len())?;
     let sizes: Vec<usize> = std::iter::repeat_n(1, lacking).chain(a.shape.iter().copied()).collect();
@@ -217,13 +219,13 @@ fn spread(a: &Array<f64>, shape: &[usize]) -> Option<Vec<f64>> {
     Some((0..shape.iter().product()).map(at).collect())
 }
 
-/// Calls of a row that makes tensors of a class, of a tensor like this.
+/// Calls in which a row makes a tensor of a class from `like`.
 pub fn calls(row: &Row, like: &Arc<Array<f64>>) -> Vec<Vec<Value<Tensor>>> {
     (0..MOST_TRIED).map_while(|n| arguments(row, like, n)).collect()
 }
 
-/// Way `n` of calling a row that makes tensors of a class: its first tensor is `like`, others are near one, options
-/// rotate through a few values.
+/// Returns call `n` of a row that makes tensors of a class, or `None` if there is none. Its first tensor is `like`,
+/// others are the number 1, and options rotate through a few values.
 fn arguments(row: &Row, like: &Arc<Array<f64>>, mut n: usize) -> Option<Vec<Value<Tensor>>> {
     let mut args = Vec::new();
     for (i, param) in row.sig.params.iter().enumerate() {
@@ -245,7 +247,7 @@ fn arguments(row: &Row, like: &Arc<Array<f64>>, mut n: usize) -> Option<Vec<Valu
         args.push(ways[n % ways.len()].clone());
         n /= ways.len();
     }
-    // every way was tried
+    // a remainder means that every combination was returned before
     (n == 0).then_some(args)
 }
 
@@ -275,8 +277,8 @@ fn constant(t: &TensorTy, x: f64) -> Array<f64> {
     crate::check::gradients::arrays::dense::filled(t, x)
 }
 
-/// Tensors of fields that are drawn, floats as those of `like`, small integers: with and without what is optional, with
-/// truth values that differ and that are all true, and with several values of metadata.
+/// Makes tensors from drawn fields: floats in the range of `like`, and integers from its elements. Optional fields are
+/// given and left out, truth values are mixed and all true, and metadata take several values.
 fn of_fields(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> Vec<Operand> {
     let mut found: Vec<(String, Operand)> = Vec::new();
     let has_truths =
@@ -289,7 +291,7 @@ fn of_fields(world: &World, class: usize, like: &Arc<Array<f64>>, seed: u64) -> 
         for n in 0..ways_of(world, class).min(MOST_TRIED) {
             let parts = parts(world, class, &row, like, n, drawn);
             let fit = parts.and_then(|parts| finish(world, class, world.make(class, parts).ok()?, like, None));
-            // another one has other fields, or other metadata
+            // a further tensor must have other fields, or other metadata
             let key = |Operand { made, .. }: &Operand| format!("{:?} {:?} {:?}", built(made), truths(made), made.meta);
             if let Some(operand) = fit
                 && found.iter().all(|(known, _)| *known != key(&operand))
@@ -312,13 +314,13 @@ struct Drawn {
     alike: bool,
 }
 
-/// In how many ways metadata can be given.
+/// The number of combinations of metadata.
 fn ways_of(world: &World, class: usize) -> usize {
     world.classes[class].sig.opts.iter().map(|opt| ways(opt).len()).product()
 }
 
-/// From what programs see to the fields of a class that can be taken apart: all of them, then without those that are
-/// optional, where some are. A list has several of what is one here.
+/// Returns rows that take a plain tensor apart into the fields of a class: one for all fields, and, if some are
+/// optional, one for the required ones. A field that is a list counts as one tensor.
 fn aparts(class: &Class) -> Vec<Row> {
     let some_optional = class.sig.params.iter().any(|param| param.optional);
     let given = if some_optional { vec![true, false] } else { vec![true] };
@@ -336,7 +338,8 @@ fn aparts(class: &Class) -> Vec<Row> {
     given.into_iter().filter_map(apart).collect()
 }
 
-/// The fields and metadata of way `n` of making one, if they go with `like`; `row` has some of the fields apart.
+/// Returns the fields and metadata for combination `n` of metadata, if they go with `like`. `row` takes the plain
+/// tensor apart into some of the fields; the others are absent.
 fn parts(
     world: &World,
     class: usize,
@@ -371,7 +374,7 @@ fn parts(
         };
         parts.push(if param.ty.list.is_some() { Value::List(vec![one(), one()]) } else { one() });
     }
-    // metadata by its name; a dtype that the whole has is that
+    // metadata have their names in the row; a dtype that is missing there is that of the plain tensor
     parts.extend(of.sig.opts.iter().map(|opt| {
         let at = row.sig.opts.iter().position(|o| o.name.name == opt.name.name);
         at.map_or(Value::DType(like.dtype), |at| args[1 + at].clone())
@@ -393,7 +396,7 @@ fn field(ty: &TensorTy, own: bool, alike: bool, like: &Array<f64>, numbers: &mut
         }
         DType::Bool if alike && !own => Array::int(ty.dtype, &shape, vec![1; n]),
         DType::Bool => Array::int(ty.dtype, &shape, (0..n).map(|_| i64::from(numbers.draw() < 0.5)).collect()),
-        // as the whole, where it is of integers: indices stay in range
+        // integers are those of the plain tensor, so that indices stay in range
         d => {
             Array::int(d, &shape, (0..n).map(|i| known.get(i % known.len().max(1)).map_or(0, |x| *x as i64)).collect())
         }

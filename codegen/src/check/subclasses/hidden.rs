@@ -1,5 +1,5 @@
-//! What a tensor of a class does not show has no influence: two tensors of a class that differ only in elements of
-//! fields that `plain` does not read give the same results.
+//! Hidden elements have no influence: two tensors of a class that differ only in elements of fields that `plain` does
+//! not show give the same results.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use fulgurite_core::{DType, Value};
 use super::world::{Made, Tensor, World};
 use crate::check::gradients::arrays::dense::{V, floats};
 
-/// Other elements for a field, if it is one of those that change.
+/// A function that returns other elements for a field, or `None` to keep it.
 type Change<'a> = dyn Fn(DType, &Array<f64>) -> Option<Data<f64>> + 'a;
 
-/// Two tensors with the same `plain` and other elements, like one that shows everything: some of its truths are false.
-/// `None` where nothing is hidden so.
+/// Returns two tensors with the same `plain`, but other elements. They are made from `made`, with some of its truth
+/// values set to false. `None` means that this hides nothing.
 pub fn pair(world: &World, made: &Made) -> Option<[Arc<Made>; 2]> {
     let first = changed(world, made, &|dtype, a| {
         let hide = |(i, x): (usize, &i64)| if i % 3 == 1 { 0 } else { *x };
@@ -27,7 +27,7 @@ pub fn pair(world: &World, made: &Made) -> Option<[Arc<Made>; 2]> {
         Data::Float(x) if dtype.is_float() => Some(Data::Float(x.iter().map(|x| x + 1.0).collect())),
         _ => None,
     })?;
-    // only where nothing is shown
+    // only elements that `plain` does not show are moved
     let seen = plain(world, &moved)?;
     let same: Vec<bool> = floats(&shown).iter().zip(floats(&seen)).map(|(a, b)| *a == b).collect();
     let second = changed(world, &first, &|dtype, a| match &a.data {
@@ -48,7 +48,7 @@ fn plain(world: &World, made: &Arc<Made>) -> Option<Arc<Array<f64>>> {
     }
 }
 
-/// The same tensor with other elements in some of its fields; `None` if it has none such.
+/// Returns the tensor with other elements in some of its fields; `None` if it has no such field.
 fn changed(world: &World, made: &Made, change: &Change) -> Option<Arc<Made>> {
     let mut any = false;
     let fields = made.fields.iter().map(|field| match field {

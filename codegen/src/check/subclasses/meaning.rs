@@ -1,6 +1,6 @@
-//! E605: a rule of a class means what its operator means: on small instances, what it makes of tensors of the class is,
-//! within the class's `error`, what the operator makes of the plain tensors that they stand for, and of what they were
-//! made of.
+//! E605: a rule of a class means what its operator means. On small instances, its result for tensors of the class is
+//! compared with the operator's results for the plain tensors that they stand for, and for their originals. The class's
+//! `error` bounds the difference.
 
 use std::sync::Arc;
 
@@ -18,25 +18,26 @@ use crate::check::gradients::arrays::dense::{Dense, Stop, V, floats};
 use crate::check::gradients::arrays::numbers::{Numbers, short};
 use crate::check::gradients::{samples, show};
 
-/// Calls of about so many elements are tried first: large enough that axes differ.
+/// Calls of about this many elements are tried first, because that is large enough for axes to differ.
 const ELEMENTS: usize = 12;
 
-/// No larger ones are tried.
+/// A call has at most this many elements, because each element with an error costs two runs.
 const MOST_ELEMENTS: usize = 150;
 
-/// How many calls of a row are compared whose rule names it; of the others, which one text is for, one each.
+/// The number of calls compared for a row that its rule names. Rows that share a rule for their kind get one call each.
 pub const COMPARED: usize = 3;
 
-/// How many are tried until so many were compared.
+/// At most this many calls are tried for those to compare, because a rule may refuse most of them.
 const TRIED: usize = 10;
 
-/// What rounding may do: everything is computed in f64, constants may have been rounded to f32.
+/// The relative error allowed for rounding: everything is computed in f64, but constants may have been rounded to f32.
 const ROUNDING: f64 = 2e-6;
 
-/// The bound is of first order; what is left of it is smaller than this part for errors below an eighth.
+/// The share by which a bound of first order is enlarged, because higher orders are smaller than that for errors below
+/// an eighth.
 const ORDER: f64 = 0.25;
 
-/// A call whose result is not what it should be.
+/// A call with a wrong result.
 pub struct Refuted {
     /// What is wrong, as a sentence's end: "yields 2 where it should yield 3".
     pub claim: String,
@@ -46,17 +47,17 @@ pub struct Refuted {
     pub dtype: bool,
 }
 
-/// What a comparison said.
+/// The outcome of a comparison.
 pub enum Found {
     /// All calls that were compared were right.
     Right,
-    /// One was not.
+    /// A call was wrong.
     Wrong(Box<Refuted>),
-    /// None was accepted: the last refusal, if there was one.
+    /// No call was accepted; the last refusal, if there was one.
     Never(Option<Refusal>),
 }
 
-/// Compares the rule for `row` on class `class`, in so many calls.
+/// Compares the rule for `row` on class `class` with the operator, in `calls` calls.
 pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, calls: usize) -> Found {
     let (mut right, mut refused) = (0, None);
     for (n, case) in tried(family) {
@@ -80,8 +81,8 @@ pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, cal
     if right > 0 { Found::Right } else { Found::Never(refused) }
 }
 
-/// Runs a call in f64 and, where it has several tensors, with the last of them alone in f64. A rule that names a dtype, or
-/// keeps the dtype of one argument, is right only while all arguments have one dtype.
+/// Runs a call in f64 and, where it has several tensors, with the last of them alone in f64. A rule that names a dtype,
+/// or keeps the dtype of one argument, is right only while all arguments have one dtype.
 fn wider(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Option<Refuted> {
     let of = |only: Option<usize>| {
         let wide = |(at, arg): (usize, &Value<ArgTy>)| {
@@ -103,7 +104,7 @@ fn wider(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> 
     cases.into_iter().flatten().find_map(|case| one(world, class, row, n, &case).ok().flatten())
 }
 
-/// The calls that are tried, the handiest first.
+/// The calls to try, those of about [`ELEMENTS`] elements first.
 pub fn tried(family: &Family) -> Vec<(usize, &Case)> {
     let mut cases: Vec<(usize, &Case)> = family.cases.iter().enumerate().collect();
     cases.retain(|(_, case)| (1..=MOST_ELEMENTS).contains(&case.numel()));
@@ -112,11 +113,11 @@ pub fn tried(family: &Family) -> Vec<(usize, &Case)> {
     cases
 }
 
-/// An argument that is a tensor: which, and which item of a list.
+/// An argument that is a tensor: its position, and its index in a list.
 pub type Slot = (usize, Option<usize>);
 
-/// Whether the rows of a class make tensors that are as near to what they are made of as the class says: else the row,
-/// and how far one is.
+/// Checks that the rows of a class make tensors within the class's `error` of their originals. Returns the row and the
+/// fault otherwise.
 pub fn made(world: &World, class: usize) -> Option<(Name, Refuted)> {
     likes().into_iter().find_map(|like| {
         draw::so_many(world, class, &like, 1, 3).iter().find_map(|operand| {
@@ -132,7 +133,8 @@ pub fn made(world: &World, class: usize) -> Option<(Name, Refuted)> {
     })
 }
 
-/// What is wrong with `plain` of a class: another type than its `sig` says, or no value for any tensor that was tried.
+/// Checks `plain` of a class. It is wrong if it has another type than `sig` says, or no value for any tensor that was
+/// tried.
 pub fn plain(world: &World, class: usize) -> Option<(String, Vec<String>)> {
     let (mut known, mut refused) = (false, None);
     for made in likes().iter().flat_map(|like| draw::wholes(world, class, like)) {
@@ -142,7 +144,7 @@ pub fn plain(world: &World, class: usize) -> Option<(String, Vec<String>)> {
             Ok(V::Array(a)) => {
                 return Some((format!("yields {}, `sig` says {}", TensorTy::new(a.dtype, &a.shape), made.ty), note()));
             }
-            // a row that is missing is told elsewhere
+            // a missing row is reported elsewhere
             Err(Stop::Refused(refusal)) if refusal.code != "E007" => refused = Some((refusal, note())),
             Ok(V::Key(_)) | Err(_) => {}
         }
@@ -152,7 +154,7 @@ pub fn plain(world: &World, class: usize) -> Option<(String, Vec<String>)> {
         .map(|(refusal, notes)| (format!("refuses each tensor that was tried: {}", refusal.message), notes))
 }
 
-/// Plain tensors of several shapes: what tensors of a class are to be like.
+/// Plain tensors of several shapes, from which tensors of a class are made.
 pub fn likes() -> Vec<Arc<Array<f64>>> {
     let shapes: [&[usize]; 5] = [&[2, 4], &[4], &[2, 3, 4], &[1, 64], &[]];
     let like = |(n, shape): (usize, &[usize])| {
@@ -163,7 +165,7 @@ pub fn likes() -> Vec<Arc<Array<f64>>> {
     shapes.into_iter().enumerate().map(like).collect()
 }
 
-/// How many times the allowed error is made.
+/// The ratio of an error to the allowed one.
 fn ratio(((x, y), far): &((f64, f64), &f64)) -> f64 {
     (x - y).abs() / far.max(f64::MIN_POSITIVE)
 }
@@ -182,7 +184,7 @@ pub fn slots(args: &[Value<V<f64>>], row: &Row) -> Vec<Slot> {
     slots
 }
 
-/// The tensor there.
+/// The tensor at a slot.
 pub fn get(args: &[Value<V<f64>>], (at, item): Slot) -> Option<Arc<Array<f64>>> {
     let value = match (&args[at], item) {
         (Value::List(items), Some(i)) => &items[i],
@@ -191,7 +193,7 @@ pub fn get(args: &[Value<V<f64>>], (at, item): Slot) -> Option<Arc<Array<f64>>> 
     if let Value::Tensor(V::Array(a)) = value { Some(a.clone()) } else { None }
 }
 
-/// Puts a tensor there.
+/// Puts a tensor into a slot.
 pub fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
     match (&mut args[at], item) {
         (Value::List(items), Some(i)) => items[i] = Value::Tensor(value),
@@ -199,7 +201,8 @@ pub fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
     }
 }
 
-/// One call, with every choice of arguments of the class that the rule accepts.
+/// Compares one call for several choices of the arguments that are of the class: all of them, and each alone. The error
+/// is the last refusal, if no choice was accepted.
 fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Result<Option<Refuted>, Option<Refusal>> {
     let drawn =
         samples::domains(&[], &[], n).find_map(|d| samples::draw(world.library, row, case, &d, n as u64, &|_| true));
@@ -221,10 +224,11 @@ fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Re
             .collect();
         let Some(made) = made else { continue };
         let ways = made.iter().map(Vec::len).max().unwrap_or(0);
-        // beside tensors of the class also integers: what a rule adds to a field must not be what is added to the whole
+        // plain arguments are tried as integers too: a rule must not add to a field of integers what is added to the
+        // whole
         let beside: Vec<Vec<Value<V<f64>>>> =
             std::iter::once(drawn.args.clone()).chain(integers(&drawn.args, &all, &choice)).collect();
-        // the last time they are made in different ways: a rule may take the metadata of one for those of all
+        // the last round mixes two ways of making tensors, because a rule may take the metadata of one for those of all
         let of_last = |way: usize| Some(metadata(world, made.last()?.get(way)?));
         let mixed = usize::from(choice.len() > 1 && of_last(1).is_some() && of_last(0) != of_last(1));
         for way in 0..ways + mixed {
@@ -235,7 +239,7 @@ fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Re
                 match on(world, row, case, args, &choice, &operands) {
                     Ok(Some(refuted)) => return Ok(Some(refuted)),
                     Ok(None) => accepted = true,
-                    // beside others a tensor may have to grow first, which a rule may refuse
+                    // beside others a tensor may have to be expanded first, which a rule may refuse
                     Err(Stop::Refused(refusal)) if all.len() == 1 && refusal.code == UNFIT => {
                         let claim = format!("makes a tensor of fields that do not fit: {}", refusal.message);
                         let data = format!("where {}", data(row, args, &choice, world, &operands));
@@ -251,7 +255,7 @@ fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Re
     if accepted { Ok(None) } else { Err(refused) }
 }
 
-/// The arguments with integers in the place of floats that are plain, if there are any.
+/// Returns the arguments with integers in the place of plain floats; `None` if there are no such floats.
 fn integers(args: &[Value<V<f64>>], all: &[Slot], choice: &[Slot]) -> Option<Vec<Value<V<f64>>>> {
     let mut args = args.to_vec();
     let mut any = false;
@@ -266,7 +270,7 @@ fn integers(args: &[Value<V<f64>>], all: &[Slot], choice: &[Slot]) -> Option<Vec
     any.then_some(args)
 }
 
-/// The operator on these operands, against the operator on the plain tensors.
+/// Compares the operator on tensors of the class with the operator on plain tensors.
 fn on(
     world: &World,
     row: &Arc<Row>,
@@ -302,7 +306,7 @@ fn on(
     {
         return Ok(Some(Refuted { claim, notes: told(), dtype: false }));
     }
-    // against what the operands were made of
+    // the second comparison is with the originals of the operands
     if operands.iter().all(|o| o.of.is_none()) {
         return Ok(None);
     }
@@ -321,7 +325,7 @@ fn on(
     Ok(differ(&have, &want, &far, &on).map(|(claim, dtype)| Refuted { claim, notes: told(), dtype }))
 }
 
-/// Whether what the operand hides has an influence, and which.
+/// Returns a sentence about the influence of elements that the operand hides, if there is one.
 fn seen(
     world: &World,
     row: &Row,
@@ -354,10 +358,11 @@ fn plains<'v>(world: &World, results: impl Iterator<Item = &'v Value<Tensor>>) -
     tensors.iter().map(|t| world.plain(t)).collect()
 }
 
-/// Results, and how far each of their elements may be off.
+/// Results, and the allowed error of each of their elements.
 type Allowed = (Vec<Arc<Array<f64>>>, Vec<f64>);
 
-/// The operator's results on plain tensors; per element of each result how far the errors of operands may move it.
+/// Computes the operator's results on plain tensors, and for each element the distance by which the errors of operands
+/// may move it.
 fn allowed(
     world: &World,
     row: &Arc<Row>,
@@ -381,7 +386,7 @@ fn allowed(
     for (slot, operand) in choice.iter().zip(operands) {
         let Some(like) = get(args, *slot) else { continue };
         for (e, error) in operand.far.iter().enumerate().filter(|(_, error)| **error > 0.0) {
-            // to either side: what is cut off, or detached, has no slope
+            // moved to either side, because a cutoff or a detached value has no slope
             let moved = [-error, *error].map(|step| {
                 let mut moved = Array::clone(&like);
                 if let Data::Float(x) = &mut moved.data {
@@ -400,8 +405,8 @@ fn allowed(
     Ok((want, far))
 }
 
-/// Whether the operator moves by more than is allowed where its arguments move by less than their errors: it jumps there
-/// (an order, an index, a remainder), and the errors of arguments say nothing about results.
+/// Whether the operator jumps (an order, an index, a remainder): it moves by more than is allowed where its arguments
+/// move by less than their errors. The errors of arguments then say nothing about results.
 fn jumps(
     world: &World,
     row: &Arc<Row>,
@@ -433,7 +438,7 @@ fn jumps(
     })
 }
 
-/// What differs, and whether it is no more than the dtype.
+/// Describes the first difference, and tells whether only the dtype differs.
 fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> Option<(String, bool)> {
     if have.len() != want.len() {
         return Some((format!("yields {} results, {on} {}", have.len(), want.len()), false));
@@ -465,7 +470,7 @@ fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> O
     dtype.map(|claim| (claim, true))
 }
 
-/// Its numbers among the metadata: ` with factor = 2`.
+/// Formats the metadata of an operand that are numbers: ` with factor = 2`.
 fn metadata(world: &World, operand: &Operand) -> String {
     let opts = world.classes[operand.made.class].sig.opts.iter().zip(&operand.made.meta);
     let number = |(opt, value): (&Opt, &Value<Tensor>)| match value {
@@ -476,7 +481,7 @@ fn metadata(world: &World, operand: &Operand) -> String {
     if numbers.is_empty() { String::new() } else { format!(" with {}", numbers.join(", ")) }
 }
 
-/// The arguments, and which of them are of the class.
+/// Formats the arguments, and tells which of them are of the class.
 fn data(row: &Row, plain: &[Value<V<f64>>], choice: &[Slot], world: &World, operands: &[&Operand]) -> String {
     let class = operands.first().map_or("", |o| world.classes[o.made.class].name.as_str());
     let params = row.sig.params.iter().zip(plain).enumerate();
@@ -485,7 +490,7 @@ fn data(row: &Row, plain: &[Value<V<f64>>], choice: &[Slot], world: &World, oper
         let shown = show::elements(value)?;
         let of_class = choice.iter().position(|(a, _)| *a == at).and_then(|n| operands.get(n));
         Some(match of_class {
-            // several of a list may differ
+            // metadata are shown only if they differ between operands
             Some(operand) => {
                 let meta = if differs { metadata(world, operand) } else { String::new() };
                 format!("{} is a {class} of {shown}{meta}", param.name.name)

@@ -1,4 +1,4 @@
-//! What each operator is on tensors of a class, as far as texts tell.
+//! How each operator meets tensors of a class, as far as texts tell.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::schema::Database;
 /// How an operator meets a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// A rule names it, the class's or its own row's.
+    /// A rule names the operator, in the class or in the operator's row.
     Named,
-    /// A rule is for its kind.
+    /// A rule is for the operator's kind.
     Kind,
-    /// The class's default.
+    /// The class's default applies.
     Default,
-    /// Its decomposition, whose parts have rules.
+    /// The operator's decomposition, whose operators have rules.
     Parts,
-    /// It has no rule: the way to the operator that has none.
+    /// The operator has no rule. These are the calls from it to the one without a rule.
     Refused(Vec<Name>),
 }
 
 impl Way {
-    /// Its word.
+    /// The word for this way.
     pub fn word(&self) -> &'static str {
         match self {
             Way::Named => "name",
@@ -45,11 +45,11 @@ impl Way {
 pub struct Met {
     /// The operator.
     pub op: Name,
-    /// How.
+    /// How it meets the class.
     pub way: Way,
 }
 
-/// What the rows are on class number `at` of the database. Rows that name a call of another library are left out.
+/// Returns how each row meets class number `at` of the database. Rows that name a call of another library are left out.
 pub fn meets(db: &Database, rows: &[Arc<Row>], upstream: &(dyn Rows + Sync), at: usize) -> Vec<Met> {
     let set = RowSet::new(upstream, rows.iter().cloned(), &db.broken);
     let library = Library::new(&set);
@@ -58,7 +58,7 @@ pub fn meets(db: &Database, rows: &[Arc<Row>], upstream: &(dyn Rows + Sync), at:
     let names = set.names().into_iter().filter(|op| !is_other(op.as_str()));
     let met = |op: Name| {
         let row = set.row(op)?;
-        // nothing that could be of the class goes in
+        // a row that takes only keys does not meet the class
         let tensors = row.sig.params.iter().any(|p| !p.ty.elem.contains(&fulgurite_core::lang::Elem::Key));
         tensors.then_some(())?;
         let named = |t: &Target| matches!(t, Target::Op(of) if *of == op || *of == crate::check::base(op));
@@ -82,7 +82,7 @@ pub fn meets(db: &Database, rows: &[Arc<Row>], upstream: &(dyn Rows + Sync), at:
     names.filter_map(met).collect()
 }
 
-/// Derived rows, and calls of other libraries.
+/// Whether a row is derived, or a call of another library.
 pub(super) fn is_other(op: &str) -> bool {
     is_alias(op) || op.contains(".vjp.") || op.contains(".jvp.") || op.ends_with(".d")
 }

@@ -1,4 +1,4 @@
-//! E603: metadata of a class come out of a tensor as they went in, and no text loses what `plain` reads.
+//! E603: metadata come out of a tensor of a class as they went in, and no text loses metadata that `plain` reads.
 
 use fulgurite_core::eval::tensor::from_item;
 use fulgurite_core::lang::ast::{Arg, Block, Node, OptType, Span};
@@ -9,8 +9,8 @@ use fulgurite_core::{DType, Name, Value};
 
 use crate::check::{cases, machine, walk};
 
-/// Metadata that are not the same when they are given again, with how they were given: so tensors taken apart and put
-/// together are other ones.
+/// Returns metadata that change if they are given a second time, and how. With such metadata, a tensor that is taken
+/// apart and put together is another one.
 pub fn unstable(class: &Class) -> Option<(Name, String)> {
     let [row, ..] = subclass::ports(class);
     let fields = row.sig.params.len();
@@ -41,8 +41,8 @@ pub fn unstable(class: &Class) -> Option<(Name, String)> {
     })
 }
 
-/// Metadata that have a default, and that a text which makes a tensor of nothing of the class leaves out, though what
-/// the tensor stands for depends on them: which, and where.
+/// Returns metadata on which the meaning of a tensor depends, and which a text leaves to their default, and the place.
+/// A text that makes a tensor from plain ones has no other metadata to keep.
 pub fn defaulted(class: &Class, text: &Block) -> Option<(Name, Span)> {
     made(class, text).into_iter().find_map(|(span, args)| {
         let left = left_out(class, &args).find(|m| {
@@ -53,8 +53,8 @@ pub fn defaulted(class: &Class, text: &Block) -> Option<(Name, Span)> {
     })
 }
 
-/// Metadata that `plain` reads, which the rule for a row with several tensors leaves out: then those of the first
-/// argument count, and those of the others are lost.
+/// Returns metadata that `plain` reads and a rule for a row with several tensors leaves out, and the place. Those of
+/// the first argument then count, and those of the others are lost.
 pub fn first_of_several(class: &Class, row: &Row, text: &Block) -> Option<(Name, Span)> {
     several(row).then_some(())?;
     made(class, text).into_iter().find_map(|(span, args)| {
@@ -63,7 +63,8 @@ pub fn first_of_several(class: &Class, row: &Row, text: &Block) -> Option<(Name,
     })
 }
 
-/// The same of the rule `each`, which gives none.
+/// Returns metadata that `plain` reads, if the row has several tensors. The rule `each` gives no metadata, so those of
+/// the others are lost.
 pub fn each_of_several(class: &Class, row: &Row) -> Option<Name> {
     several(row).then(|| class.meta().find(|m| reads(&class.plain, *m)))?
 }
@@ -93,7 +94,7 @@ fn left_out<'a>(class: &'a Class, args: &'a [Arg]) -> impl Iterator<Item = Name>
     class.meta().enumerate().filter(move |(i, m)| fields + i >= positional && !named(*m)).map(|(_, m)| m)
 }
 
-/// Whether what a tensor stands for depends on a piece of metadata: by name, or by the dtype that it binds.
+/// Whether the meaning of a tensor depends on a piece of metadata: `plain` reads it, or it binds the dtype or a size.
 fn depends(class: &Class, meta: Name) -> bool {
     let binds = class.sig.opts.iter().find(|o| o.name.name == meta).is_some_and(|o| match &o.ty {
         OptType::Dtype(v) => {

@@ -23,19 +23,19 @@ pub fn words(sig: &Sig) -> FxHashSet<Name> {
 }
 
 impl Scope {
-    /// What a signature names: arguments, options and their words, sizes, dtypes, results.
+    /// Adds the names in a signature: arguments, options and their words, sizes, dtypes, results.
     pub fn with_sig(mut self, sig: &Sig) -> Scope {
         self.names.extend(words(sig));
         self
     }
 
-    /// These as well.
+    /// Adds these names.
     pub fn with(mut self, names: &[&str]) -> Scope {
         self.names.extend(names.iter().map(|name| Name::new(name)));
         self
     }
 
-    /// What the text itself binds, and the words that the options of the rows which it calls have.
+    /// Adds the names that the text itself binds, and the words of the options of the rows that it calls.
     pub fn with_text(mut self, block: &Block, set: &RowSet) -> Scope {
         let mut called: Vec<Name> = Vec::new();
         self.bound(block);
@@ -70,7 +70,7 @@ impl Scope {
         }
     }
 
-    /// Whether a name without a point means something.
+    /// Whether a name without a dot means something in the text.
     pub fn has(&self, name: Name) -> bool {
         self.names.contains(&name)
             || const_eval::constant(name).is_some()
@@ -78,7 +78,7 @@ impl Scope {
             || name == "all"
     }
 
-    /// What may be meant by another name: those in small letters, in order.
+    /// The names that a misspelt one may mean, in order; dtypes are left out.
     pub fn known(&self) -> Vec<&'static str> {
         let mut known: Vec<&str> = self.names.iter().map(|name| name.as_str()).collect();
         known.retain(|name| DType::from_name(name).is_none());

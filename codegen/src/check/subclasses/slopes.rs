@@ -1,4 +1,4 @@
-//! E605: the gradients that a class declares are the derivatives, as near as its tensors are to the plain ones.
+//! E605: the gradients that a class declares are the derivatives, up to the error of its tensors.
 
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::gradients::{samples, show};
 use crate::check::points::run::Ran;
 
-/// So far a gradient may be from the derivative, in relation to all of it, where the class is exact; and where it is not:
-/// cotangents may be rounded to fewer bits than its tensors.
+/// The distance from the derivative that a gradient may have, as a share of its norm, if the class is exact. [`COARSE`]
+/// is that of other classes, because cotangents may be rounded to fewer bits than tensors.
 const EXACT: f64 = 1e-5;
 const COARSE: f64 = 0.3;
 
-/// The step of a difference, and how far one is from the derivative.
+/// The step of a difference quotient. [`OF_STEP`] is the distance that it may have from the derivative.
 const STEP: f64 = 1e-4;
 const OF_STEP: f64 = 1e-3;
 
-/// Shapes for which differences are taken, one for each element.
+/// Differences are taken for at most this many shapes, because each element takes one.
 const FEW: usize = 2;
 
-/// Calls of a row that are compared.
+/// The number of right comparisons after which no further call of a row is tried.
 const COMPARED: usize = 2;
 
-/// What is wrong with the rule that a class has for the gradient of a row, and with which call.
+/// Checks a class's rule for the gradient of a row. Returns the fault and the call.
 pub fn of_row(
     world: &World,
     class: usize,
@@ -50,7 +50,7 @@ pub fn of_row(
             .find_map(|d| samples::draw(world.library, row, case, &d, n as u64, &|_| true));
         let Some(drawn) = drawn else { continue };
         let all = meaning::slots(&drawn.args, row);
-        // scales of no elements there are none
+        // a tensor without elements has no scales
         let empty = |slot: &Slot| meaning::get(&drawn.args, *slot).is_none_or(|a| a.is_empty());
         if drawn.args[at].is_absent() || all.iter().any(empty) {
             continue;
@@ -66,7 +66,7 @@ pub fn of_row(
             match on(world, class, (row, at, rule), &drawn.args, &choice, &operands) {
                 Ok(None) => right += 1,
                 Ok(Some(claim)) => return Some([claim, format!("for {}", case.show(row))]),
-                // it may serve other choices
+                // the rule may serve other choices
                 Err(Stop::Refused(refusal)) => refused = Some(refusal.message),
                 Err(_) => {}
             }
@@ -121,7 +121,7 @@ fn on(
     Ok(apart(&have, &want, if exact { EXACT } else { COARSE }))
 }
 
-/// Where two gradients are furthest apart, if they are too far.
+/// Describes the element at which two gradients are furthest apart, if they are too far.
 fn apart(have: &[f64], want: &[f64], allowed: f64) -> Option<String> {
     let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
     let apart = norm(&mut have.iter().zip(want).map(|(h, w)| h - w));
@@ -133,13 +133,13 @@ fn apart(have: &[f64], want: &[f64], allowed: f64) -> Option<String> {
     Some(format!("is {} at element {i}, the derivative {}", show::number(have[i]), show::number(want[i])))
 }
 
-/// The numbers that cotangents are made of, the same for every call.
+/// The numbers from which cotangents are made. They are equal for every call.
 fn cotangents() -> Numbers {
     Numbers::new(11)
 }
 
-/// A cotangent of `v`: a rule that permutes or averages one is right where all of its elements are equal. Numbers of three
-/// bits, which every float holds.
+/// Draws a cotangent of `v`. Its elements differ, because a rule that wrongly permutes or averages a cotangent is right
+/// where all are equal. They have three bits, which every float holds.
 fn drawn(v: &V<f64>, numbers: &mut Numbers) -> V<f64> {
     match v {
         V::Array(a) if a.dtype.is_float() => {
@@ -150,13 +150,13 @@ fn drawn(v: &V<f64>, numbers: &mut Numbers) -> V<f64> {
     }
 }
 
-/// What `g`, a cotangent, makes of a plain tensor: ⟨g, plain⟩.
+/// ⟨g, plain⟩, the dot product of a cotangent and a plain tensor.
 fn weighted(g: &V<f64>, plain: &V<f64>) -> Option<f64> {
     let (V::Array(g), V::Array(plain)) = (g, plain) else { return None };
     Some(floats(g).iter().zip(floats(plain)).map(|(g, x)| g * x).sum())
 }
 
-/// What is wrong with `cotangent`: the plain tensor that it stands for is not the cotangent that it is made of.
+/// Checks `cotangent` of a class: the plain tensor for which it stands must be the cotangent from which it is made.
 pub fn of_cotangent(world: &World, class: usize) -> Option<String> {
     let Cotangent::Made(block) = &world.classes[class].cotangent else { return None };
     likes().iter().find_map(|like| {
@@ -181,7 +181,7 @@ pub fn of_cotangent(world: &World, class: usize) -> Option<String> {
     })
 }
 
-/// What is wrong with the cotangent that `grad: {unflatten: …}` gives a field.
+/// Checks the cotangent that `grad: {unflatten: …}` gives a field.
 pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Option<String> {
     let of = &world.classes[class];
     let at = of.fields().position(|name| name == field)?;
@@ -214,7 +214,7 @@ pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Optio
     })
 }
 
-/// What is wrong with the gradient of a row that makes tensors of the class, for its first argument.
+/// Checks the gradient of a row that makes tensors of the class, for its first argument.
 pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Option<String> {
     likes().iter().take(FEW).find_map(|like| {
         let args = draw::calls(row, like).into_iter().find(|args| plain_of(world, row, args).is_some())?;
@@ -242,7 +242,7 @@ pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Op
     })
 }
 
-/// The plain tensor of what a row makes.
+/// The plain tensor for which the result of a row stands.
 fn plain_of(world: &World, row: &Row, args: &[Value<Tensor>]) -> Option<Arc<Array<f64>>> {
     let solved = signature::solve(row, args, &Tensor::ty).ok()?;
     let results = world.run(row, &solved, args).ok()?;
@@ -253,7 +253,7 @@ fn plain_of(world: &World, row: &Row, args: &[Value<Tensor>]) -> Option<Arc<Arra
     }
 }
 
-/// How the plain tensor moves along `g` with an element of a field.
+/// The derivative of ⟨g, plain⟩ with respect to an element of a field, by a difference quotient.
 fn difference(world: &World, made: &Made, field: usize, element: usize, g: &V<f64>) -> Option<f64> {
     let sum = |step: f64| -> Option<f64> {
         let mut parts: Vec<Value<Tensor>> = made.fields.iter().chain(&made.meta).cloned().collect();
@@ -269,7 +269,7 @@ fn difference(world: &World, made: &Made, field: usize, element: usize, g: &V<f6
     Some(rounded((sum(STEP)? - sum(-STEP)?) / (2.0 * STEP)))
 }
 
-/// A difference to the digits that it has.
+/// Rounds a difference quotient to the digits that it has.
 fn rounded(x: f64) -> f64 {
     (x * 1e6).round() / 1e6
 }

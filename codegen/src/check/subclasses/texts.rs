@@ -1,5 +1,5 @@
-//! E601, E602, E606: tensor subclasses. Rules are for operators that there are, call rows that there are, and name parts
-//! that the class has; classes that meet have an order.
+//! E601, E602, E606: the texts of tensor subclasses. Rules are for operators that exist, call rows that exist, and name
+//! parts that the class has. Classes that meet have an order.
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::walk;
@@ -16,7 +16,7 @@ use crate::yaml::Text;
 
 use super::scope::Scope;
 
-/// Checks every class of `db`, whose rows are in `set`, and what rows say that they are on classes.
+/// Checks every class of `db`, whose rows are in `set`, and the rules that rows state for classes.
 pub fn check(db: &Database, set: &RowSet, diags: &mut Diagnostics) {
     for (at, class) in db.classes.iter().enumerate() {
         let mut checks = Checks { class, of: class.class.as_str(), db, set, diags };
@@ -27,7 +27,7 @@ pub fn check(db: &Database, set: &RowSet, diags: &mut Diagnostics) {
         checks.gradients();
         checks.read();
         checks.order(&db.classes[..at]);
-        // what is unread because another name is misspelt would be a second message about one fault
+        // a part that is unread because another name is misspelt would be a second message about one fault
         if checks.diags.errors() == before {
             checks.unread();
         }
@@ -55,12 +55,12 @@ pub fn check(db: &Database, set: &RowSet, diags: &mut Diagnostics) {
     }
 }
 
-/// What rules read besides arguments and parts.
+/// The words that rules read besides arguments and parts.
 const OF_RULES: &[&str] = &["plain", "error", "each"];
 
 pub(super) struct Checks<'a> {
     pub(super) class: &'a ClassSource,
-    /// Whose text is looked at: the class's, or a row's.
+    /// The name of the class or of the row whose text is checked.
     of: &'a str,
     pub(super) db: &'a Database,
     pub(super) set: &'a RowSet<'a>,
@@ -72,13 +72,13 @@ impl Checks<'_> {
         self.of
     }
 
-    /// The operators that a rule is for.
+    /// Checks that the operators and kinds of rules exist, and have one rule each.
     fn targets(&mut self) {
         let mut known: Vec<(&str, Place)> = Vec::new();
         for (targets, _) in &self.class.ops {
             let text = targets.as_str();
             for word in text.split_whitespace() {
-                // a piece of the text itself
+                // a word is a slice of the text, so its address tells its place
                 let start = word.as_ptr() as usize - text.as_ptr() as usize;
                 let place = targets.at(Span::new(start, start + word.len()));
                 if let Some((_, first)) = known.iter().find(|(other, _)| *other == word) {
@@ -121,7 +121,7 @@ impl Checks<'_> {
         }
     }
 
-    /// The texts of rules, with the key that each stands at.
+    /// Checks the texts of the class, with the key at which each stands.
     fn rules(&mut self) {
         let class = self.class;
         let word = |text: &Text| matches!(text.as_str(), "error" | "plain" | "each" | "placed" | "same");
@@ -131,7 +131,7 @@ impl Checks<'_> {
             class.cotangent.iter().map(|text| (text, "cotangent", self.own().with(&["g", "plain", "same"])));
         let all: Vec<(&Text, &str, Scope)> = ops.chain(default).chain(cotangent).collect();
         for (text, key, scope) in all.into_iter().filter(|(text, ..)| !word(text)) {
-            // the reader has parsed it
+            // the reader has parsed the text before
             let Ok(block) = parse_rule(text.as_str()) else { continue };
             self.block(&block, text, key, scope);
         }
@@ -148,12 +148,12 @@ impl Checks<'_> {
         }
     }
 
-    /// The parts of the class.
+    /// The scope with the parts of the class.
     fn own(&self) -> Scope {
         Scope::default().with_sig(&self.class.sig.tree)
     }
 
-    /// The parts, and what the signatures of these operators name.
+    /// The scope with the parts of the class, and the names in the signatures of these operators.
     fn scope(&self, targets: &Text) -> Scope {
         let ops = targets.as_str().split_whitespace().filter_map(|word| match Class::target(word) {
             Target::Op(op) => Some(op),
@@ -168,7 +168,7 @@ impl Checks<'_> {
         })
     }
 
-    /// A class that is in pieces says where they are.
+    /// Checks that a class with a rule `placed` has one list of pieces, and metadata that tell where they are.
     fn placed(&mut self, text: &Text) {
         let sig = &self.class.sig.tree;
         let list = matches!(sig.params.as_slice(), [only] if only.ty.list.is_some());
@@ -229,7 +229,7 @@ impl Checks<'_> {
         self.diags.push(diag);
     }
 
-    /// `Class(fields; metadata)`
+    /// Checks `Class(fields; metadata)`: it gives every field, and no part that the class lacks.
     fn made(&mut self, callee: &Ident, args: &[Arg], text: &Text, key: &str) {
         let sig = &self.class.sig.tree;
         let parts: Vec<Name> =
@@ -256,7 +256,7 @@ impl Checks<'_> {
         }
     }
 
-    /// E007
+    /// E007: a name that nothing binds.
     fn unbound(&mut self, name: Name, span: Span, text: &Text, key: &str, scope: &Scope) {
         let claim = format!("`{key}` of `{}` reads `{name}`, which nothing binds", self.name());
         let diag = Diag::error("E007", text.at(span), claim);
@@ -267,7 +267,7 @@ impl Checks<'_> {
         });
     }
 
-    /// `x.data`
+    /// Checks a part of an argument, such as `x.data`.
     fn part(&mut self, name: Name, span: Span, text: &Text, key: &str, scope: &Scope) {
         let Some((of, part)) = name.as_str().rsplit_once('.') else { return };
         let of = of.split('.').next().unwrap_or(of);
@@ -294,7 +294,7 @@ impl Checks<'_> {
         });
     }
 
-    /// Gradients are of operators that there are, by arguments that they have.
+    /// Checks that `grad` is of operators that exist, and of arguments that they have.
     fn gradients(&mut self) {
         for (op, args) in &self.class.grad {
             let params: Vec<Name> = match op.as_str() {
@@ -326,7 +326,7 @@ impl Checks<'_> {
         self.diags.push(Diag::error("E602", read.place, claim).help("name a field, or say `equal` or `error`"));
     }
 
-    /// E606
+    /// E606: no two classes have the same `precedence`, and each is an integer.
     fn order(&mut self, before: &[ClassSource]) {
         let Some(own) = &self.class.precedence else { return };
         if own.as_str().parse::<i64>().is_err() {

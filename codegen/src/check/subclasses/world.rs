@@ -1,4 +1,5 @@
-//! The tensor language over small arrays of which some are of a class: what the rules of classes make of an operator.
+//! An interpreter of the tensor language over small arrays, some of which are of a class: operators run by the rules of
+//! classes.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use rustc_hash::FxHashMap;
 use crate::check::call_cache::Resolved;
 use crate::check::gradients::arrays::dense::{self, Call, Dense, Library, Stop, V};
 
-/// Rules within rules, at most this deep.
+/// Rules nest at most this deep, because deeper calls are refused as a circle (E010).
 const DEEPEST: usize = 24;
 
-/// Of what refuses since fields of a class do not go together: whoever made it of them is wrong.
+/// The code of a refusal of fields that do not fit together. The text that made the tensor from them is wrong.
 pub const UNFIT: &str = "E605";
 
 /// A plain tensor, or one of a class.
@@ -33,15 +34,15 @@ pub enum Tensor {
 /// A tensor of a class.
 #[derive(Debug)]
 pub struct Made {
-    /// Its class, by its place in the world.
+    /// The class, by its position in [`World::classes`].
     pub class: usize,
     /// One value per field.
     pub fields: Vec<Value<Tensor>>,
     /// One value per piece of metadata.
     pub meta: Vec<Value<Tensor>>,
-    /// What programs see.
+    /// The type that programs see.
     pub ty: TensorTy,
-    /// What its signature made of its parts.
+    /// The class's signature, solved for the parts.
     solved: Solved,
 }
 
@@ -59,17 +60,17 @@ impl Tensor {
     }
 }
 
-/// The classes and rows that there are.
+/// All classes and rows.
 pub struct World<'a> {
-    /// Rows.
+    /// The rows of the databases.
     pub library: &'a Library<'a>,
     /// Classes, those of this database first.
     pub classes: Vec<Class>,
-    /// The rows that make tensors of them of fields and metadata, in the same order.
+    /// For each class, the row that makes a tensor from its fields and metadata.
     pub wholes: Vec<Arc<Row>>,
     /// Rows that make tensors of classes.
     pub makers: FxHashMap<Name, Arc<Row>>,
-    /// What rows say that they are on a class.
+    /// The rules that rows state for a class, by row and class.
     pub own: FxHashMap<(Name, Name), Rule>,
 }
 
@@ -97,18 +98,18 @@ impl World<'_> {
         }
     }
 
-    /// What a row is on these arguments: results, lists as lists.
+    /// Runs a row on these arguments. A result that is a list stays one.
     ///
     /// # Errors
-    /// What refuses, or data that do not fit.
+    /// A [`Stop`] if a call is refused, its data do not fit, or it takes too long.
     pub fn run(&self, row: &Row, solved: &Solved, args: &[Value<Tensor>]) -> Result<Values, Stop> {
         Run { world: self, depth: 0 }.row(row, solved, args, None)
     }
 
-    /// A tensor of a class of its parts: fields, then metadata.
+    /// Makes a tensor of a class from its parts: fields, then metadata.
     ///
     /// # Errors
-    /// What its signature refuses.
+    /// The refusal of the class's signature.
     pub fn make(&self, class: usize, parts: Values) -> Result<Arc<Made>, Stop> {
         let row = self.wholes[class].clone();
         let fit = |refusal: Refusal| if refusal.code == "E701" { Refusal { code: UNFIT, ..refusal } } else { refusal };
@@ -121,26 +122,26 @@ impl World<'_> {
         Ok(Arc::new(Made { class, fields, meta, ty, solved }))
     }
 
-    /// What an expression of fields and metadata is for a tensor.
+    /// The value of an expression of fields and metadata for a tensor.
     ///
     /// # Errors
-    /// What its calls refuse.
+    /// A [`Stop`] if a call of the text fails.
     pub fn of(&self, made: &Made, block: &Block) -> Result<Value<Tensor>, Stop> {
         self.of_with(made, block, &[])
     }
 
-    /// The same where it reads other values too.
+    /// The value of an expression of fields, metadata and `extra` values for a tensor.
     ///
     /// # Errors
-    /// What its calls refuse.
+    /// A [`Stop`] if a call of the text fails.
     pub fn of_with(&self, made: &Made, block: &Block, extra: &Known) -> Result<Value<Tensor>, Stop> {
         Run { world: self, depth: 0 }.of(made, block, extra)
     }
 
-    /// What a text makes of a call of `row` that meets a class, where it reads other values too.
+    /// The results of a text for a call of `row` that meets a class, where the text reads `extra` values too.
     ///
     /// # Errors
-    /// What its calls refuse.
+    /// A [`Stop`] if a call of the text fails.
     pub fn told(
         &self,
         (row, solved, args): (&Row, &Solved, &[Value<Tensor>]),
@@ -157,7 +158,7 @@ impl World<'_> {
         tensor::run(&mut Run { world: self, depth: 0 }, row, &call.block(text), solved, args, &names)
     }
 
-    /// The same world, in which class `at` says nothing of its errors.
+    /// A copy of the world in which class `at` states no `error`.
     pub fn without_error(&self, at: usize) -> World<'_> {
         let mut classes = self.classes.clone();
         classes[at].error = subclass::Bound::default();
@@ -168,7 +169,7 @@ impl World<'_> {
     /// The plain tensor that a tensor stands for.
     ///
     /// # Errors
-    /// What the class's text refuses.
+    /// A [`Stop`] if the class's text fails.
     pub fn plain(&self, t: &Tensor) -> Result<V<f64>, Stop> {
         match t {
             Tensor::Plain(v) => Ok(v.clone()),
@@ -180,7 +181,7 @@ impl World<'_> {
     }
 }
 
-/// A run, so deep in rules.
+/// A run, with the depth of its nested rules.
 struct Run<'w> {
     world: &'w World<'w>,
     depth: usize,
@@ -218,7 +219,7 @@ impl Run<'_> {
         done
     }
 
-    /// On plain tensors.
+    /// Runs a row on plain tensors.
     fn dense(&self, row: &Row, solved: &Solved, args: &[Value<Tensor>], of: Option<&Resolved>) -> Result<Values, Stop> {
         let plain = |t: &Tensor| match t {
             Tensor::Plain(v) => v.clone(),
@@ -261,7 +262,7 @@ impl Run<'_> {
             (None, Meaning::Decomp(body)) => return tensor::run(self, row, body, solved, args, &[]),
             (None, _) => &class.default,
         };
-        // each field of each operand is a value of its own
+        // fields of different operands are different values
         let identity = |operand: Name, _: Name| operands.iter().position(|o| *o == operand).unwrap_or(0) as u64;
         let call = Concrete { class, row, args, operands: &operands, identity: &identity };
         let names = names(class, row, args, &of_class);
@@ -272,7 +273,7 @@ impl Run<'_> {
             || of_class.iter().find_map(|(_, t)| if let Tensor::Made(made) = t { Some(made.clone()) } else { None });
         match rule {
             Rule::Error => Err(none()),
-            // what runs on pieces is proved to mean the same where it is bound
+            // a rule `placed` runs on pieces, and is proved to mean the same where it is bound
             Rule::Plain | Rule::Placed => block(self, &one(call.plain())),
             Rule::Each => {
                 let like = like().ok_or_else(none)?;
@@ -300,7 +301,7 @@ impl Run<'_> {
         }
     }
 
-    /// Tensors like one, a tensor for each result that the parts have.
+    /// Makes tensors like `like`, one for each result that the parts have.
     fn made(&self, like: &Made, parts: Vec<(Name, Values)>) -> Result<Values, Stop> {
         let class = &self.world.classes[like.class];
         let longest = parts.iter().map(|(_, of)| of).max_by_key(|of| flat(of).count()).cloned().unwrap_or_default();
@@ -331,7 +332,7 @@ fn flat(values: &[Value<Tensor>]) -> impl Iterator<Item = &Value<Tensor>> {
     values.iter().flat_map(|v| if let Value::List(items) = v { items.as_slice() } else { std::slice::from_ref(v) })
 }
 
-/// What rules may read besides arguments: parts of those of the class, items of lists.
+/// The values that rules may read besides arguments: parts of arguments that are of the class, and items of lists.
 fn names(class: &Class, row: &Row, args: &[Value<Tensor>], of: &[(Name, Tensor)]) -> Vec<(Name, Value<Tensor>)> {
     let operands: Vec<Name> = of.iter().map(|(name, _)| *name).collect();
     let mut names = subclass::others(class, &row.sig, args, &operands);
@@ -354,7 +355,7 @@ impl Machine for Run<'_> {
     type Error = Stop;
 
     fn call(&mut self, op: Name, positional: Values, named: Vec<(Name, Value<Tensor>)>) -> Result<Values, Stop> {
-        // asked at every call, and few are of a class
+        // this runs at every call, and few calls name a class
         let named_like = |class: &Class| op.as_str().starts_with(class.name.as_str());
         for (at, class) in self.world.classes.iter().enumerate().filter(|(_, class)| named_like(class)) {
             let [unflatten, flatten, plain] = Class::ports(class.name);

@@ -17,12 +17,12 @@ pub const PIXELS: usize = SIDE * SIDE;
 pub const INK: u8 = 16;
 /// Digits.
 pub const CLASSES: usize = 10;
-/// One image in so many is held out.
+/// One image in this many is held out.
 const HELD_OUT: usize = 5;
-/// The stream of random numbers that decides which; batches use those of keys.
+/// The stream of random numbers that decides the split. Batches use the streams of keys.
 const STREAM: u64 = 0x5350_4c49;
 
-/// An image and what it shows.
+/// An image and its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
     /// 0 to [`INK`], row by row from the top.
@@ -32,7 +32,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image moved to the right and down by so many pixels; what leaves is lost, what comes in is paper.
+    /// The image moved to the right and down by this many pixels. Pixels that leave are lost, and paper comes in.
     pub fn moved(&self, right: i64, down: i64) -> Image {
         let pixel = |p: usize| {
             let (x, y) = ((p % SIDE) as i64 - right, (p / SIDE) as i64 - down);
@@ -54,12 +54,12 @@ fn image(record: &[u8]) -> Image {
     Image { pixels: std::array::from_fn(pixel), label: record[RECORD - 1] }
 }
 
-/// Where they are from.
+/// The source of the images.
 pub fn source() -> Source {
     Source { path: None, name: "the handwritten digits of the UCI repository".to_owned(), hash: fnv(FILE) }
 }
 
-/// The numbers of the images to learn from, and of those that are held out: a permutation that the seed decides.
+/// Numbers of the training images, and of the held-out ones: a permutation that the seed decides.
 pub fn split(n: usize, seed: u64) -> (Vec<usize>, Vec<usize>) {
     let mut order: Vec<usize> = (0..n).collect();
     for i in (1..n).rev() {
@@ -70,7 +70,7 @@ pub fn split(n: usize, seed: u64) -> (Vec<usize>, Vec<usize>) {
     (order, held)
 }
 
-/// The one of `n` numbers at a point of [0, 1).
+/// The number below `n` that a point of [0, 1) stands for.
 pub fn below(point: f64, n: usize) -> usize {
     ((point * n as f64) as usize).min(n.saturating_sub(1))
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 /// The loss on images, and the digit that the model reads in each.
 type Exam = Box<dyn Fn(Net, Tensor, Tensor) -> fulgurite::Result<(Tensor, Tensor)>>;
 
-/// The images, and what the model read wrong when it was last asked.
+/// The images, and those that the model read wrong in its last examination.
 pub struct Digits {
     images: Vec<Image>,
     training: Vec<usize>,
@@ -36,7 +36,7 @@ pub struct Digits {
 pub struct Wrong {
     /// Its number among all images.
     index: usize,
-    /// What the model reads.
+    /// The label that the model reads.
     said: i64,
 }
 
@@ -66,7 +66,7 @@ impl Task for Digits {
     const NAME: TaskName = TaskName::Digits;
     const UNIT: Unit = Unit { shown: "images/s", key: "images_s", loss: "nats per image" };
 
-    /// 40,000 parameters, seconds on two cores.
+    /// Settings for 40,000 parameters, which train in seconds on two cores.
     fn defaults() -> Settings<NetSizes> {
         Settings {
             seed: 1337,
@@ -141,7 +141,7 @@ impl Task for Digits {
             |i: usize, draw, n| data::below(philox::uniform(seed as u64, stream as u64, i as u64, draw).into(), n);
         let one = |i: usize| {
             let image = self.images[self.training[draw(i, 0, self.training.len())]];
-            // a digit moved by a pixel is the same digit: what is learned of one holds for all
+            // a digit moved by a pixel stays the same digit, so one image teaches all its positions
             image.moved(draw(i, 1, 3) as i64 - 1, draw(i, 2, 3) as i64 - 1)
         };
         Digits::tensors(&(0..settings.batch).map(one).collect::<Vec<Image>>())
@@ -230,7 +230,7 @@ mod tests {
         assert!(batch.chunks(PIXELS).all(|image| known.iter().any(|k| k == image)));
     }
 
-    /// A net that knows nothing reads about a tenth of them right, and its loss is ln 10.
+    /// An untrained net reads about a tenth of the images right, and its loss is ln 10.
     #[test]
     fn the_exam_counts() {
         let mut task = digits();

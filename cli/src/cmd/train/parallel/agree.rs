@@ -1,4 +1,4 @@
-//! Before the first step: whether all ranks are about to do the same.
+//! Agreement before the first step: all ranks are about to train alike.
 
 use crate::fault::Fault;
 use crate::ui::Ui;
@@ -6,14 +6,14 @@ use fulgurite::Error;
 use fulgurite::comm::{FIRST_TAG, Ranks, Tag};
 
 const DIGEST: Tag = FIRST_TAG;
-/// A rank whose preparation failed says this and why.
+/// Start of the message from a rank whose preparation failed. The reason follows.
 const FAILURE: &[u8] = b"error";
 
-/// Compares what the ranks are about to do: `digest`, or why that can't be. What is wrong on all ranks is told once, by
-/// rank 0.
+/// Compares the work that ranks are about to do: `digest`, or the fault that prevents it. A fault of all ranks is
+/// reported once, by rank 0.
 ///
 /// # Errors
-/// The exit status, when why was said, here or by another rank.
+/// The exit status, after this rank or another one has reported the reason.
 pub fn agree(mut ranks: Ranks, digest: Result<String, Fault>, ui: &Ui) -> Result<Ranks, u8> {
     ranks.doing("the start");
     match compare(&mut ranks, digest) {
@@ -41,14 +41,14 @@ fn compare(ranks: &mut Ranks, digest: Result<String, Fault>) -> Result<(), Fault
     Ok(())
 }
 
-/// Ends the work of this rank, and says why, unless another rank has said it. Gives the exit status.
+/// Ends the work of this rank. Reports the fault, unless another rank has reported it. Returns the exit status.
 pub fn stop(mut ranks: Ranks, fault: &Fault, ui: &Ui) -> u8 {
     let mine = match fault.code {
         "E772" => false,
         "E770" | "E771" => ranks.speaks(),
         _ => true,
     };
-    // said first: MPI ends this process with the others
+    // reported first, because MPI ends this process with the others
     if mine {
         ui.fault(fault);
     }

@@ -1,11 +1,11 @@
 //! One rank's part of a run.
 //!
-//! A step: the stages of this rank run their works in the order of the schedule; when the last backward of a stage is
-//! done, its gradients are summed over the copies while the rest goes on. Then rank 0 makes the length of the whole
-//! gradient out of those of the stages, and every rank takes the optimiser's step for its own.
+//! In a step, the stages of this rank run their works in the order of the schedule. When the last backward of a stage
+//! is done, its gradients are summed over the copies while the other works go on. Then rank 0 computes the norm of
+//! the whole gradient from those of the stages, and every rank takes the optimiser's step for its own stages.
 //!
-//! Losses, gradients and lengths are added in the order of micro-batches, stages and copies, never in that of arrival:
-//! the same cuts and micro-batches give the same bits on one rank and on many.
+//! Losses, gradients and norms are added in the order of micro-batches, stages and copies, never in that of arrival.
+//! Equal cuts and micro-batches therefore give equal bits on one rank and on many.
 
 use super::super::folder::Learner;
 use super::super::run::Engine;
@@ -25,14 +25,15 @@ use fulgurite::trace::ProxyTy;
 use fulgurite::{Error, tree};
 use std::collections::HashMap;
 
-/// What rank 0 tells the others to do.
+/// Commands of rank 0 to the others.
 const COMMAND: Tag = FIRST_TAG;
 const MEASURES: Tag = FIRST_TAG + 1;
 const FACTOR: Tag = FIRST_TAG + 2;
 const STATE: Tag = FIRST_TAG + 3;
-/// Gradients that stages share, behind the tags of sums: by the stages that send and receive.
+/// Gradients of parameters that stages share, by the stages that send and receive. These tags follow those of sums.
 const TIES: Tag = (1 << 13) + 128;
-/// Values between stages: by stage and direction, and by micro-batch as far as tags go; beyond that in their order.
+/// Values between stages, by stage, direction and micro-batch. Micro-batches at a distance of `APART` share a tag,
+/// and their messages keep their order.
 const VALUES: Tag = 1 << 14;
 const APART: usize = 128;
 
@@ -66,7 +67,7 @@ impl Command {
     }
 }
 
-/// A stage of this rank: its parameters, and what the optimiser remembers of them.
+/// A stage of this rank: its parameters, and the optimiser's state for them.
 struct Own {
     number: usize,
     learner: Learner<Vec<Tensor>>,
@@ -88,7 +89,8 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// This rank's stages of a model, which was cut as the plan says; longer gradients are shortened to `clip`.
+    /// Takes this rank's stages out of a model that was cut as the plan says. Gradients longer than `clip` are
+    /// shortened to it.
     pub fn new<M: Tree>(ranks: Ranks, plan: Plan, model: Model, whole: &Learner<M>, clip: f64) -> Crew {
         let own = |number: usize| Own { number, learner: learner_of(&model, number, whole) };
         let own = plan.stages(ranks.rank()).map(own).collect();
@@ -101,7 +103,7 @@ impl Crew {
         Crew { ranks, plan, model, own, update, clip, step: 0 }
     }
 
-    /// This rank's part of a step. On rank 0 the loss before it, and the length of the gradient.
+    /// Does this rank's part of a step. On rank 0 it returns the loss before the step and the norm of the gradient.
     fn work(&mut self, (x, y): (&Tensor, &Tensor), number: u64, lr: f64) -> Result<(f64, f64), Error> {
         self.step = number;
         let (grads, losses) = self.gradients(x, y)?;
@@ -115,7 +117,8 @@ impl Crew {
         Ok((loss, norm))
     }
 
-    /// Forwards and backwards of all micro-batches: per stage the gradients, summed over the copies; the losses.
+    /// Runs forwards and backwards of all micro-batches. Returns the gradients of each stage, summed over the copies,
+    /// and the losses.
     fn gradients(&mut self, x: &Tensor, y: &Tensor) -> Result<(Vec<Vec<Tensor>>, Vec<f64>), Error> {
         let Crew { ranks, plan, model, own, step, .. } = self;
         let (copy, chain) = (plan.copy(ranks.rank()), model.chain());
@@ -139,7 +142,7 @@ impl Crew {
             for work in action.works().filter(|work| matches!(work.kind, Kind::B | Kind::W)) {
                 let left = undone.entry(work.stage).or_insert(plan.micro_batches());
                 *left -= 1;
-                // a list may say itself when it is time
+                // a list may contain the reduction itself
                 if *left == 0 && !list.contains(&Action::Reduce(work.stage)) {
                     rank.act(Action::Reduce(work.stage), &mut feed, &mut flow)?;
                     complete.push(work.stage);
@@ -156,7 +159,7 @@ impl Crew {
         }
         flow.ranks.doing(format!("the sums of step {step}"));
         let done = rank.finish(&mut flow)?;
-        // what stages share is whole only now
+        // gradients of parameters that stages share are complete only now
         for (stage, grads) in &done.grads {
             let shared = grads.iter().zip(tied(*stage)).filter(|(_, tied)| *tied).map(|(grad, _)| grad);
             sums.push(Sum::start(flow.ranks, MOST + stage, &plan.group(*stage), &flat(shared)?)?);
@@ -186,11 +189,11 @@ impl Crew {
         Ok((all, done.outputs.iter().map(loss).collect::<Result<_, _>>()?))
     }
 
-    /// The factor that shortens the gradient to the limit. On rank 0 loss and length too.
+    /// The factor that shortens the gradient to the limit. On rank 0 also the loss and the norm of the gradient.
     fn factor(&mut self, grads: &[Vec<Tensor>], losses: Vec<f64>, scale: f64) -> Result<(f64, f64, f64), Error> {
         let (plan, stages) = (&self.plan, self.model.chain().stages());
         let last = plan.schedule.stages - 1;
-        // per stage: the square of its gradient's length; what stages share counts in the first of them
+        // per stage: the square of its gradient's norm; parameters that stages share count in the first of them
         let before =
             |stage: usize, tie: usize| stages[..stage].iter().any(|s| s.params().iter().any(|p| p.tied == Some(tie)));
         let mut measures = if self.own.iter().any(|own| own.number == last) { losses } else { Vec::new() };
@@ -217,14 +220,14 @@ impl Crew {
             }
         }
         let norm = squares.iter().sum::<f64>().sqrt() * scale;
-        // as the row `clip_scale` has it
+        // as the row `clip_scale` computes it
         let factor = (self.clip / (norm + 1e-6)).min(1.0);
         let factor = self.ranks.broadcast(0, FACTOR, factor.to_ne_bytes().to_vec(), &"the length of the gradient")?;
         let factor = factor.try_into().map_or(f64::NAN, f64::from_ne_bytes);
         Ok((factor, loss / (plan.copies * plan.micro_batches()) as f64, norm))
     }
 
-    /// What the stages of the first copy have learned, put together on rank 0.
+    /// Puts together on rank 0 the parameters and optimiser states of the first copy's stages.
     fn collect<M: Tree>(&mut self, whole: Option<&mut Learner<M>>) -> Result<(), Error> {
         self.ranks.doing(format!("the state behind step {}", self.step));
         if self.plan.copy(self.ranks.rank()) != 0 {
@@ -259,7 +262,7 @@ impl Crew {
         Command::read(&bytes).ok_or_else(|| Error::new("E773", "rank 0 gave a command that this rank does not know"))
     }
 
-    /// Ends in order; rank 0, which leads, says so to the others.
+    /// Ends the run in order. Rank 0, which leads, tells the others.
     ///
     /// # Errors
     /// E770 to E773: a rank fails.
@@ -270,7 +273,8 @@ impl Crew {
         Ok(self.ranks.close()?)
     }
 
-    /// Ends because of a fault, tells the others, and says it unless another rank has. Gives the exit status.
+    /// Ends the run because of a fault, and tells the others. Reports it unless another rank has. Returns the exit
+    /// status.
     pub fn stop(self, fault: &Fault, ui: &Ui) -> u8 {
         stop(self.ranks, fault, ui)
     }
@@ -290,10 +294,10 @@ impl<M: Tree> Engine<M> for Crew {
     }
 }
 
-/// What a rank other than 0 does until the run ends. `batch` gives the examples of the next step.
+/// Follows the commands of rank 0 until the run ends. `batch` gives the examples of the next step.
 ///
 /// # Errors
-/// E770 to E773: a rank fails. What the model reports.
+/// E770 to E773: a rank fails. Errors of the model.
 pub fn follow(crew: &mut Crew, mut batch: impl FnMut() -> (Tensor, Tensor)) -> Result<(), Fault> {
     loop {
         match crew.command(Command::End)? {
@@ -343,12 +347,12 @@ impl Transport for Flow<'_> {
     }
 }
 
-/// A bug of ours: a legal schedule has no such work.
+/// An internal error, because a legal schedule has no such work.
 fn lost(stage: usize) -> Error {
     Error::bug("E709", format!("a work of stage {stage} has nothing to work on"))
 }
 
-/// What is learned by a stage, out of what a model learns.
+/// The part of a model's parameters and optimiser state that belongs to a stage.
 fn learner_of<M: Tree>(model: &Model, stage: usize, whole: &Learner<M>) -> Learner<Vec<Tensor>> {
     let (params, AdamW { m, v, step, beta1, beta2, eps, decay }) = whole;
     let (m, v) = (model.params(stage, m), model.params(stage, v));
@@ -363,7 +367,7 @@ fn put<M: Tree>(tree: &mut M, at: &[usize], new: Vec<Tensor>) {
     *tree = tree.rebuild(&mut tree::Leaves::new(&mut leaves.into_iter()));
 }
 
-/// Gradients, one after the other, without those that are absent.
+/// The numbers of gradients, one after the other. Absent gradients are left out.
 fn flat<'g>(grads: impl Iterator<Item = &'g Option<Tensor>>) -> Result<Vec<f32>, Error> {
     let mut all = Vec::new();
     for grad in grads.flatten() {

@@ -1,7 +1,7 @@
-//! Starts ranks on this machine: the same command once more for each of them.
+//! Starts ranks on this machine. Each runs the command line of the launcher.
 //!
-//! Each rank reads its standard input: a line asks it to stop, the end of the input says that nobody waits for it any
-//! more. Ranks are a process group of their own, so that ctrl-C reaches the launcher alone.
+//! Each rank reads its standard input: a line asks it to stop, and the end of the input says that the launcher waits
+//! no more. Ranks are a process group of their own, so that ctrl-C reaches the launcher alone.
 
 use super::super::stop::{self, Stop};
 use super::place::RANK;
@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the ranks.
+/// Pause between two looks at the ranks.
 const LOOK: Duration = Duration::from_millis(20);
-/// When a rank ended by an error, the others have so long to say what they know of it.
+/// After one rank has failed, the others have this long to report what they know of the failure.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A folder that is gone at the end.
+/// A folder that is removed at the end.
 struct Meeting(PathBuf);
 
 impl Drop for Meeting {
@@ -31,7 +31,7 @@ fn meeting() -> Result<Meeting, Fault> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    // of a process that had this number and was killed
+    // left by a process that had this number and was killed
     let _ = std::fs::remove_dir_all(&path);
     builder.create(&path).map_err(|e| Fault::unwritable(&path, &e))?;
     Ok(Meeting(path))
@@ -49,7 +49,7 @@ impl Drop for Started {
     }
 }
 
-/// Starts `n` ranks with this command line and waits for them. Gives the exit status of the run.
+/// Starts `n` ranks with this command line and waits for them. Returns the exit status of the run.
 ///
 /// # Errors
 /// E923: they can't be started.
@@ -97,7 +97,7 @@ pub fn launch(n: usize, ui: &Ui) -> Result<u8, Fault> {
     Ok(status.unwrap_or(FAILED))
 }
 
-/// The exit status of a rank; says so if it did not choose it.
+/// The exit status of a rank. Warns if a signal ended the rank.
 fn status_of(rank: usize, process: u32, code: ExitStatus, ui: &Ui) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&code) {

@@ -2,17 +2,17 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`place`] | what this process is: alone, a rank, or who starts the ranks |
+//! | [`place`] | the role of this process: alone, a rank, or the launcher of ranks |
 //! | [`launch`] | starts ranks on this machine, and ends them |
 //! | `mpi` | ranks that `mpirun` started |
-//! | [`agree`] | before the first step: whether all are about to do the same |
+//! | [`agree`] | agreement of the ranks before the first step |
 //! | [`plan`] | who does what: schedule, stages, shares of a batch |
-//! | [`crew`] | one rank's part of a step |
+//! | [`plan`] | division of the work: schedule, stages, shares of a batch |
 //! | [`sums`] | a stage's gradients over all copies |
 //! | [`wire`] | tensors as messages |
 //!
-//! Rank 0 leads: it shows, measures, validates and saves, and tells the others what to do next. All ranks have done the
-//! same steps when it saves, so a checkpoint is that of one process, and is carried on by any number of ranks.
+//! Rank 0 leads: it shows, measures, validates and saves, and gives the others their commands. When it saves, all
+//! ranks have done the same steps, so a checkpoint is that of one process, and any number of ranks can resume it.
 
 mod agree;
 mod crew;

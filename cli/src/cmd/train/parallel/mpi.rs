@@ -1,8 +1,9 @@
 //! Ranks that `mpirun` started.
 //!
-//! Only calls that return at once are made (`MPI_Isend`, `MPI_Improbe`, `MPI_Imrecv`, `MPI_Test`), by one thread, so
-//! that time limits hold. MPI's own way with errors stays: it says what failed and ends the job. So does `mpirun` when a
-//! rank dies: the others get a signal, and have a moment to say for what they waited.
+//! One thread makes all calls, and only calls that return at once (`MPI_Isend`, `MPI_Improbe`, `MPI_Imrecv`,
+//! `MPI_Test`), so that time limits hold. MPI keeps its own error handler, which reports the error and ends the job.
+//! `mpirun` ends the job as well when a rank dies: the others get a signal, and have a moment to report what they
+//! waited for.
 
 use super::super::stop;
 use fulgurite::Error;
@@ -14,9 +15,9 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// How long the last messages may take to leave.
+/// Time that the last messages may take to leave.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks at what has come, after so many without a pause.
+/// Pause between two looks for messages, and the number of looks before the first pause.
 const PAUSE: Duration = Duration::from_micros(50);
 const EAGER: u32 = 64;
 
@@ -26,14 +27,15 @@ pub struct Mpi {
     size: usize,
     /// Ends MPI when it is dropped.
     _universe: Universe,
-    /// What is being sent: MPI reads it until the request is done.
+    /// Messages being sent, whose bytes MPI reads until the request is done.
     sending: Vec<Transfer>,
-    /// What is being received.
+    /// Messages being received.
     receiving: HashMap<(usize, Tag), Transfer>,
     looks: u32,
 }
 
-/// Bytes that MPI reads or writes until it says that it is done. A vector's elements stay where they are when it moves.
+/// Bytes that MPI reads or writes until the request is done. A vector's elements keep their address when the vector
+/// moves.
 struct Transfer {
     request: ffi::MPI_Request,
     bytes: Vec<u8>,
@@ -58,7 +60,7 @@ impl Mpi {
     pub fn start() -> Result<Mpi, Error> {
         let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Funneled)
             .ok_or_else(|| Error::new("E773", "MPI was started twice"))?;
-        // behind MPI, which has handlers of its own
+        // after MPI, which installs handlers of its own
         stop::catch();
         let world = universe.world();
         let (rank, size) = (world.rank() as usize, world.size() as usize);
@@ -74,7 +76,7 @@ fn count(bytes: usize) -> Result<c_int, Error> {
     c_int::try_from(bytes).map_err(|_| Error::new("E773", format!("a message of {bytes} bytes is too long for MPI")))
 }
 
-/// Begins to receive, if there is a message.
+/// Begins to receive a message, if there is one.
 fn receive(from: usize, tag: Tag) -> Option<Transfer> {
     let (mut found, mut len): (c_int, c_int) = (0, 0);
     // SAFETY: a constant of the library
@@ -92,7 +94,8 @@ fn receive(from: usize, tag: Tag) -> Option<Transfer> {
         return None;
     }
     let mut bytes = vec![0u8; usize::try_from(len).unwrap_or(0)];
-    // SAFETY: MPI writes `len` bytes to `bytes` until the request is done; whoever has the transfer keeps it until then
+    // SAFETY: MPI writes `len` bytes to `bytes` until the request is done; the owner of the transfer keeps it until
+    // then
     let request = unsafe {
         let mut request = ffi::RSMPI_REQUEST_NULL;
         let data = bytes.as_mut_ptr().cast();

@@ -1,4 +1,4 @@
-//! What this process is.
+//! The role of this process in a run.
 
 #[cfg(unix)]
 use super::super::stop;
@@ -7,28 +7,29 @@ use crate::fault::Fault;
 use fulgurite::comm::{Communicator, Local, Ranks};
 use std::time::Duration;
 
-/// A process of a run.
+/// Role of a process in a run.
 pub enum Place {
-    /// The only one.
+    /// The only process.
     Alone,
-    /// One of several ranks; of one, if only the work is to be done in this way.
+    /// One of several ranks, or a single one that works in this way because options ask for it.
     Rank(Ranks),
-    /// It starts so many ranks on this machine.
+    /// The launcher of this many ranks on this machine.
     Launcher(usize),
 }
 
-/// Set by [`super::launch`] for the ranks that it starts: number, how many, and the folder where they meet.
+/// Variable that [`super::launch`] sets for its ranks: the rank's number, the number of ranks, the folder where they
+/// meet.
 pub const RANK: &str = "FULGURITE_RANK";
-/// Processes that MPI starts know how many they are by one of these.
+/// Variables in which MPI tells a process how many processes there are.
 const MPI: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"];
-/// How long a rank waits for another, unless `--timeout` says.
+/// Seconds that a rank waits for another one, unless `--timeout` is given.
 const LIMIT: f64 = 60.0;
-/// The longest time limit: a day.
+/// The longest time limit in seconds: a day.
 const LONGEST: f64 = 86400.0;
-/// More ranks on one machine are a slip of the keyboard.
+/// At most this many ranks on one machine, because a larger number is a typing error.
 const MOST: usize = 64;
 
-/// What this process is, by its environment and options.
+/// The role of this process, from its environment and options.
 ///
 /// # Errors
 /// E923: options and processes do not fit each other. E771, E773: the other ranks are not there.
@@ -66,7 +67,7 @@ pub fn place(args: &Processes) -> Result<Place, Fault> {
     }
 }
 
-/// How many processes of the run share this machine's cores.
+/// Number of the run's processes that share this machine's cores.
 pub fn neighbours(args: &Processes) -> usize {
     let told = std::env::var("OMPI_COMM_WORLD_LOCAL_SIZE").or_else(|_| std::env::var("MPI_LOCALNRANKS"));
     args.ranks.or_else(|| told.ok()?.parse().ok()).unwrap_or(1)
@@ -110,7 +111,7 @@ fn started(_: &str, _: Duration) -> Result<Box<dyn Communicator>, Fault> {
     Err(Fault::usage("E923", "ranks of one machine meet by Unix sockets, which this system does not have"))
 }
 
-/// Listens to the launcher that started this process.
+/// Listens to the launcher that started this process. A line asks to stop, and the end of the input ends the process.
 #[cfg(unix)]
 fn heed() {
     std::thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! Who does what: the schedule, which examples a copy learns from.
+//! The division of the work: the schedule, and the examples of each copy.
 
 use super::super::task::Task;
 use crate::args::Processes;
@@ -11,18 +11,18 @@ use fulgurite::schedule::{Action, Generator, KINDS, Kind, Limits, Schedule, Work
 use std::fmt;
 use std::path::Path;
 
-/// Stages of a rank that has the whole model: while the gradients of one are summed over the copies, the backward of the
-/// one before it runs.
+/// Stages of a rank that has the whole model. While the gradients of one stage are summed over the copies, the
+/// backward of the stage before it runs.
 const STAGES: usize = 4;
-/// More stages have no tags for their messages.
+/// At most this many stages, because there are no tags for the messages of more.
 pub const MOST: usize = 64;
 
-/// The work of a step, divided.
+/// The division of the work of a step.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What each rank of a copy does.
+    /// The works of each rank of a copy.
     pub schedule: Schedule,
-    /// How many copies of the model there are.
+    /// Number of copies of the model.
     pub copies: usize,
     /// The name of the schedule.
     kind: String,
@@ -31,11 +31,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What the options ask of `size` ranks, for a batch of so many examples.
+    /// The plan that the options give for `size` ranks and a batch of `batch` examples.
     ///
     /// # Errors
-    /// E923: that does not divide. E751: the schedule is not defined for these numbers, or can't run. E910: its file
-    /// can't be read.
+    /// E923: the numbers do not divide. E751: the schedule is not defined for these numbers, or can't run. E910: its
+    /// file can't be read.
     pub fn new(args: &Processes, size: usize, batch: usize) -> Result<Plan, Fault> {
         let copies = match (args.data_parallel, args.pipeline.is_some()) {
             (None, true) => 1,
@@ -67,10 +67,11 @@ impl Plan {
         Ok(Plan { schedule, copies, kind, rows: batch / shares })
     }
 
-    /// The model in stages, for micro-batches of this batch: balanced by the costs of their rows.
+    /// Cuts the model into stages for micro-batches of this batch. The stages are balanced by the costs of their
+    /// rows.
     ///
     /// # Errors
-    /// E756: it can't be cut so. What the model reports.
+    /// E756: the model can't be cut so. Errors of the model.
     pub fn cut<T: Task>(&self, model: &T::Model, (x, y): (&Tensor, &Tensor)) -> Result<Model, Fault> {
         let batch = (self.examples(x, 0, 0)?, self.examples(y, 0, 0)?);
         let loss = |model: T::Model, (x, y): (Tensor, Tensor)| T::loss(&model, &x, &y);
@@ -78,12 +79,12 @@ impl Plan {
         made.map_err(usage)
     }
 
-    /// Ranks of a copy.
+    /// Number of ranks of a copy.
     pub fn ranks(&self) -> usize {
         self.schedule.ranks()
     }
 
-    /// Which copy a rank works for.
+    /// The copy for which a rank works.
     pub fn copy(&self, rank: usize) -> usize {
         rank / self.ranks()
     }
@@ -104,22 +105,22 @@ impl Plan {
         (0..self.copies).map(|copy| self.rank(copy, stage)).collect()
     }
 
-    /// How many micro-batches a copy has.
+    /// Number of micro-batches of a copy.
     pub fn micro_batches(&self) -> usize {
         self.schedule.micro_batches
     }
 
-    /// The work by which a stage gives the gradients of its inputs: B, or I.
+    /// The kind of work in which a stage computes the gradients of its inputs: B, or I where the schedule splits B.
     pub fn backward(&self, stage: usize, micro_batch: usize) -> Kind {
         let split = Work { stage, kind: Kind::I, micro_batch };
         let mut works = self.schedule.lists[self.schedule.place[stage]].iter().flat_map(Action::works);
         if works.any(|work| work == split) { Kind::I } else { Kind::B }
     }
 
-    /// The examples of one micro-batch of a copy: some of the first axis.
+    /// The examples of one micro-batch of a copy: a range of the first axis.
     ///
     /// # Errors
-    /// What the tensor reports.
+    /// Errors of the tensor.
     pub fn examples(&self, batch: &Tensor, copy: usize, micro_batch: usize) -> Result<Tensor, fulgurite::Error> {
         let whole = batch.buffer()?;
         let mut shape = whole.shape().to_vec();
@@ -148,7 +149,7 @@ fn schedule(args: &Processes, ranks: usize) -> Result<(String, Schedule), Fault>
     Ok((name.to_owned(), Generator { kind, ranks, micro_batches, chunks }.make().map_err(usage)?))
 }
 
-/// A schedule of one's own.
+/// A schedule from a file.
 fn of_file(args: &Processes, path: &Path, ranks: usize) -> Result<Schedule, Fault> {
     if args.micro_batches.is_some() || args.stages_per_rank.is_some() {
         let claim = format!("`{}` says itself how many stages and micro-batches there are", path.display());
@@ -171,7 +172,7 @@ fn of_file(args: &Processes, path: &Path, ranks: usize) -> Result<Schedule, Faul
     Ok(schedule)
 }
 
-/// An error of the library about what the user asked for.
+/// An error of the library, as one about the user's options.
 fn usage(e: fulgurite::Error) -> Fault {
     Fault { status: USAGE, ..e.into() }
 }

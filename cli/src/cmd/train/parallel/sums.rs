@@ -4,14 +4,15 @@ use fulgurite::comm::{FIRST_TAG, Ranks, Reduction, Tag};
 use fulgurite::prelude::*;
 use fulgurite::{Error, tree};
 
-/// Numbers that are summed by one reduction: 1 MiB of f32.
+/// Numbers of one reduction: 1 MiB of f32.
 const BUCKET: usize = 1 << 18;
-/// Tags of a stage's reductions, one for each: a stage of more than 64 MiB has larger buckets.
+/// At most this many reductions per stage, because each has a tag of its own. A stage of more than 64 MiB has larger
+/// buckets.
 const TAGS: usize = 64;
-/// Behind the tags of commands.
+/// Tags of sums, which follow those of commands.
 const BASE: Tag = FIRST_TAG + 64;
 
-/// Sums under way.
+/// Sums of a stage's gradients that are under way.
 pub struct Sum {
     /// The stage.
     pub stage: usize,
@@ -19,10 +20,10 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Begins.
+    /// Begins to sum `numbers` over the ranks of `group`.
     ///
     /// # Errors
-    /// E773: the carrier refused.
+    /// E773: the communicator refuses.
     pub fn start(ranks: &mut Ranks, stage: usize, group: &[usize], numbers: &[f32]) -> Result<Sum, Error> {
         let tag = |bucket: usize| BASE + (stage * TAGS + bucket) as Tag;
         let one = |(i, bucket): (usize, &[f32])| Reduction::start(ranks, group, tag(i), bucket.to_vec());
@@ -31,10 +32,10 @@ impl Sum {
         Ok(Sum { stage, buckets })
     }
 
-    /// Takes what has arrived, without waiting.
+    /// Takes the messages that have arrived, without waiting.
     ///
     /// # Errors
-    /// E773: what came does not fit.
+    /// E773: a message does not fit.
     pub fn advance(&mut self, ranks: &mut Ranks) -> Result<(), Error> {
         self.buckets.iter_mut().try_for_each(|bucket| bucket.advance(ranks).map(|_| ()))
     }
@@ -70,7 +71,7 @@ pub fn numbers<M: Tree>(tree: &M) -> Result<Vec<f32>, Error> {
 /// A tree of the form of `like` with these numbers.
 ///
 /// # Errors
-/// E773: there are more or fewer.
+/// E773: the tree has more or fewer numbers.
 pub fn tree_of<M: Tree>(like: &M, numbers: &[f32]) -> Result<M, Error> {
     let mut rest = numbers;
     let mut fits = true;

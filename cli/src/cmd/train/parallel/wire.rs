@@ -1,14 +1,15 @@
-//! Tensors as messages: dtype, shape, bytes. Both sides are one program, so numbers stand as in memory.
+//! Tensors as messages: dtype, shape, bytes. Both sides run one program, so numbers have the form that they have in
+//! memory.
 
 use fulgurite::Error;
 use fulgurite::buffer::Buffer;
 use fulgurite::core::DType;
 use fulgurite::prelude::*;
 
-/// Tensors as a message.
+/// Writes tensors as a message.
 ///
 /// # Errors
-/// What a tensor reports.
+/// Errors of the tensors.
 pub fn write(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     for tensor in tensors {
@@ -22,10 +23,10 @@ pub fn write(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The tensors of a message.
+/// Reads the tensors of a message.
 ///
 /// # Errors
-/// E773: it has none.
+/// E773: the message holds no tensors.
 pub fn read(mut bytes: &[u8]) -> Result<Vec<Tensor>, Error> {
     let mut tensors = Vec::new();
     while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! The text to learn: a file, or what is embedded in the program.
+//! The text to learn: a file, or the text embedded in the program.
 
 use crate::cmd::train::task::{Source, fnv};
 use crate::fault::Fault;
@@ -6,15 +6,15 @@ use std::path::Path;
 
 /// The operator database and its documentation, as they were when the program was built.
 const DEMO: &str = include_str!(concat!(env!("OUT_DIR"), "/demo.txt"));
-/// Longer files are refused: the text is kept in memory.
+/// At most this many bytes, because the text is kept in memory.
 const LONGEST: u64 = 1 << 30;
 
-/// A text and where it is from.
+/// A text and its source.
 #[derive(Clone, Debug)]
 pub struct Corpus {
     /// The text.
     pub text: String,
-    /// Where it is from.
+    /// The source.
     pub source: Source,
 }
 

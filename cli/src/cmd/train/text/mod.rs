@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Batches of a validation.
+/// Number of batches in a validation.
 const BATCHES: usize = 8;
-/// Characters of a sample on the way, and at the end.
+/// Characters of a sample during the run, and of the sample at its end.
 const SAMPLE: (usize, usize) = (120, 400);
-/// Under this name a checkpoint lists the characters that its model knows.
+/// Name of the note in which a checkpoint lists the characters that its model knows.
 pub const ALPHABET: &str = "alphabet";
 
 /// The sizes of a GPT.
@@ -34,13 +34,13 @@ pub const ALPHABET: &str = "alphabet";
 pub struct GptSizes {
     /// Blocks.
     pub depth: usize,
-    /// Numbers that stand for a character.
+    /// Numbers that represent a character.
     pub width: usize,
     /// Attention heads.
     pub heads: usize,
     /// Characters that the model looks back.
     pub context: usize,
-    /// In what it computes.
+    /// Precision of its computation.
     #[serde(default)]
     pub precision: Precision,
 }
@@ -66,12 +66,12 @@ impl Sizes for GptSizes {
 /// The loss of a model on pieces of text.
 type Loss = Box<dyn Fn(Gpt, Tensor, Tensor) -> fulgurite::Result<Tensor>>;
 
-/// A text, and the model's sample of the like.
+/// A text, with the functions that validate a model on it and write samples.
 pub struct Characters {
     text: Text,
     size: usize,
     source: Source,
-    /// How samples begin.
+    /// Start of every sample.
     prompt: Vec<i64>,
     validation: Vec<(Tensor, Tensor)>,
     loss: Loss,
@@ -100,7 +100,7 @@ impl Characters {
         Ok(Characters { text, size, source, prompt, validation, loss, writer })
     }
 
-    /// The demo: its own text, its own settings.
+    /// The demo, with its own text and settings.
     ///
     /// # Errors
     /// None, unless the program was built without its text.
@@ -109,10 +109,10 @@ impl Characters {
     }
 }
 
-/// A prompt as numbers; `whose` is who may not know a character of it.
+/// A prompt as numbers. `whose` names the owner of the alphabet in messages.
 ///
 /// # Errors
-/// E914: which character is not known.
+/// E914: the alphabet lacks a character.
 pub fn encode(alphabet: &Alphabet, prompt: &str, whose: &str) -> Result<Vec<i64>, Fault> {
     alphabet.encode(prompt).map_err(|strange| {
         let known = format::one_line(&alphabet.text());
@@ -129,7 +129,7 @@ impl Task for Characters {
     const NAME: TaskName = TaskName::Text;
     const UNIT: Unit = Unit { shown: "tok/s", key: "tok_s", loss: "nats per character" };
 
-    /// The demo: 0.8 M parameters, about a minute on two cores.
+    /// Settings of the demo: 0.8 M parameters, about a minute on two cores.
     fn defaults() -> Settings<GptSizes> {
         Settings {
             seed: 1337,

@@ -1,11 +1,11 @@
-//! The model of the demo: a GPT over characters whose last map is the table of its first.
+//! The model of the demo: a GPT over characters whose last map shares the table of its embedding.
 
 use super::GptSizes;
 use fulgurite::prelude::*;
 use fulgurite_demo::gpt::{Block, Gpt};
 
-/// A model of these sizes over so many symbols. The last map of each branch starts smaller, so that the sum over all
-/// branches starts at one size.
+/// A model of these sizes over `symbols` symbols. The last map of each branch starts smaller, so that the size of the
+/// sum over all branches does not grow with their number.
 pub fn model(key: &mut Key, s: &GptSizes, symbols: usize) -> Gpt {
     let (d, gain) = (s.width, (2.0 * s.depth as f64).sqrt().recip());
     let block = |_| Block {

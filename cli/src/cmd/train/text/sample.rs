@@ -1,39 +1,39 @@
-//! Text that the model writes: one character after the other, each drawn from what the model thinks likely.
+//! Text that the model writes: one character after the other, each drawn by the probabilities that the model gives.
 //!
-//! What a character's step finds out for the blocks (keys and values) is kept, so that the next step computes one row
-//! instead of all. Positions are learned, so a full window can't slide by one: its later half becomes the beginning of
-//! a new window, which is read anew in one pass.
+//! Keys and values of earlier characters are kept, so that a step computes one row instead of all. Positions are
+//! learned, so a full window can't slide by one: its later half becomes the beginning of a new window, which is read
+//! in one pass.
 
 use fulgurite::core::philox;
 use fulgurite::prelude::*;
 use fulgurite_demo::gpt::{Gpt, Memory};
 
-/// The stream of random numbers that samples use; batches use others.
+/// The stream of random numbers that samples use. Batches use others.
 const STREAM: u64 = 0x5341_4d50;
 
-/// How the next character is chosen.
+/// Rule by which the next character is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// Below 1 the likely becomes likelier.
+    /// Below 1, likely characters become likelier.
     pub temperature: f64,
-    /// Only so many of the likeliest are chosen from.
+    /// Only this many of the likeliest characters can be chosen.
     pub top_k: Option<usize>,
 }
 
 impl Default for Choice {
-    /// What a small model writes reads better a little below 1.
+    /// Text of a small model reads better a little below 1.
     fn default() -> Choice {
         Choice { temperature: 0.8, top_k: None }
     }
 }
 
-/// Reads a whole window: from `i64[1, context]` and the place of the last character to its `f32[1, symbols]` and what
-/// the blocks remember.
+/// Reads a whole window: maps `i64[1, context]` and the place of the last character to the logits after it, `f32[1,
+/// symbols]`, and the memory of the blocks.
 type Read = Box<dyn Fn(Gpt, Tensor, Tensor) -> fulgurite::Result<(Tensor, Vec<Memory>)>>;
-/// Reads one character more, at a place: the memory moves on.
+/// Reads one more character at a place, and updates the memory.
 type Next = Box<dyn Fn(&mut Vec<Memory>, Gpt, Tensor, Tensor) -> fulgurite::Result<Tensor>>;
 
-/// Writes text with a model of one context length: two compiled functions, whatever is written.
+/// Writes text with models of one context length. It compiles only two functions.
 pub struct Writer {
     read: Read,
     next: Next,
@@ -43,7 +43,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// For models of this context.
+    /// A writer for models of this context.
     pub fn new(context: usize, seed: u64, choice: Choice) -> Writer {
         let read = jit(|model: Gpt, x: Tensor, last: Tensor| model.read(&x, &last)).named("read");
         let next = jit(|memory: Vec<Memory>, (model, token, at): (Gpt, Tensor, Tensor)| {
@@ -60,11 +60,11 @@ impl Writer {
         }
     }
 
-    /// What follows the prompt, so many characters; the same for the same model, seed and `number`. Each is handed to
-    /// `each` as soon as it is there; when that gives `false`, nothing more is written.
+    /// Writes `length` characters after the prompt. Model, seed and `number` determine them. Each is handed to `each`
+    /// at once; if that returns `false`, writing ends.
     ///
     /// # Errors
-    /// What running reports.
+    /// Errors of the model.
     pub fn write(
         &mut self,
         model: &Gpt,
@@ -75,7 +75,7 @@ impl Writer {
     ) -> fulgurite::Result<Vec<i64>> {
         let mut tokens = if prompt.is_empty() { vec![0] } else { prompt.to_vec() };
         let first = tokens.len();
-        // the window's first character, and what the blocks remember of it
+        // the window's first character, and the memory of the blocks from there on
         let mut window: Option<(usize, Vec<Memory>)> = None;
         for i in 0..length {
             let start = start(tokens.len(), self.context);
@@ -87,7 +87,7 @@ impl Writer {
                 }
                 _ => {
                     let mut seen = tokens[start..].to_vec();
-                    // what stands after the last character can't be seen from it
+                    // the last character can't see positions after it
                     seen.resize(self.context, 0);
                     let seen = Tensor::from_vec(seen, (1, self.context));
                     let (logits, memory) = (self.read)(model.clone(), seen, place(at))?;
@@ -106,18 +106,19 @@ impl Writer {
     }
 }
 
-/// A position as the model takes it.
+/// A position in the form that the model takes.
 fn place(at: usize) -> Tensor {
     Tensor::from_vec(vec![at as i64], 1)
 }
 
-/// The first of `n` characters that are seen: a window grows up to the context, then its later half begins a new one.
+/// The first of `n` characters that is in the window. A window grows up to the context; then its later half begins a
+/// new one.
 fn start(n: usize, context: usize) -> usize {
     let step = (context - context / 2).max(1);
     n.saturating_sub(context).div_ceil(step) * step
 }
 
-/// The symbol at this point of [0, 1) when each has a stretch as long as it is likely.
+/// The symbol at this point of [0, 1), where the stretch of each symbol is its probability.
 fn draw(logits: &[f32], choice: Choice, point: f64) -> usize {
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let least = choice.top_k.map_or(f32::NEG_INFINITY, |k| kth(logits, k));
@@ -129,11 +130,11 @@ fn draw(logits: &[f32], choice: Choice, point: f64) -> usize {
             return i;
         }
     }
-    // only rounding, or a model full of NaN, comes here
+    // only rounding errors or logits that are NaN lead here
     logits.len().saturating_sub(1)
 }
 
-/// The `k`th largest number; those that equal it count as chosen too.
+/// The `k`th largest number. Numbers that equal it can be chosen too.
 fn kth(logits: &[f32], k: usize) -> f32 {
     let mut sorted = logits.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -177,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Beyond two contexts, so that windows begin anew.
+    /// The text is longer than two contexts, so that windows begin anew.
     #[test]
     fn memory_changes_nothing() {
         let sizes = GptSizes { depth: 2, width: 16, heads: 2, context: 8, precision: Default::default() };

@@ -1,4 +1,4 @@
-//! A declared rule: its value on an instance, and what that value must be.
+//! A declared rule: its value on an instance, and the comparison of that value with the derivative.
 
 use fulgurite_core::Value;
 use fulgurite_core::eval::loop_nest::Field;
@@ -10,33 +10,34 @@ use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V};
 use crate::check::gradients::arrays::instance::{Instance, Lift, dot, elements, lifted, numbers};
 use crate::check::gradients::arrays::numbers::Numbers;
 
-/// How much larger than the usual seeds one is that shows where a rule bounds them.
+/// The factor by which a seed is enlarged, to reveal a rule that bounds its cotangents.
 pub const LARGE: f64 = 4096.0;
 
-/// What part of them two numbers may be apart and count as one: a summand of 1e-13 that keeps a denominator from 0 is a share
-/// of 1e-7 of `exp(-14)`, and f32 has no more digits.
+/// Two numbers count as equal if they differ by at most this share of them. A summand of 1e-13 that keeps a denominator
+/// from 0 is a share of 1e-7 of `exp(-14)`, and f32 has no more digits.
 const SHARE: f64 = 2e-7;
 
-/// What a rule is linear in: a cotangent per result, or the tangent of the argument.
+/// The values in which a rule must be linear: a cotangent per result, or the tangent of the argument.
 #[derive(Clone)]
 pub struct Seed {
     values: Vec<Value<V<f64>>>,
-    /// Which cotangents the rule gets; the others are zeros and absent.
+    /// The cotangents that the rule is given. The others are zero, and are passed as absent.
     given: Subset,
 }
 
-/// Some of the results, by position.
+/// A set of results, by position.
 #[derive(Clone, Copy)]
 pub struct Subset(u64);
 
 impl Subset {
-    /// All of them.
+    /// Every result.
     const ALL: Subset = Subset(u64::MAX);
 
-    /// Up to this many results each subset of fewer is tried, of more each result alone.
+    /// Of at most this many results, every proper subset is tried. Of more results each is tried alone, because the
+    /// number of subsets doubles with each result.
     const MOST: usize = 3;
 
-    /// Those of `n` results that reach a loss where not all do.
+    /// Returns the sets of results to try, out of `n`, such that some results do not reach the loss.
     pub fn of(n: usize) -> Vec<Subset> {
         match n {
             0 | 1 => Vec::new(),
@@ -45,23 +46,23 @@ impl Subset {
         }
     }
 
-    /// Whether result `at` is one of them.
+    /// Whether result `at` is in the set.
     pub fn has(self, at: usize) -> bool {
         at >= 64 || self.0 >> at & 1 == 1
     }
 }
 
-/// What an argument's gradient is for a cotangent per result.
+/// The gradient of an argument, as a function of a cotangent per result.
 pub type Gradient<'a> = dyn Fn(&[Value<V<f64>>]) -> Result<Vec<f64>, Stop> + 'a;
 
-/// A number that a rule gives, and the derivative.
+/// An element of a rule's value beside its reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// Which element, in row-major order.
+    /// The position of the element, in row-major order.
     pub element: usize,
-    /// By the rule.
+    /// The number that the rule gives.
     pub stated: f64,
-    /// By the meaning.
+    /// The reference: the derivative, or the convention at a kink.
     pub derived: f64,
 }
 
@@ -69,36 +70,37 @@ pub struct Pair {
 pub struct Refuted<'a> {
     /// The call.
     pub instance: Instance<'a>,
-    /// What the rule was given.
+    /// The seed that the rule was given.
     pub seed: Seed,
-    /// What it made of it.
+    /// The elements of the rule's value beside their references.
     pub pairs: Vec<Pair>,
 }
 
 impl Declared<'_> {
-    /// A seed for this instance; `None` where nothing flows.
+    /// Draws a seed for this instance; `None` if the argument has no float elements, or no float result has a cotangent
+    /// for a `grad`.
     pub fn seed(&self, instance: &Instance, numbers: &mut Numbers) -> Option<Seed> {
         let values = match self.way {
             Way::Vjp => instance.cotangents(numbers),
             Way::Jvp => vec![instance.tangent(self.at, numbers)],
         };
-        // to no elements of a result nothing flows, and the gradient is zero
+        // a float result without elements still has a gradient, which is zero
         let flows = values.iter().any(|seed| !elements(seed).is_empty());
         (flows && instance.numel_of(self.at) > 0).then_some(Seed { values, given: Subset::ALL })
     }
 
-    /// The rule's numbers.
+    /// Returns the value of the rule, one number per element.
     ///
     /// # Errors
-    /// What its calls refuse.
+    /// A [`Stop`] if a call of the rule fails.
     pub fn value(&self, instance: &Instance, library: &Library<'_>, seed: &Seed) -> Result<Vec<f64>, Stop> {
         self.value_of(&self.rule.tree, instance, library, seed)
     }
 
-    /// The numbers of another rule for the same argument.
+    /// Returns the value of another rule for the same argument.
     ///
     /// # Errors
-    /// What its calls refuse.
+    /// A [`Stop`] if a call of the rule fails.
     pub fn value_of(
         &self,
         rule: &Block,
@@ -112,10 +114,11 @@ impl Declared<'_> {
         }
     }
 
-    /// The rule's numbers where the arguments, and with them the results, are lifted into a field by `f`.
+    /// Returns the value of the rule over the field into which `f` lifts the arguments. The results are computed from
+    /// the lifted arguments.
     ///
     /// # Errors
-    /// What the meaning's or the rule's calls refuse.
+    /// A [`Stop`] if a call of the meaning or of the rule fails.
     pub fn value_in<F: Field>(
         &self,
         instance: &Instance,
@@ -128,10 +131,10 @@ impl Declared<'_> {
         Ok(numbers(&instance.rule_in(library, &self.rule.tree, seeds, f)?))
     }
 
-    /// Every number of the rule beside the derivative, if one differs from it.
+    /// Compares the rule with the derivative. Returns elements of both, or `None` if the rule agrees.
     ///
     /// # Errors
-    /// What the rule's or the meaning's calls refuse.
+    /// A [`Stop`] if a call of the rule or of the meaning fails.
     pub fn difference(
         &self,
         instance: &Instance,
@@ -140,7 +143,7 @@ impl Declared<'_> {
     ) -> Result<Option<Vec<Pair>>, Stop> {
         let mut stated = self.value(instance, library, seed)?;
         if self.way == Way::Vjp {
-            // what a rule leaves out is zero
+            // elements that a rule leaves out are zero
             stated.resize(instance.numel_of(self.at).max(stated.len()), 0.0);
         }
         if self.way == Way::Jvp {
@@ -149,7 +152,7 @@ impl Declared<'_> {
             let derived = instance.moves(&mut Dense::new(library), self.at, &moved)?;
             return Ok(unequal(&stated, &derived, seed));
         }
-        // one direction says whether there is anything to look for
+        // one random direction tells whether any element differs
         let mut numbers = Numbers::new(stated.len() as u64);
         let direction: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
         let differs = |part: Range<usize>| {
@@ -168,10 +171,11 @@ impl Declared<'_> {
         one_by_one(&stated, seed, &differs, &column)
     }
 
-    /// The same against the derived rule `rule`, which knows the conventions at ties and kinks.
+    /// Compares the rule with the derived rule `rule`, which has the conventions at ties and kinks. Returns what
+    /// [`Declared::difference`] does.
     ///
     /// # Errors
-    /// What the rules' calls refuse.
+    /// A [`Stop`] if a call of either rule fails.
     pub fn difference_from(
         &self,
         rule: &Block,
@@ -182,10 +186,10 @@ impl Declared<'_> {
         self.difference_from_numbers(&self.value_of(rule, instance, library, seed)?, instance, library, seed)
     }
 
-    /// The same against these numbers; none are zeros.
+    /// Compares the rule with the numbers `derived`. Missing numbers count as zeros.
     ///
     /// # Errors
-    /// What the rule's calls refuse.
+    /// A [`Stop`] if a call of the rule fails.
     pub fn difference_from_numbers(
         &self,
         derived: &[f64],
@@ -199,11 +203,11 @@ impl Declared<'_> {
         Ok(unequal(&stated, &derived, seed))
     }
 
-    /// The same of a tangent against what is the gradient for a cotangent: one is the transpose of the other, also at ties
-    /// and kinks.
+    /// Compares a `jvp` rule with the gradient as a function of the cotangents. One is the transpose of the other, at
+    /// ties and kinks too.
     ///
     /// # Errors
-    /// What the rules' calls refuse.
+    /// A [`Stop`] if a call of either rule fails.
     pub fn difference_from_gradient(
         &self,
         gradient: &Gradient,
@@ -214,14 +218,14 @@ impl Declared<'_> {
         let stated = self.value(instance, library, seed)?;
         let tangent = elements(&seed.values[0]).concat();
         let along = |cotangents: &Seed| Ok::<f64, Stop>(dot(&gradient(&cotangents.values)?, &tangent));
-        // one direction says whether there is anything to look for
+        // one random direction tells whether any element differs
         let all = Seed::from(instance.cotangents(&mut Numbers::new(stated.len() as u64)));
         let weights: Vec<f64> = all.values.iter().flat_map(elements).flatten().collect();
         let differs = |part: Range<usize>| {
             let found = along(&all.part(&part))?;
             let (stated, weights) = (&stated[part.clone()], &weights[part.clone()]);
             let terms: f64 = stated.iter().zip(weights).map(|(s, w)| (s * w).abs()).sum();
-            // where one is no number, others are asked one by one
+            // if the sum is not finite, the elements are compared one by one
             Ok(!found.is_finite() || !close(dot(stated, weights), found, terms + seed.size() * 0.1))
         };
         if !differs(0..stated.len())? {
@@ -230,10 +234,10 @@ impl Declared<'_> {
         one_by_one(&stated, seed, &differs, &|at| along(&all.unit(at)))
     }
 
-    /// Whether the rule's value for a sum of seeds is the sum of its values, and grows as they do.
+    /// Whether the rule is linear on this instance: additive for two seeds, and homogeneous for a large factor.
     ///
     /// # Errors
-    /// What the rule's calls refuse.
+    /// A [`Stop`] if a call of the rule fails.
     pub fn is_linear(&self, instance: &Instance, library: &Library<'_>, seed: &Seed) -> Result<bool, Stop> {
         let Some(other) = self.seed(instance, &mut Numbers::new(77)) else { return Ok(true) };
         let other = other.some(seed.given);
@@ -254,76 +258,78 @@ impl From<Vec<Value<V<f64>>>> for Seed {
 }
 
 impl Seed {
-    /// This and twice the other.
+    /// Returns the sum of this seed and twice the other.
     fn plus_twice(&self, other: &Seed) -> Seed {
         let mut others = other.values.iter().flat_map(elements).flatten();
         self.each(&mut |x| x + 2.0 * others.next().unwrap_or(0.0))
     }
 
-    /// A multiple of it.
+    /// Returns a multiple of this seed.
     pub fn times(&self, factor: f64) -> Seed {
         self.each(&mut |x| factor * x)
     }
 
-    /// The same for result `at`, zeros for all others.
+    /// Returns this seed with zeros for all results but `at`. The rule is given all cotangents.
     pub fn only(&self, at: usize) -> Seed {
         Seed { given: Subset::ALL, ..self.some(Subset(1 << at.min(63))) }
     }
 
-    /// The same for these results; all others do not reach the loss.
+    /// Returns this seed for the results in `given`. All others do not reach the loss.
     pub fn some(&self, given: Subset) -> Seed {
         let some = |(n, v): (usize, &Value<V<f64>>)| if given.has(n) { v.clone() } else { lifted(v, &mut |_| 0.0) };
         Seed { values: self.values.iter().enumerate().map(some).collect(), given }
     }
 
-    /// What the rule is given.
+    /// Returns the values that the rule is given, absent for results that do not reach the loss.
     pub fn passed(&self) -> Vec<Value<V<f64>>> {
         let pass = |(n, v): (usize, &Value<V<f64>>)| if self.given.has(n) { v.clone() } else { Value::Absent };
         self.values.iter().enumerate().map(pass).collect()
     }
 
-    /// 1 for element `at`, counted through all of them, zeros for all others.
+    /// Returns the seed that is 1 at element `at`, counted through all results, and 0 elsewhere.
     fn unit(&self, at: usize) -> Seed {
         self.numbered(&|n, _| f64::from(u8::from(n == at)))
     }
 
-    /// The seed with its own elements in this range, and zeros in all other places.
+    /// Returns this seed with zeros outside the range `part`.
     fn part(&self, part: &Range<usize>) -> Seed {
         self.numbered(&|n, x| if part.contains(&n) { x } else { 0.0 })
     }
 
-    /// Other numbers for its elements, by their places among all of them.
+    /// Replaces each element by `number` of its position among all elements, and of its value.
     fn numbered(&self, number: &dyn Fn(usize, f64) -> f64) -> Seed {
         let mut places = 0..;
         let each = self.each(&mut |x| places.next().map_or(x, |n| number(n, x)));
         Seed { given: Subset::ALL, ..each }
     }
 
-    /// Other numbers for its elements, in their order.
+    /// Replaces each element by `number` of it, in order.
     fn each(&self, number: &mut dyn FnMut(f64) -> f64) -> Seed {
         Seed { values: self.values.iter().map(|v| lifted(v, number)).collect(), given: self.given }
     }
 
-    /// The sum of its sizes.
+    /// The sum of the elements' magnitudes.
     fn size(&self) -> f64 {
         self.values.iter().flat_map(elements).flatten().map(f64::abs).sum()
     }
 
-    /// Its elements, result by result.
+    /// The values of the seed, result by result.
     pub fn values(&self) -> &[Value<V<f64>>] {
         &self.values
     }
 }
 
-/// A rule's numbers beside the derivative, element by element; of many those from the first on that differs, and some that
-/// lie evenly among all. `differs` says whether a part of them does, `column` is the derivative by one.
+/// Pairs the elements of a rule's value with the derivative. Of many elements it takes those that follow the first one
+/// that differs, and some spread evenly over all. `differs` tells whether a range of elements differs, and `column`
+/// computes the derivative of one element.
 fn one_by_one(
     stated: &[f64],
     seed: &Seed,
     differs: &dyn Fn(Range<usize>) -> Result<bool, Stop>,
     column: &dyn Fn(usize) -> Result<f64, Stop>,
 ) -> Result<Option<Vec<Pair>>, Stop> {
-    /// Each derivative is a run of the whole call: of 4,096 elements all of them would take seconds.
+    /// Of many elements about this many are paired at most, because each derivative is a run of the whole call: all of
+    /// 4,096 elements would take seconds.
     const MOST: usize = 96;
     let n = stated.len();
     let pairs = |chosen: &mut dyn Iterator<Item = usize>| -> Result<Option<Vec<Pair>>, Stop> {
@@ -344,7 +350,7 @@ fn one_by_one(
     let evenly = (0..n).step_by(n / (MOST / 2)).filter(|at| !behind.contains(at));
     match pairs(&mut behind.clone().chain(evenly))? {
         Some(found) => Ok(Some(found)),
-        // differences of a few that none of them shows alone
+        // no chosen element differs by itself, so all of them are paired
         None => pairs(&mut (0..n)),
     }
 }
@@ -362,19 +368,19 @@ impl Pair {
         !close(self.stated, self.derived, size)
     }
 
-    /// How far apart they are.
+    /// The distance between both numbers; infinite if one of them is NaN.
     pub fn distance(&self) -> f64 {
         let distance = (self.stated - self.derived).abs();
         if distance.is_nan() { f64::INFINITY } else { distance }
     }
 }
 
-/// Whether two numbers are one but for rounding, where numbers of this size were added up. An infinite derivative says
-/// nothing: it is outside the domain.
+/// Whether two numbers are equal up to rounding, where terms of magnitude `size` were added up. A derivative that is
+/// not finite refutes nothing, because the point is outside the domain.
 fn close(stated: f64, derived: f64, size: f64) -> bool {
     if !derived.is_finite() {
         return true;
     }
-    // a share of infinity is infinite
+    // an infinite number would allow an infinite distance
     stated.is_finite() && (stated - derived).abs() <= SHARE * (stated.abs() + derived.abs()) + 1e-10 * size
 }

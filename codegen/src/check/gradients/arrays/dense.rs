@@ -1,4 +1,4 @@
-//! The tensor language over small arrays: rows run by their own meaning, over any scalar field.
+//! An interpreter of the tensor language over small arrays: rows run by their own meaning, over any scalar field.
 
 use fulgurite_core::eval::loop_nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
@@ -23,15 +23,16 @@ use crate::check::coverage;
 use crate::check::rows::RowSet;
 use crate::check::walk::each;
 
-/// Rows within rows, at most this deep.
+/// Rows nest at most this deep, because deeper calls are refused as a circle (E010).
 const DEEPEST: usize = 40;
 
-/// Nodes of expressions that one run evaluates, and what a call counts as: at most a second. The longest run that `check`
-/// makes for `ops.yaml` takes 84,000, the longest of the tests (a derivative of `sample_at`) some millions.
+/// One run evaluates at most this many nodes of expressions, because they take up to a second. A call counts as
+/// [`STEPS_OF_A_CALL`] nodes. The longest run that `check` makes for `ops.yaml` takes 84,000, the longest of the tests
+/// (a derivative of `sample_at`) some millions.
 const MOST_STEPS: u64 = 1 << 25;
 const STEPS_OF_A_CALL: u64 = 1 << 8;
 
-/// Nodes that all runs for the derivatives of one row evaluate: at most two seconds.
+/// All runs for the derivatives of one row evaluate at most this many nodes, because they take up to two seconds.
 const STEPS_OF_A_ROW: u64 = 1 << 26;
 
 /// A tensor, or a random key.
@@ -50,7 +51,7 @@ pub enum Stop {
     Refused(Refusal),
     /// The data do not fit: an index out of range, an integer divided by zero.
     Data(String),
-    /// It takes more steps, or room, than are given to a run at build time.
+    /// It needs more steps or memory than a run at build time is given.
     TooLong(String),
 }
 
@@ -78,9 +79,9 @@ impl From<NestError> for Stop {
     }
 }
 
-/// A row and what it is called with.
+/// A resolved call: a row and its arguments.
 pub struct Call<T> {
-    /// The row, and what the types come to.
+    /// The row, and its signature solved for the types of the arguments.
     pub of: Arc<Resolved>,
     /// Arguments and options, in the order of its signature.
     pub args: Vec<Value<T>>,
@@ -90,30 +91,30 @@ pub struct Call<T> {
 pub struct Library<'a> {
     /// The database.
     pub set: &'a RowSet<'a>,
-    /// Derived rows.
+    /// The derived rows, by name.
     derived: FxHashMap<Name, Arc<Row>>,
-    /// Calls of each of them.
+    /// The resolved calls of each derived row.
     calls: FxHashMap<Name, Arc<Calls>>,
-    /// Whether tensors of narrow dtypes hold as many digits as all others.
+    /// Whether tensors of narrow dtypes keep all digits of f64.
     exact: bool,
-    /// Loops that were made before, by row: a check runs the same calls on many numbers.
+    /// Loop nests made earlier, by row and sizes, because a check runs the same calls on many numbers.
     lowered: Mutex<FxHashMap<(Name, u64), Vec<Lowered>>>,
-    /// The branches that runs take, while someone listens.
+    /// The branches that runs take, recorded during [`Library::listen`].
     taken: Mutex<Option<Ids>>,
     /// Steps that all runs together may still take.
     left: Arc<AtomicU64>,
 }
 
-/// The loops of a call.
+/// The loop nest of a call.
 struct Lowered {
     solved: Solved,
-    /// The value of the body: held, so no other text can have its place.
+    /// The value of the body. It is kept alive, so that no other text gets its address.
     value: Arc<Node>,
     nest: Arc<Nest>,
 }
 
 impl<'a> Library<'a> {
-    /// The rows of `set`.
+    /// A library of the rows of `set`.
     pub fn new(set: &'a RowSet<'a>) -> Library<'a> {
         let (derived, calls) = Default::default();
         let left = Arc::new(AtomicU64::new(u64::MAX));
@@ -126,23 +127,23 @@ impl<'a> Library<'a> {
         Library { left: Arc::new(AtomicU64::new(STEPS_OF_A_ROW)), ..Library::new(set) }
     }
 
-    /// The same rows, for more to be derived from them.
+    /// A copy of the library, to which further derived rows can be added.
     pub fn again(&self) -> Library<'a> {
         let (derived, calls) = (self.derived.clone(), self.calls.clone());
         Library { derived, calls, exact: self.exact, left: self.left.clone(), ..Library::new(self.set) }
     }
 
-    /// Whether tensors of narrow dtypes hold as many digits as all others.
+    /// Whether tensors of narrow dtypes keep all digits of f64.
     pub fn has_all_digits(&self) -> bool {
         self.exact
     }
 
-    /// The same, where tensors of narrow dtypes hold as many digits as all others.
+    /// A copy of the library in which tensors of narrow dtypes keep all digits of f64.
     pub fn with_all_digits(&self) -> Library<'a> {
         Library { exact: true, ..self.again() }
     }
 
-    /// What `f` finds, and the branches that were taken for it.
+    /// Runs `f`, and returns its result with the branches that were taken meanwhile.
     pub fn listen<R>(&self, f: impl FnOnce() -> R) -> (R, Ids) {
         let taken = || self.taken.lock().unwrap_or_else(|e| e.into_inner());
         *taken() = Some(Ids::default());
@@ -164,7 +165,7 @@ impl<'a> Library<'a> {
     /// The first row called `op` that accepts these arguments.
     ///
     /// # Errors
-    /// What the first row refuses, if none does.
+    /// The refusal of the first row, if no row accepts.
     pub fn resolve<T: Clone>(
         &self,
         op: Name,
@@ -183,13 +184,13 @@ impl<'a> Library<'a> {
         }
     }
 
-    /// The loops of the meaning of `row`; `of` is the call, where it was resolved.
+    /// Lowers the meaning of `row` to a loop nest; `of` is the call, if it was resolved.
     fn lower(&self, row: &Row, body: &Block, solved: &Solved, of: Option<&Resolved>) -> Result<Arc<Nest>, Refusal> {
         if let Some(nest) = of.and_then(Resolved::nest) {
             return Ok(nest.clone());
         }
         let known = || self.lowered.lock().unwrap_or_else(|e| e.into_inner());
-        // calls that are alike follow each other
+        // equal calls follow each other, so the newest entries are tried first
         let is = |l: &&Lowered| Arc::ptr_eq(&l.value, &body.value.node) && l.solved == *solved;
         let key = (row.op, sizes(solved));
         if let Some(found) = known().get(&key).and_then(|of| of.iter().rev().find(is)) {
@@ -220,7 +221,7 @@ impl Rows for Library<'_> {
     }
 }
 
-/// A number that calls of the same sizes have, and few others.
+/// A hash of the dtypes and sizes of a call's arguments.
 fn sizes(solved: &Solved) -> u64 {
     let mut hasher = FxHasher::default();
     for t in solved.env.slots.iter().flatten() {
@@ -230,16 +231,16 @@ fn sizes(solved: &Solved) -> u64 {
     hasher.finish()
 }
 
-/// The machine.
+/// The interpreter, with the state of one run.
 pub struct Dense<'a> {
     library: &'a Library<'a>,
     depth: usize,
-    /// What is left of the steps of this run.
+    /// The steps that are left to this run.
     steps: u64,
 }
 
 impl<'a> Dense<'a> {
-    /// A machine over these rows.
+    /// An interpreter over the rows of `library`.
     pub fn new(library: &'a Library<'a>) -> Dense<'a> {
         Dense { library, depth: 0, steps: MOST_STEPS.min(library.left.load(Relaxed)) }
     }
@@ -247,7 +248,7 @@ impl<'a> Dense<'a> {
     /// Runs the meaning of `row`: results, then auxiliary results, then what it writes, in the order of the arguments.
     ///
     /// # Errors
-    /// What refuses, or data that do not fit.
+    /// A [`Stop`] if a call is refused, its data do not fit, or it takes too long.
     pub fn meaning<F: Field>(
         &mut self,
         row: &Row,
@@ -260,7 +261,7 @@ impl<'a> Dense<'a> {
         })
     }
 
-    /// The same of a call that was resolved.
+    /// Runs the meaning of a resolved call, with the results of [`Dense::meaning`].
     ///
     /// # Errors
     /// As [`Dense::meaning`].
@@ -322,7 +323,7 @@ impl<'a> Dense<'a> {
         }
     }
 
-    /// Whether the conditions on elements hold. What can't be asked here is left to whoever runs the row.
+    /// Checks the conditions on elements. A condition that cannot be evaluated here is left to the runtime.
     fn hold<F: Field>(&mut self, conditions: &[Open], args: &[Value<V<F>>]) -> Result<(), Stop> {
         for open in conditions {
             let condition = &open.condition;
@@ -342,7 +343,7 @@ impl<'a> Dense<'a> {
     /// Runs a rule of `row`.
     ///
     /// # Errors
-    /// What refuses, or data that do not fit.
+    /// A [`Stop`] if a call is refused, its data do not fit, or it takes too long.
     pub fn rule<F: Field>(
         &mut self,
         row: &Row,
@@ -375,7 +376,7 @@ impl<'a> Dense<'a> {
                 v => put(v),
             }
         }
-        // what is kept in half precision or less between two calls is lost; f32 is as good as exact here
+        // storing a value in half precision or less between two calls loses digits; f32 is as good as exact here
         let exact = self.library.exact;
         let wide;
         let nest = match exact && nest.outs.iter().any(|out| narrows(&out.expr)) {
@@ -427,7 +428,7 @@ fn unrounded(e: &LoopExpr) -> LoopExpr {
     }
 }
 
-/// A tensor of one number.
+/// A tensor filled with one number.
 pub fn filled<F: Field>(t: &TensorTy, x: f64) -> Array<F> {
     let shape: Vec<usize> = t.sizes().to_vec();
     let n = shape.iter().product();
@@ -437,7 +438,7 @@ pub fn filled<F: Field>(t: &TensorTy, x: f64) -> Array<F> {
     }
 }
 
-/// The elements of an array as floats, integers and truth values too.
+/// The elements of an array as floats, also those of integers and truth values.
 pub fn floats(a: &Array<f64>) -> Vec<f64> {
     match &a.data {
         Data::Float(x) => x.clone(),
@@ -461,7 +462,7 @@ pub fn ty<F>(v: &V<F>) -> ArgTy {
     }
 }
 
-/// The machine while it runs a block: the field is chosen by the caller.
+/// The interpreter while it runs a block, over the field that the caller chose.
 struct Over<'m, 'a, F> {
     dense: &'m mut Dense<'a>,
     written: Vec<(Name, Value<V<F>>)>,
@@ -497,7 +498,7 @@ impl<F: Field> Machine for Over<'_, '_, F> {
     }
 }
 
-/// Primitives of the runtime: none has a derivative, so values decide.
+/// Runs a primitive of the runtime. None has a derivative, so only values matter.
 fn host<F: Field>(name: Name, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
     let keys = |v: &Value<V<F>>| match v {
         Value::Tensor(V::Array(x)) => Some(Keys { shape: x.shape.clone(), elements: x.scalars() }),

@@ -1,4 +1,4 @@
-//! Numbers with a derivative in one direction: what derivatives are measured by.
+//! Dual numbers: values with a derivative in one direction. They give the reference for every claim about derivatives.
 //!
 //! Nothing here knows how rules are derived. A builtin's derivative is the table's partial, evaluated as a number; the
 //! chain rule is these few lines.
@@ -28,7 +28,7 @@ impl Field for Dual {
         self.value
     }
     fn call(builtin: Builtin, args: &[Dual]) -> Dual {
-        // no builtin has more operands than three: nothing is allocated
+        // no builtin has more than three operands, so nothing is allocated
         let mut both = [[0.0; 3]; 2];
         for (i, a) in args.iter().enumerate().take(3) {
             (both[0][i], both[1][i]) = (a.value, a.slope);
@@ -41,13 +41,14 @@ impl Field for Dual {
     fn detach(self) -> Dual {
         Dual { slope: 0.0, ..self }
     }
-    // the derivative of a cast is that of what is cast
+    // a cast keeps the derivative of its operand
     fn rounded_to(self, dtype: DType) -> Dual {
         Dual { value: self.value.rounded_to(dtype), ..self }
     }
 }
 
-/// The same, but what is detached gets a slope of its own: whether results depend on it.
+/// A dual number in which a detached value gets a slope of its own. The slope of a result tells whether it depends on a
+/// detached value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe(pub Dual);
 
@@ -77,7 +78,7 @@ fn slope(builtin: Builtin, args: &[f64], out: f64, slopes: &[f64]) -> f64 {
     }
     let mut sum = 0.0;
     for (i, d) in slopes.iter().enumerate() {
-        // what has no slope adds nothing, also where the partial is infinite
+        // an operand without a slope adds nothing, even where the partial is infinite
         if *d != 0.0 {
             sum += d * partial(builtin, i, args, out);
         }
@@ -85,9 +86,9 @@ fn slope(builtin: Builtin, args: &[f64], out: f64, slopes: &[f64]) -> f64 {
     sum
 }
 
-/// The partial derivative of `builtin` in argument `i`, by the table.
+/// The partial derivative of `builtin` with respect to argument `i`, from the table of builtins.
 pub fn partial(builtin: Builtin, i: usize, args: &[f64], out: f64) -> f64 {
-    // per builtin its arguments, and the partial in each
+    // for each builtin its arguments, and the partial in each
     type Texts = (Vec<Name>, Vec<Option<Expr>>);
     static TEXTS: LazyLock<FxHashMap<Builtin, Texts>> = LazyLock::new(|| {
         let text = |partial: &Partial| match partial {
@@ -111,7 +112,7 @@ pub fn partial(builtin: Builtin, i: usize, args: &[f64], out: f64) -> f64 {
     }
 }
 
-/// The value of a scalar expression over named numbers; NaN where there is none.
+/// The value of a scalar expression over named numbers; NaN if it has none.
 pub fn number(e: &Expr, name: &dyn Fn(Name) -> Option<f64>) -> f64 {
     match &*e.node {
         Node::Int(i) => *i as f64,

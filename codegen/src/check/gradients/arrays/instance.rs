@@ -1,4 +1,4 @@
-//! Instances: a call of a row with data, its derivative in a direction, and its rules' values there.
+//! Instances: a call of a row with data, its directional derivatives, and the values of the row's rules there.
 
 use fulgurite_core::eval::loop_nest::{Array, Data, Field};
 use fulgurite_core::lang::Block;
@@ -27,7 +27,7 @@ pub struct Instance<'a> {
 }
 
 impl Instance<'_> {
-    /// Whether every float result is a number: the data lie inside the domain.
+    /// Whether every element of the float results is finite, that is, whether the data lie inside the domain.
     pub fn is_finite(&self) -> bool {
         self.results.iter().all(|r| elements(r).iter().flatten().all(|x| x.is_finite()))
     }
@@ -52,17 +52,17 @@ impl Instance<'_> {
         Some(Instance { row: self.row, case: self.case, args, results })
     }
 
-    /// Elements of all arguments.
+    /// The number of float elements in all arguments.
     pub fn numel(&self) -> usize {
         self.args.iter().flat_map(elements).map(|e| e.len()).sum()
     }
 
-    /// Elements of argument `at`.
+    /// The number of float elements in argument `at`.
     pub fn numel_of(&self, at: usize) -> usize {
         elements(&self.args[at]).iter().map(Vec::len).sum()
     }
 
-    /// The arguments in another field.
+    /// Lifts the arguments into another field.
     pub fn lift<F: Field>(&self, f: &Lift<F>) -> Vec<Value<V<F>>> {
         let lift = |(p, v): (usize, &Value<V<f64>>)| {
             let mut next = 0;
@@ -74,28 +74,28 @@ impl Instance<'_> {
         self.args.iter().enumerate().map(lift).collect()
     }
 
-    /// A cotangent for every float result.
+    /// Draws a cotangent for every float result; the other results have none.
     pub fn cotangents(&self, numbers: &mut Numbers) -> Vec<Value<V<f64>>> {
         let outs = self.row.sig.outs.len();
         let results = self.results.iter().take(outs);
         results.map(|r| if has_floats(r) { weights(r, numbers) } else { Value::Absent }).collect()
     }
 
-    /// A tangent for argument `at`.
+    /// Draws a tangent for argument `at`.
     pub fn tangent(&self, at: usize, numbers: &mut Numbers) -> Value<V<f64>> {
         weights(&self.args[at], numbers)
     }
 
-    /// The values of a rule that is given `seeds` by name.
+    /// Runs a rule that reads `seeds` by name.
     fn rule(&self, library: &Library<'_>, rule: &Block, seeds: Values) -> Result<Vec<Value<V<f64>>>, Stop> {
         let names = [gradient_rules::results(self.row, &self.results), seeds].concat();
         Dense::new(library).rule(self.row, rule, &self.case.solved, &self.args, &names)
     }
 
-    /// The value of a VJP rule for argument `at`: one number per element. What is absent is zero.
+    /// The value of a VJP rule for argument `at`: one number per element. An absent value counts as zero.
     ///
     /// # Errors
-    /// What the rule's calls refuse.
+    /// A [`Stop`] if a call of the rule fails.
     pub fn vjp(
         &self,
         library: &Library<'_>,
@@ -106,7 +106,7 @@ impl Instance<'_> {
         let names = self.row.sig.outs.iter().map(|out| derive::cotangent(self.row, out.name.name));
         let values = self.rule(library, rule, names.zip(cotangents.iter().cloned()).collect())?;
         let like = elements(&self.args[at]);
-        // of a list argument: a list, or several values
+        // for a list argument the value is a list, or several values
         let items = match values.as_slice() {
             [Value::List(items)] => items.clone(),
             several => several.to_vec(),
@@ -117,7 +117,7 @@ impl Instance<'_> {
     /// The value of a JVP rule: one number per element of every float result.
     ///
     /// # Errors
-    /// What the rule's calls refuse.
+    /// A [`Stop`] if a call of the rule fails.
     pub fn jvp(
         &self,
         library: &Library<'_>,
@@ -144,28 +144,29 @@ impl Instance<'_> {
         Ok(all)
     }
 
-    /// The results, then the auxiliary ones, where the arguments are lifted into a field by `f`.
+    /// The results, then the auxiliary ones, over the field into which `f` lifts the arguments.
     ///
     /// # Errors
-    /// What the meaning's calls refuse.
+    /// A [`Stop`] if a call of the meaning fails.
     pub fn results_in<F: Field>(&self, dense: &mut Dense<'_>, f: &Lift<F>) -> Result<Vec<Value<V<F>>>, Stop> {
         dense.meaning(self.row, &self.case.solved, &self.lift(f))
     }
 
-    /// The elements of every float result in that field.
+    /// The float elements of all results but auxiliary ones, over the field into which `f` lifts the arguments.
     ///
     /// # Errors
-    /// What the meaning's calls refuse.
+    /// A [`Stop`] if a call of the meaning fails.
     pub fn numbers_in<F: Field>(&self, dense: &mut Dense<'_>, f: &Lift<F>) -> Result<Vec<F>, Stop> {
         let mut results = self.results_in(dense, f)?;
         results.truncate(self.row.sig.outs.len());
         Ok(numbers(&results))
     }
 
-    /// The values of a rule in that field, to which the results move with the arguments.
+    /// The values of a rule over the field into which `f` lifts the arguments. The results that the rule reads are
+    /// computed from the lifted arguments.
     ///
     /// # Errors
-    /// What the meaning's or the rule's calls refuse.
+    /// A [`Stop`] if a call of the meaning or of the rule fails.
     pub fn rule_in<F: Field>(
         &self,
         library: &Library<'_>,
@@ -179,21 +180,21 @@ impl Instance<'_> {
         Dense::new(library).rule(self.row, rule, &self.case.solved, &args, &names)
     }
 
-    /// J u: how much every element of every float result moves where `u` says how much each element of argument `at`
-    /// does.
+    /// J u, the Jacobian-vector product: how much every element of every float result moves if argument `at` moves by
+    /// `u`, a number for each of its elements.
     ///
     /// # Errors
-    /// What the meaning's calls refuse.
+    /// A [`Stop`] if a call of the meaning fails.
     pub fn moves(&self, dense: &mut Dense<'_>, at: usize, u: &dyn Fn(usize) -> f64) -> Result<Vec<f64>, Stop> {
         let slope = |p: usize, e: usize| if p == at { u(e) } else { 0.0 };
         let results = self.numbers_in(dense, &|p, e, value| Dual { value, slope: slope(p, e) })?;
         Ok(results.into_iter().map(|x| x.slope).collect())
     }
 
-    /// ⟨g, J u⟩
+    /// ⟨g, J u⟩, where g are the `cotangents`.
     ///
     /// # Errors
-    /// What the meaning's calls refuse.
+    /// A [`Stop`] if a call of the meaning fails.
     pub fn along(
         &self,
         dense: &mut Dense<'_>,
@@ -205,10 +206,10 @@ impl Instance<'_> {
         Ok(dot(&self.moves(dense, at, u)?, &weights))
     }
 
-    /// Whether a result depends on a value that is detached.
+    /// Whether a result depends on a detached value.
     ///
     /// # Errors
-    /// What the meaning's calls refuse.
+    /// A [`Stop`] if a call of the meaning fails.
     pub fn leaks(&self, library: &Library<'_>) -> Result<bool, Stop> {
         let results = self.numbers_in(&mut Dense::new(library), &|_, _, x| Probe::constant(x))?;
         Ok(results.iter().any(|x| x.0.slope.abs() > 1e-9 * (1.0 + x.0.value.abs())))
@@ -218,10 +219,11 @@ impl Instance<'_> {
 /// Values by name.
 type Values = Vec<(Name, Value<V<f64>>)>;
 
-/// What an element becomes in a field: by its argument, its position among the elements of that, and its value.
+/// A function that lifts an element into a field, by its argument, its position among that argument's elements, and its
+/// value.
 pub type Lift<'a, F> = dyn Fn(usize, usize, f64) -> F + 'a;
 
-/// A value in another field.
+/// Lifts a value into another field.
 pub fn lifted<F: Field>(v: &Value<V<f64>>, f: &mut dyn FnMut(f64) -> F) -> Value<V<F>> {
     v.map(&mut |v| match v {
         V::Key(k) => V::Key(*k),
@@ -235,7 +237,7 @@ pub fn lifted<F: Field>(v: &Value<V<f64>>, f: &mut dyn FnMut(f64) -> F) -> Value
     })
 }
 
-/// One number per element of `like`, item by item; zeros where an item is absent, the number where it is one.
+/// One number per element of `like`, item by item. An absent item gives zeros, and a plain number is repeated.
 fn aligned(items: &[Value<V<f64>>], like: &[Vec<f64>]) -> Vec<f64> {
     let item = |(i, like): (usize, &Vec<f64>)| match items.get(i) {
         Some(Value::Num(s)) => vec![Scalar::as_f64(*s); like.len()],
@@ -245,7 +247,7 @@ fn aligned(items: &[Value<V<f64>>], like: &[Vec<f64>]) -> Vec<f64> {
     like.iter().enumerate().flat_map(item).collect()
 }
 
-/// Numbers in the shape of a value, none of them small.
+/// Draws numbers in the shape of a value, none of them near 0.
 fn weights(v: &Value<V<f64>>, numbers: &mut Numbers) -> Value<V<f64>> {
     lifted(v, &mut |_| numbers.weight())
 }
@@ -285,7 +287,7 @@ fn has_floats(v: &Value<V<f64>>) -> bool {
     !elements(v).is_empty()
 }
 
-/// The sum of products; what one side lacks counts as nothing.
+/// The dot product. Elements that one side lacks count as zero.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

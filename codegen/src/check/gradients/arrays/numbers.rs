@@ -10,7 +10,7 @@ impl Numbers {
         Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
-    /// The next one (splitmix64), with five digits: counterexamples are read by people.
+    /// Draws the next number by splitmix64. It has five digits, because people read counterexamples.
     pub fn draw(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,14 +19,14 @@ impl Numbers {
         short(((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64)
     }
 
-    /// One in -1..1, not near 0: what is weighted with it counts.
+    /// Draws a number of either sign with a magnitude of 0.5 to 0.75, so that no term weighted with it vanishes.
     pub fn weight(&mut self) -> f64 {
         let x = 2.0 * self.draw() - 1.0;
         short(if x < 0.0 { 0.25 * x - 0.5 } else { 0.25 * x + 0.5 })
     }
 }
 
-/// With five digits.
+/// Rounds to five digits after the point.
 pub fn short(x: f64) -> f64 {
     (x * 1e5).round() / 1e5
 }

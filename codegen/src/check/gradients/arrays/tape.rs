@@ -1,5 +1,5 @@
-//! The gradient of a program as the runtime takes it: its calls in reverse, each by the rule of its row. Only so are the
-//! conventions at ties and kinks those of the rows that are called.
+//! The gradient of a program as the runtime takes it: reverse mode over its calls, each by the rule of its row. This
+//! way the conventions at ties and kinks are those of the rows that are called.
 
 use fulgurite_core::derive::Derived;
 use fulgurite_core::eval::loop_nest::Array;
@@ -17,24 +17,24 @@ use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V, ty, types}
 use crate::check::gradients::arrays::instance::{Instance, elements, lifted};
 use crate::check::gradients::arrays::numbers::Numbers;
 
-/// Programs within programs, at most this deep.
+/// Programs nest at most this deep, because deeper calls are refused as a circle (E010).
 const DEEPEST: usize = 40;
 
-/// A value, and which of the program's values it is.
+/// A value, with its number among the program's values.
 #[derive(Clone)]
 struct Taped(V<f64>, usize);
 
-/// A call of a row that has its own rule, or no derivative.
+/// A call on the tape, of a row that is not differentiated through its body.
 struct Line {
     row: Arc<Row>,
     case: Case,
     args: Vec<Value<Taped>>,
     results: Vec<Value<V<f64>>>,
-    /// The results' numbers.
+    /// The results, each with its number.
     outs: Vec<Value<Taped>>,
 }
 
-/// The machine: a program's calls in order.
+/// The machine that records a program's calls in order.
 struct Tape<'m, 'a> {
     library: &'a Library<'a>,
     dense: &'m mut Dense<'a>,
@@ -43,11 +43,12 @@ struct Tape<'m, 'a> {
     depth: usize,
 }
 
-/// The gradients of the weighted sum of a program's results: one number per float element of each argument. `None` where
-/// the runtime goes another way: a program with rules for some arguments only, or one that writes.
+/// Returns the gradients of the weighted sum of a program's results: one number per float element of each argument.
+/// `None` means that the tape does not apply: the row is no program, or a program has rules for some arguments only, or
+/// it writes.
 ///
 /// # Errors
-/// What the calls refuse.
+/// A [`Stop`] if a call fails.
 pub fn gradients(
     instance: &Instance,
     rules: &mut Rules<'_>,
@@ -72,11 +73,11 @@ pub fn gradients(
     rules.back(&lines, sums, &args).map(Some)
 }
 
-/// The gradients of a weighted sum of what `rule`, a rule of the row, gives, where `names` are its cotangents or tangents.
-/// What it reads of the row's results moves with the arguments as the rules of the row say.
+/// Returns the gradients of a weighted sum of the value of `rule`, a rule of the row whose cotangents or tangents are
+/// `names`. The results that the rule reads depend on the arguments through the rules of the row.
 ///
 /// # Errors
-/// What the calls refuse.
+/// A [`Stop`] if a call fails.
 pub fn again(
     instance: &Instance,
     rule: &Block,
@@ -106,10 +107,10 @@ pub fn again(
     rules.back(&lines, sums, &args).map(Some)
 }
 
-/// Cotangents by value.
+/// The cotangents so far, by the number of their value.
 struct Sums {
     of: HashMap<usize, Vec<f64>>,
-    /// Whether those of narrow dtypes hold as many digits as all others.
+    /// Whether cotangents of narrow dtypes keep all digits of f64.
     exact: bool,
 }
 
@@ -135,7 +136,7 @@ impl Sums {
         });
     }
 
-    /// One number per float element of `value`; `None` if nothing came to it.
+    /// One number per float element of `value`; `None` if no cotangent has reached it.
     fn of(&self, value: &Value<Taped>) -> Option<Vec<f64>> {
         let (mut all, mut any) = (Vec::new(), false);
         value.for_each(&mut |Taped(v, id)| {
@@ -160,14 +161,14 @@ fn f64_kept(x: f64, a: &Array<f64>) -> f64 {
     x.kept_as(a.dtype)
 }
 
-/// The rules of the rows on tapes: the same serve for many calls.
+/// The rules of the rows on tapes, kept because many calls need the same ones.
 pub struct Rules<'a> {
     library: Library<'a>,
     derived: HashMap<Name, Arc<Derived>>,
 }
 
 impl<'a> Rules<'a> {
-    /// None yet, over these rows.
+    /// Starts without rules, over the rows of `library`.
     pub fn new(library: &Library<'a>) -> Rules<'a> {
         Rules { library: library.again(), derived: HashMap::new() }
     }
@@ -182,7 +183,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// The cotangents of `args`, from those in `sums` through all calls.
+    /// Propagates the cotangents in `sums` back through all calls, and returns those of `args`.
     fn back(&mut self, lines: &[Line], mut sums: Sums, args: &[Value<Taped>]) -> Result<Vec<Vec<f64>>, Stop> {
         self.learn(lines);
         for line in lines.iter().rev() {
@@ -195,7 +196,7 @@ impl<'a> Rules<'a> {
         gradient_rules::holding(row, self.derived.get(&row.op)?, arg)
     }
 
-    /// Adds to the cotangents of a call's arguments what those of its results say.
+    /// Pulls the cotangents of a call's results back to its arguments.
     fn pull(&self, line: &Line, sums: &mut Sums) -> Result<(), Stop> {
         let cotangents: Vec<Option<Vec<f64>>> = line.outs.iter().map(|out| sums.of(out)).collect();
         if cotangents.iter().all(Option::is_none) {
@@ -225,7 +226,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// These numbers in the shape of `like`; zeros if there are none, nothing where no element is a float.
+/// Returns `numbers` in the shape of `like`: zeros if there are none, and nothing if no element of `like` is a float.
 fn shaped(like: &Value<V<f64>>, numbers: Option<&[f64]>) -> Value<V<f64>> {
     if elements(like).is_empty() {
         return Value::Absent;
@@ -234,10 +235,10 @@ fn shaped(like: &Value<V<f64>>, numbers: Option<&[f64]>) -> Value<V<f64>> {
     lifted(like, &mut |_| numbers.next().copied().unwrap_or(0.0))
 }
 
-/// Why a tape has no end.
+/// Why a program was not recorded to its end.
 enum Halt {
     Stop(Stop),
-    /// The runtime goes another way.
+    /// The runtime differentiates the program another way.
     OtherWay,
 }
 
@@ -247,8 +248,8 @@ impl From<Refusal> for Halt {
     }
 }
 
-/// The body of a program that is differentiated by it, which has no rules; nothing for a row with rules, or a derivative, of
-/// its own.
+/// Returns the body of a program that is differentiated through it, because no float argument has a rule. `None` means
+/// that the row is no program, or has a rule for each. A program with rules for some only halts the tape.
 fn by_body<'r>(row: &'r Row, args: &[Value<Taped>]) -> Result<Option<&'r Block>, Halt> {
     let Meaning::Decomp(body) = &row.meaning else { return Ok(None) };
     let floats = |arg: &Value<Taped>| {
@@ -274,7 +275,7 @@ impl Tape<'_, '_> {
         })
     }
 
-    /// Runs a rule of a row behind the row itself.
+    /// Records the row itself, then runs one of its rules on the results.
     fn again(
         &mut self,
         instance: &Instance,

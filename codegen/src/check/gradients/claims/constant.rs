@@ -1,4 +1,4 @@
-//! E405, E501: what is taken for a constant (`detach`, `skip_vjp`) does not change the results.
+//! E405, E501: a value that is taken for a constant (`detach`, `skip_vjp`) must not affect the results.
 
 use fulgurite_core::lang::{Block, Node, Span};
 
@@ -35,7 +35,7 @@ pub fn first(block: &Block) -> Option<Span> {
     found
 }
 
-/// E405: whether some result depends on what is detached.
+/// E405: some result depends on a detached value.
 pub fn detach(bench: &Bench, at: Place) -> Option<Diag> {
     let leak = bench.everywhere(DETACHED).find(|instance| instance.leaks(bench.library).unwrap_or(false))?;
     let op = bench.source.op.as_str();
@@ -44,7 +44,7 @@ pub fn detach(bench: &Bench, at: Place) -> Option<Diag> {
     Some(diag.help("drop `detach`, or say in `deviates` why the gradient is not the derivative"))
 }
 
-/// The arguments into which no gradient flows, says `skip_vjp`, and where it says so.
+/// Returns the arguments that `skip_vjp` excludes from the gradient, and the place where it does.
 pub fn skipped(source: &RowSource) -> Vec<(usize, Place)> {
     let params = source.sig.tree.params.iter().enumerate();
     match &source.skip_vjp {
@@ -57,7 +57,7 @@ pub fn skipped(source: &RowSource) -> Vec<(usize, Place)> {
     }
 }
 
-/// E501: whether some result moves with argument `at`.
+/// E501: some result depends on argument `at`, which `skip_vjp` excludes.
 pub fn skip(bench: &Bench, at: usize, place: Place) -> Option<Diag> {
     let (instance, slope) = bench.everywhere(bench.most).find_map(|instance| {
         let mut numbers = Numbers::new(3);

@@ -1,4 +1,5 @@
-//! E304 of conventions: what `at` says at a point is run in f64 and with every step rounded to f32, as meanings are.
+//! E304 of conventions: a number that `at` states is computed in f64 and with every step rounded to f32, as meanings
+//! are.
 
 use fulgurite_core::lang::{Block, Expr, Node};
 use fulgurite_core::row::{Meaning, Row};
@@ -12,10 +13,10 @@ use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// Where conditions hold, beside the numbers with which they compare: none of these is lost in f32.
+/// Numbers at which conditions are tried, besides those with which they compare. f32 loses none of them.
 const PLACES: &[f64] = &[0.0, 1.0, -1.0, 1e-12, 1e-4, 100.0, -100.0, 1e3, -1e3];
 
-/// Conventions that lose their value in f32, at points of the row's domain where they apply.
+/// Returns a fault for each convention that loses its value in f32, at a point of the row's domain where it applies.
 pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
     let mut faults = Vec::new();
     for kink in &source.at {
@@ -30,7 +31,7 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
     faults
 }
 
-/// Whether it is more than a number.
+/// Whether a partial is computed; a bare number or name loses no digits.
 fn computes(partial: &Expr) -> bool {
     let mut any = false;
     walk::expr(partial, &mut |e| any |= matches!(&*e.node, Node::Call(..) | Node::Binary(..)));

@@ -1,4 +1,4 @@
-//! E401: a rule was compared with the derivative in every branch that it, or the meaning, has.
+//! E401: a rule must be compared with the derivative in every branch of its own and of the meaning.
 
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
@@ -23,14 +23,14 @@ use crate::check::{closure, rules, walk};
 use crate::diag::{Diag, Level};
 use crate::yaml::Text;
 
-/// Whether a text that the rules of `row` are compared by has branches.
+/// Whether a rule of `row`, its meaning or a row that they reach has branches.
 pub fn may_be_missed(row: &Row, declared: &[Declared], within: &[Arc<Row>]) -> bool {
     let own = declared.iter().map(|rule| &rule.rule.tree).chain(walk::body(row));
     !declared.is_empty() && (own.into_iter().any(branches::any) || !inner(within).is_empty())
 }
 
-/// What is wrong with the rules of `declared`, which were compared by calls, in branches that none of these took; or that
-/// there is one that no call takes. `points` are calls that the row names.
+/// Compares the rules of `declared` in the branches that no compared call has taken. Returns a fault of a rule there,
+/// or a branch that no call takes. `points` are the calls of the row's points.
 pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn() -> Vec<Case>) -> Option<Diag> {
     let (row, set, compared_in) = (bench.row, bench.library.set, bench.compared_in?);
     if declared.is_empty() {
@@ -49,7 +49,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         let own = tries == TRIES;
         let known = bench.family.cases.iter().filter(|_| own && dtype == tried).cloned();
         let takes = |case: &Case| takes(row, declared, set, case, own);
-        // what other callers need of a row that is called is not looked for combination by combination
+        // the branches of called rows mostly serve other callers, so not every combination of options is tried for them
         let each = std::iter::once_with(|| cases::each(row, dtype)).take(usize::from(own)).flatten();
         let mut first = known.chain(points()).chain(each);
         let found = coverage::search(row, dtype, &mut first, tries, &open, &takes, &flows);
@@ -58,7 +58,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
         let family = &Family { cases: found.cases, refused: None };
         let library = &bench.library.with_all_digits();
         let (drawn, taped) = (RefCell::default(), RefCell::new(tape::Rules::new(library)));
-        // each of them takes a branch that no other call takes
+        // each of these calls takes a branch that no other call takes, so none is left out
         let (most, calls) = (MOST_ELEMENTS, search::calls(family, &[], MOST_ELEMENTS, usize::MAX));
         let more = Bench { family, beside: &[], valued: &[], library, drawn, taped, most, calls, ..*bench };
         let wrong = |rule: &Declared| more.compare(rule).err().filter(|diag| diag.level == Level::Error);
@@ -91,7 +91,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType, points: &dyn Fn
     Some(diag.help("state one that does, in `tests: points`; or delete the branch"))
 }
 
-/// A text of the row: of one of its rules, or its meaning.
+/// A text of the row: one of its rules, or its meaning if there is no `rule`.
 struct Own<'a> {
     rule: Option<&'a Declared<'a>>,
     text: &'a Text,
@@ -110,7 +110,8 @@ fn own<'a>(bench: &'a Bench, declared: &'a [Declared]) -> Vec<(Own<'a>, Branch)>
     all
 }
 
-/// The rows that the rules of a row come to: what only the meaning comes to has derivatives of its own.
+/// The rows reachable from the rules of a row. Rows that only the meaning reaches are left out, because their
+/// derivatives are checked on their own.
 fn helpers(bench: &Bench, declared: &[Declared]) -> Vec<Arc<Row>> {
     closure::all_reached(closure::text_calls(declared.iter().map(|rule| &rule.rule.tree)), bench.library.set)
 }
@@ -124,10 +125,10 @@ fn inner(rows: &[Arc<Row>]) -> Ids {
     rows.iter().flat_map(of).map(|branch| branch.id).collect()
 }
 
-/// The branches that the rules take for a call, and the meaning if it is asked for.
+/// The branches that the rules take in a call, and those of the meaning if it is wanted.
 fn takes(row: &Row, declared: &[Declared], set: &RowSet, case: &Case, meaning: bool) -> Ids {
     let mut trail = Expanded::new(set, Trail::default());
-    // what is refused further on was taken up to there
+    // a call that is refused has taken the branches before the refusal
     match walk::body(row).filter(|_| meaning) {
         Some(body) if row.is_composite() => _ = trail.follow(row, body, &case.solved, &case.args, &[]),
         Some(body) => of_index(body, &case.solved.env, &mut |branch| trail.look.took(branch)),
@@ -140,7 +141,7 @@ fn takes(row: &Row, declared: &[Declared], set: &RowSet, case: &Case, meaning: b
     trail.look.taken
 }
 
-/// Whether there is something to compare: elements from which, and to which, a derivative goes.
+/// Whether a call has a derivative to compare: float elements in the argument and in a result.
 fn flows(rule: &Declared, case: &Case) -> bool {
     let mut elements = 0;
     case.args[rule.at].for_each(&mut |ty| {

@@ -1,4 +1,4 @@
-//! E410: a written gradient that takes a value for a constant has no right second derivative.
+//! E410: a declared rule that takes a value for a constant has a wrong second derivative.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// A `detach` of a value of the call in a rule that neither says why the row's gradient deviates nor that it is taken
-/// once; of a cotangent or tangent, in which every rule is linear, also where the gradient deviates.
+/// Finds `detach` in the rules of a row that does not state `once`. To detach a value of the call is a fault unless the
+/// row states `deviates`. To detach a cotangent or tangent is one in any case, because every rule is linear in it.
 pub fn check(source: &RowSource, row: &Arc<Row>) -> Vec<Diag> {
     if source.once.is_some() {
         return Vec::new();
@@ -28,7 +28,8 @@ pub fn check(source: &RowSource, row: &Arc<Row>) -> Vec<Diag> {
     faults.collect()
 }
 
-/// What a rule reads but options and sizes: arguments, results, cotangents, tangents and what is made of them.
+/// The names that a rule reads, except options and sizes: arguments, results, cotangents, tangents, and values computed
+/// from them.
 fn values(row: &Row, rule: &Block) -> Vec<Name> {
     let mut all = Vec::new();
     walk::names(rule, &mut |name| all.push(name));
@@ -36,7 +37,7 @@ fn values(row: &Row, rule: &Block) -> Vec<Name> {
     all
 }
 
-/// The names of cotangents or tangents, and of what is made of them.
+/// The names of cotangents or tangents, and of values computed from them.
 fn seeds(declared: &Declared, row: &Row) -> Vec<Name> {
     let mut seeds = declared.seeds(row);
     for stmt in &declared.rule.tree.stmts {
@@ -52,7 +53,7 @@ fn seeds(declared: &Declared, row: &Row) -> Vec<Name> {
     seeds
 }
 
-/// The first detached value in which one of `names` takes part.
+/// The first detached value that is computed from one of `names`, and that name.
 fn detached(rule: &Block, names: &[Name]) -> Option<(Span, Name)> {
     let mut found = None;
     walk::block(rule, &mut |e| {

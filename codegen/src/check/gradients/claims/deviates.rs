@@ -1,4 +1,4 @@
-//! E502: `deviates` where the gradient is the derivative.
+//! E502: a row states `deviates`, although its gradient is the derivative.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::schema::RowSource;
 /// The row that stops a gradient.
 pub const DETACH: &str = "detach";
 
-/// Numbers are one if they are no further apart than this, in relation to what was summed.
+/// Two numbers count as equal if they differ by at most this share of the terms that were summed.
 const CLOSE: f64 = 1e-7;
 
-/// What is wrong with `deviates` of a row without rules of its own: where no value is taken for a constant and no
-/// convention is stated, neither here nor in a row that is called, the gradient is the derivative.
+/// Refuses `deviates` of a row without rules of its own, if it detaches no value, and neither it nor a row that it
+/// calls has a convention apart from the derivative. Its gradient is then the derivative.
 pub fn unruled(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -> Option<Diag> {
     if source.deviates.is_none()
         || gradient_rules::any(source)
@@ -37,7 +37,7 @@ pub fn unruled(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -
     refuse(source, "nothing is detached", Vec::new())
 }
 
-/// The same of one that detaches values on which no result depends.
+/// Refuses `deviates` of a row without rules of its own, if it detaches only values on which no result depends.
 pub fn harmless(bench: &Bench, set: &RowSet) -> Option<Diag> {
     let (source, row) = (bench.source, bench.row);
     if source.deviates.is_none()
@@ -50,10 +50,10 @@ pub fn harmless(bench: &Bench, set: &RowSet) -> Option<Diag> {
     (!leaks(bench)).then(|| refuse(source, HARMLESS, Vec::new())).flatten()
 }
 
-/// Why a `detach` makes no other gradient.
+/// The reason why a `detach` leaves the gradient as it is.
 const HARMLESS: &str = "no result depends on what is detached";
 
-/// Whether a result depends on a value that the meaning detaches, or no call says that none does.
+/// Whether a result depends on a value that the meaning detaches; `true` also if no call could be tried.
 fn leaks(bench: &Bench) -> bool {
     let mut asked = false;
     let anywhere = bench.kinked_anywhere(bench.most).map(|(_, instance)| instance);
@@ -64,8 +64,8 @@ fn leaks(bench: &Bench) -> bool {
     leak || !asked
 }
 
-/// The same of a row whose rules, written in `declared`, were found to be the derivative where the meaning is smooth: if
-/// they are that at ties and kinks too, and detach nothing, nothing deviates.
+/// Refuses `deviates` of a row whose rules, in `declared`, are the derivative at ties and kinks and detach nothing.
+/// That they are the derivative where the meaning is smooth was found before.
 pub fn ruled(bench: &Bench, declared: &[Declared], set: &RowSet) -> Option<Diag> {
     let (source, row) = (bench.source, bench.row);
     let harmless = says_otherwise(row);
@@ -89,38 +89,38 @@ fn refuse(source: &RowSource, why: &str, notes: Vec<String>) -> Option<Diag> {
     Some(diag.help("delete it; to keep a gradient from flowing, `detach` a value"))
 }
 
-/// Whether a convention of the row is none of the derivatives around it, or a row that is called may deviate.
+/// Whether a convention of the row lies outside the derivatives around it, or a row that is called may deviate.
 fn stands_apart(source: &RowSource, row: &Row, set: &RowSet, library: &Library) -> bool {
     if !kinks::agree(source, row, library) {
         return true;
     }
-    // what a row without `deviates` detaches changes no result; of the row's own `detach` it is asked elsewhere
+    // a row without `deviates` detaches nothing that changes a result; the row's own `detach` is judged elsewhere
     let differs = &mut |row: &Arc<Row>| (row.deviates.is_some() || !row.at.is_empty()) && row.op != DETACH;
     closure::any_reached(closure::called(row), set, differs)
 }
 
-/// Whether a meaning takes a value for a constant.
+/// Whether the meaning of a row detaches a value.
 pub fn says_otherwise(row: &Row) -> bool {
     walk::body(row).is_some_and(detaches)
 }
 
-/// The same of a text.
+/// Whether a text detaches a value.
 pub fn detaches(text: &Block) -> bool {
     let mut found = false;
     walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == DETACH));
     found
 }
 
-/// Whether a rule is another one than the derivative at a tie or kink, or can't be compared there.
+/// Whether a rule differs from the derivative at a tie or kink, or cannot be compared there.
 fn may_differ(bench: &Bench, declared: &[Declared]) -> bool {
     let mut compared = vec![false; declared.len()];
-    // one call after the other: where one rule differs, the others need no more calls
+    // calls are the outer loop: if one rule differs, the others need no more calls
     for (n, instance) in bench.kinked(bench.most) {
         for (rule, compared) in declared.iter().zip(&mut compared) {
             let Some(seeds) = Seeds::of(rule, &instance, n) else { continue };
             let Some((stated, derived, size)) = seeds.both(bench, rule, &instance) else { continue };
             *compared = true;
-            // of an infinite derivative nothing can be said
+            // an infinite derivative refutes nothing
             let apart = (stated - derived).abs();
             if derived.is_finite() && (apart.is_nan() || apart > CLOSE * size) {
                 return true;
@@ -130,7 +130,7 @@ fn may_differ(bench: &Bench, declared: &[Declared]) -> bool {
     compared.contains(&false)
 }
 
-/// A cotangent for the results and a tangent for one argument: ⟨g, J t⟩ is a number from either side.
+/// Cotangents for the results, and a tangent for one argument. The number ⟨g, J t⟩ can be computed from either side.
 struct Seeds {
     g: Vec<Value<V<f64>>>,
     t: Value<V<f64>>,
@@ -154,7 +154,8 @@ impl Seeds {
         Some((dot(&one, other), self.derived(bench, rule, instance, &along)?, size))
     }
 
-    /// As the runtime derives it: by the derived rule, or those of the rows that a program calls.
+    /// ⟨g, J t⟩ as the runtime derives it: by the derived rule, or by the rules of the rows that a program calls, or
+    /// else by dual numbers.
     fn derived(&self, bench: &Bench, rule: &Declared, instance: &Instance, along: &[f64]) -> Option<f64> {
         if let Some(derived) = bench.derived.rule(rule.arg) {
             return Some(dot(&instance.vjp(bench.library, derived, rule.at, &self.g).ok()?, along));

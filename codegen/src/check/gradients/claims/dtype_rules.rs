@@ -1,4 +1,5 @@
-//! E401, E405: a rule whose text tests the dtype is compared in every float dtype that the row accepts, not only in f64.
+//! E401, E405: a rule whose text tests the dtype is compared in every float dtype that the row accepts, not only in
+//! f64.
 
 use fulgurite_core::DType;
 use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node};
@@ -14,8 +15,8 @@ use crate::check::gradients::search::{self, Bench};
 use crate::check::{dtypes, walk};
 use crate::diag::{Diag, Level};
 
-/// The first rule, or detached value, of the row of `bench` that is wrong in another float dtype than `tried`. Numbers
-/// have the digits of f64 whatever their dtype is.
+/// Returns the first rule, or detached value, that is wrong in another float dtype than `tried`. Numbers keep all
+/// digits of f64 in every dtype.
 pub fn check(bench: &Bench, declared: &[Declared], tried: DType) -> Option<Diag> {
     let row = bench.row;
     let body = walk::body(row).is_some_and(|body| asks(row, body));
@@ -49,7 +50,7 @@ pub fn check(bench: &Bench, declared: &[Declared], tried: DType) -> Option<Diag>
     detached.and_then(leaks).or_else(|| others.into_iter().find_map(wrong))
 }
 
-/// The dtypes with which rows compare that the meaning or the rules come to.
+/// The dtypes tested by the rows that the meaning or the rules reach.
 fn within(bench: &Bench) -> Vec<DType> {
     let mut named = Vec::new();
     for row in bench.within {
@@ -58,7 +59,7 @@ fn within(bench: &Bench) -> Vec<DType> {
     named
 }
 
-/// Calls `f` on each dtype with which a text of `row` compares.
+/// Calls `f` on each dtype that a text of `row` tests.
 fn compared(row: &Row, text: &Block, f: &mut dyn FnMut(DType)) {
     walk::block(text, &mut |e| {
         let Node::Binary(BinOp::Eq | BinOp::Ne, a, b) = &*e.node else { return };
@@ -77,7 +78,7 @@ fn is_question(e: &Expr) -> bool {
     matches!(&*e.node, Node::Call(f, _) if f.name == "dtype")
 }
 
-/// Whether a text may take another branch for another dtype: it names one in a comparison, or asks which it is.
+/// Whether a text may branch on the dtype: it compares a dtype, or calls `dtype`.
 pub fn asks(row: &Row, text: &Block) -> bool {
     let mut found = false;
     walk::block(text, &mut |e| {

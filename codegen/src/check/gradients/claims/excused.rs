@@ -1,5 +1,5 @@
-//! E405 of a row that deviates: its sentence is no reason for every `detach`. Each one that changes the gradient is shown by
-//! a point that states what comes of it; the others are found to change nothing.
+//! E405 of a row that deviates: `deviates` does not excuse every `detach`. Each `detach` that changes the gradient must
+//! be shown by a point that states the gradient. The others must change nothing.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::check::gradients::search::Bench;
 use crate::check::{report, walk};
 use crate::diag::Diag;
 
-/// Slopes are one if they are no further apart, in relation to them.
+/// Two slopes count as equal if they differ by at most this share of them.
 const CLOSE: f64 = 1e-9;
 
-/// The first `detach` of a row that deviates which changes the gradient and which no point shows. `shows` says whether a
-/// point states a gradient that another row does not have.
+/// Returns the first `detach` of a row that deviates which changes the gradient, and which no point shows. `shows`
+/// tells whether a point states a gradient that another row does not have.
 pub fn check(bench: &Bench, shows: &dyn Fn(&Arc<Row>) -> bool) -> Option<Diag> {
     let (source, row) = (bench.source, bench.row);
     let (_, text) = report::body(source).filter(|_| source.deviates.is_some())?;
     let mut sites: Vec<(Site, Span)> = Vec::new();
     walk::block(walk::body(row)?, &mut |e| sites.extend(is_detach(e).then(|| (site(e), e.span))));
-    // what changes nothing is left out from then on: of two, one in the other, it is the second that counts
+    // a `detach` that changes nothing stays removed: of two nested ones the second is judged without the first
     let mut dropped: Vec<Site> = Vec::new();
     let (mut shown, mut open) = (0, Vec::new());
     for (site, span) in sites {
@@ -41,7 +41,8 @@ pub fn check(bench: &Bench, shows: &dyn Fn(&Arc<Row>) -> bool) -> Option<Diag> {
         }
         dropped.pop();
     }
-    // a sentence is enough for one that no point can show: a gradient is that of the sum of all results
+    // `deviates` alone excuses a single `detach` that no point can show: a point states the gradient of the sum of all
+    // results
     let alone = shown == 0 && open.len() == 1;
     let (span, change) = open.into_iter().find(|(_, change)| !alone || change.is_seen)?;
     let op = source.op.as_str();
@@ -57,7 +58,7 @@ pub fn check(bench: &Bench, shows: &dyn Fn(&Arc<Row>) -> bool) -> Option<Diag> {
     }))
 }
 
-/// Which `detach`: where its call is held.
+/// A `detach`, identified by the address of its call.
 type Site = usize;
 
 fn site(e: &Expr) -> Site {
@@ -68,7 +69,7 @@ fn is_detach(e: &Expr) -> bool {
     matches!(&*e.node, Node::Call(f, args) if f.name == DETACH && args.len() == 1)
 }
 
-/// The row with what these sites detach in their places.
+/// The row without `detach` at these sites.
 fn without(row: &Row, sites: &[Site]) -> Row {
     fn bare(e: &Expr, sites: &[Site]) -> Option<Expr> {
         match &*e.node {
@@ -88,16 +89,17 @@ fn without(row: &Row, sites: &[Site]) -> Row {
     Row { meaning, ..row.clone() }
 }
 
-/// What comes of a `detach`.
+/// The effect of a `detach`.
 struct Change<'a> {
-    /// A call in which the results move in another way without it; none where no call was found at all.
+    /// A call in which the results have another derivative without it; `None` if no call could be tried.
     at: Option<Instance<'a>>,
-    /// Whether their sum does too.
+    /// Whether the sum of the results has another derivative too.
     is_seen: bool,
 }
 
-/// How the results of `other` move in another way than those of the row, in the first call in which their sum does, or
-/// else any result; nothing where they move alike in all of them.
+/// Compares the derivatives of the results of `other` with those of the row. Returns the first call in which the
+/// derivative of their sum differs, or else one in which that of any result does. `None` means that they agree in all
+/// calls.
 fn changes<'a>(bench: &Bench<'a>, other: &Row, library: &Library) -> Option<Change<'a>> {
     let (mut asked, mut hidden) = (false, None);
     let anywhere = bench.kinked_anywhere(EXCUSED.1).map(|(_, instance)| instance);
@@ -124,7 +126,7 @@ fn apart(a: f64, b: f64) -> bool {
     !near
 }
 
-/// How every float result moves where all arguments do, in some direction.
+/// The derivative of every float result if all arguments move in one direction.
 fn moves(instance: &Instance, library: &Library) -> Option<Vec<f64>> {
     let mut numbers = Numbers::new(8000);
     let mut of = |at| (0..instance.numel_of(at)).map(|_| numbers.weight()).collect::<Vec<f64>>();

@@ -1,5 +1,5 @@
-//! E408: what `at` says at a kink lies between the derivatives around it, and what no `at` says is the derivative where
-//! the whole formula has no kink.
+//! E408: a derivative that `at` states at a kink lies between the derivatives around it. Where no `at` applies, and the
+//! formula as a whole has no kink, the gradient is the derivative.
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::walk;
@@ -17,19 +17,21 @@ use crate::check::report;
 use crate::diag::Diag;
 use crate::schema::{RowSource, Rule};
 
-/// Where conditions are looked for.
+/// Numbers at which conditions are tried.
 const PLACES: &[f64] = &[0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0];
 
-/// How far from the kink the derivative is taken, in relation to the numbers there.
+/// The greatest distance of an argument from the kink at which the derivative is taken.
 const STEP: f64 = 1e-3;
 
-/// In how many directions from it.
+/// The number of points around a kink at which the derivative is taken, and of kinks that are tried.
 const DIRECTIONS: usize = 24;
 
-/// A derivative changes by about a step on the way; numbers of one digit.
+/// The distance allowed from the derivatives around a kink. On the way of a step, a derivative changes by about the
+/// step times the second derivative, for which 20 is allowed.
 const SLACK: f64 = 20.0 * STEP;
 
-/// The conventions of a row that no derivative around their points supports. A row that `deviates` says why.
+/// Refuses the conventions of a row that lie outside the derivatives around their points. A row that `deviates` is
+/// exempt, because it says why.
 pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
     if source.deviates.is_some() {
         return Vec::new();
@@ -48,8 +50,9 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
     faults
 }
 
-/// What is wrong with the gradient of a formula at a point where parts of it have kinks and the whole has none: the
-/// conventions of the parts need not add up to its slope. `rules` are those that hold, by argument.
+/// Refuses the gradient of a formula that is wrong at a point where parts of it have kinks and the whole has none.
+/// There the conventions of the parts need not add up to the slope of the whole. `rules` are the rules that hold, by
+/// argument.
 pub fn smooth<'r>(
     source: &RowSource,
     row: &Row,
@@ -73,18 +76,20 @@ pub fn smooth<'r>(
     })
 }
 
-/// A point where a rule says another slope than there is on all sides.
+/// A point where a rule gives another slope than there is on all sides.
 pub struct Missed {
     point: String,
     said: f64,
     slope: f64,
 }
 
-/// Whether `rule` of a formula misses a slope by argument `at`; where its value is the same on both sides too.
+/// Finds a point where `rule` misses the slope with respect to argument `at`, although slope and value are the same on
+/// both sides.
 pub fn missed(row: &Row, library: &Library, rule: &Block, at: usize) -> Option<Missed> {
-    /// How far an argument is moved, in steps: twice on either side.
+    /// The distances by which an argument is moved, in steps: two on either side.
     const SIDES: [f64; 4] = [-1.0, -0.5, 0.5, 1.0];
-    /// The most arguments, and operations.
+    /// A formula has at most this many arguments and [`WEIGHT`] operations, because the points multiply with each
+    /// argument, and derivatives grow with the formula.
     const ARGUMENTS: usize = 2;
     const WEIGHT: u32 = 256;
     let n = row.sig.params.len();
@@ -92,7 +97,7 @@ pub fn missed(row: &Row, library: &Library, rule: &Block, at: usize) -> Option<M
         return None;
     }
     let mut centres = product(&vec![PLACES.to_vec(); n]);
-    // where arguments are equal a convention may give all of the slope to one of them
+    // at a tie a convention may give all of the slope to one argument
     centres.retain(|point| n < 2 || point[0] != point[1]);
     let moved = |point: &Vec<f64>| {
         let beside = SIDES.map(|side| {
@@ -103,7 +108,7 @@ pub fn missed(row: &Row, library: &Library, rule: &Block, at: usize) -> Option<M
         std::iter::once(point.clone()).chain(beside).collect::<Vec<_>>()
     };
     let grid = Grid::new(row, library, &|_| centres.iter().flat_map(moved).collect())?;
-    // the derivative of a long formula is a longer one, and deep
+    // the derivative of a long formula is longer still, and deeply nested
     grid.weight().filter(|weight| *weight <= WEIGHT)?;
     let (values, slopes) = (grid.run(&|_, x| x)?, grid.rule(Some(rule), &|_, x| x)?);
     let spread =
@@ -121,12 +126,12 @@ pub fn missed(row: &Row, library: &Library, rule: &Block, at: usize) -> Option<M
     })
 }
 
-/// Whether every convention of a row was found to be a derivative around its points.
+/// Whether every convention of a row was found to lie between the derivatives around its points.
 pub fn agree(source: &RowSource, row: &Row, library: &Library) -> bool {
     conventions(source, row, library).all(|(.., found)| matches!(found, Some(Found::Between)))
 }
 
-/// Each partial of `at`: by which argument, its text, what was found.
+/// Each partial of `at`: its argument, its text, and the finding.
 fn conventions<'a>(
     source: &'a RowSource,
     row: &'a Row,
@@ -140,17 +145,17 @@ fn conventions<'a>(
     })
 }
 
-/// `1`, or `0 to 1`.
+/// Formats a range: `1`, or `0 to 1`.
 fn between(lo: f64, hi: f64) -> String {
     let (lo, hi) = (crate::check::gradients::show::number(lo), crate::check::gradients::show::number(hi));
     if lo == hi { lo } else { format!("{lo} to {hi}") }
 }
 
-/// What a convention is beside the derivatives around it.
+/// The position of a convention among the derivatives around it.
 enum Found {
-    /// One of them.
+    /// The convention lies between them.
     Between,
-    /// None: a point, what is stated there, the least and the greatest derivative.
+    /// The convention lies outside them: a point, the number stated there, the least and the greatest derivative.
     Outside { point: String, stated: f64, lo: f64, hi: f64 },
 }
 
@@ -164,7 +169,7 @@ fn value(row: &Row, e: &Expr, point: &[f64], options: &[(Name, f64)]) -> f64 {
     number(e, &|name| params().chain(options.iter().copied()).find(|(of, _)| *of == name).map(|(_, x)| x))
 }
 
-/// Every argument is a tensor here, and given.
+/// Replaces the tests of an argument's presence and type, because here every argument is given and a tensor.
 pub fn with_all(e: &Expr) -> Expr {
     walk::map(e, &mut |part| match &*part.node {
         Node::Call(f, _) if f.name == "some" || f.name == "is_tensor" => Some(Expr::name("true")),
@@ -173,11 +178,12 @@ pub fn with_all(e: &Expr) -> Expr {
     })
 }
 
-/// [`look_with`] where options have their defaults, and other values in their place; those without a default have numbers,
-/// rising and falling in their order. If a condition speaks of several of these, a convention is wrong if it is for all of
-/// the numbers, because bounds in the wrong order have no slope that a row could state.
+/// Runs [`look_with`] with the defaults of the options, then with other values. Options without a default get numbers
+/// that rise or fall in the order of the options. If a condition reads one of several such options, a convention is
+/// wrong only if it is wrong for all of the numbers, because bounds in the wrong order have no slope that a row could
+/// state.
 fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) -> Option<Found> {
-    /// The first of the numbers, and by how much the next one is larger.
+    /// The number of the first option, and the increment from one option to the next.
     const WAYS: [(f64, f64); 3] = [(1.0, 1.0), (9.0, -1.0), (-9.0, 1.0)];
     let opts = row.sig.opts.iter().filter(|opt| matches!(opt.ty, OptType::Num | OptType::F64 | OptType::I64));
     let open: Vec<Name> = opts.filter(|opt| opt.default.is_none() && !opt.optional).map(|opt| opt.name.name).collect();
@@ -210,8 +216,8 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
     outside.or(between.then_some(Found::Between))
 }
 
-/// The points where `cond` holds beside the derivatives by argument `at` around them; `None` where nothing can be said.
-/// `options` have these numbers.
+/// Compares `partial`, at points where `cond` holds, with the derivatives with respect to argument `at` around them.
+/// `None` means that nothing can be said. `options` are the numbers of the options.
 fn look_with(
     row: &Row,
     library: &Library,
@@ -222,7 +228,7 @@ fn look_with(
 ) -> Option<Found> {
     let n = row.sig.params.len();
     let given = || options.iter().copied().filter(|(_, x)| settings::is_number(*x));
-    // where the row compares, and beside it: an interval is no kink
+    // the numbers with which the row compares, and their neighbours, because a condition may hold on an interval
     let compared = samples::compared(row, &[]).into_iter().chain(given().map(|(_, x)| x));
     let compared = compared.flat_map(|x| [x, x + 1.0, x - 1.0]);
     let places: Vec<f64> = PLACES.iter().copied().chain(compared).collect();
@@ -242,14 +248,14 @@ fn look_with(
     let slopes = grid.slopes(None, at)?;
     let mut known = false;
     for (point, slopes) in kinks.iter().zip(slopes.chunks(DIRECTIONS)) {
-        // the formula may end here
+        // the formula may have no value on one side
         let inside = slopes.iter().filter(|x| x.is_finite());
         let (lo, hi) = inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
         let (stated, slack) = (value(partial, point), SLACK * (1.0 + lo.abs().max(hi.abs())));
         if lo > hi && !stated.is_nan() {
             continue;
         }
-        // where there is no value there is no derivative; one that grows may be infinite there
+        // a row without a value here has no derivative to compare; a derivative that grows may be infinite here
         let may_be = |most: f64| {
             !has_value(row, library, point)
                 || stated.is_infinite() && grows(row, library, at, point, most * stated.signum())
@@ -267,9 +273,10 @@ fn look_with(
     known.then_some(Found::Between)
 }
 
-/// Whether the derivative is larger nearer to a point than `most`, which it is around it, and of its sign.
+/// Whether the derivative nearer to a point is larger than `most`, the derivative around it, and of its sign.
 fn grows(row: &Row, library: &Library, at: usize, point: &[f64], most: f64) -> bool {
-    /// Nearer by so much, as near as numbers of f32 can be, and larger by more than so much: a logarithm grows slowly.
+    /// The factor by which the distance is smaller, about as near as f32 numbers can be. [`LARGER`] is the factor by
+    /// which the derivative must be larger, which is small because a logarithm grows slowly.
     const NEARER: f64 = 1e-3;
     const LARGER: f64 = 1.1;
     let mut numbers = Numbers::new(18);

@@ -1,5 +1,5 @@
-//! What a row claims about its derivatives: a file for each claim, with what is measured, and how near is near enough.
-//! Data come from [`samples`](super::samples) and [`search`](super::search), which alone decide how much is tried.
+//! The claims that a row makes about its derivatives: a file for each, with its measure and its tolerance. Data come
+//! from [`samples`](super::samples) and [`search`](super::search), which alone decide how much is tried.
 
 pub mod constant;
 pub mod conventions_f32;

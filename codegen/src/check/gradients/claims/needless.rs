@@ -11,7 +11,7 @@ use crate::check::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// What is wrong with `no_grad`.
+/// Refuses `no_grad` of a row that states a rule, or for which a gradient can be derived.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
     let says = source.no_grad.as_ref()?;
     if let Some((arg, _)) = source.grad.iter().chain(&source.jvp).next() {
@@ -36,13 +36,14 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
     Some(diag.help("delete it; to keep a gradient from flowing, `detach` and say why in `deviates`"))
 }
 
-/// Whether an argument holds numbers for others: what is derived by the rest is not the gradient of what it means.
+/// Whether an argument has a storage dtype, whose numbers stand for others. A gradient that is derived for the other
+/// arguments is then not that of the row's meaning.
 fn takes_storage(row: &Row) -> bool {
     let storage = |e: &Elem| matches!(e, Elem::Class(c) if DTypeSet::from_class(c.as_str()).is_some_and(|s| s.iter().all(DType::is_storage)));
     row.sig.params.iter().any(|p| p.ty.elem.iter().any(storage))
 }
 
-/// Whether no argument lacks a rule; of a program of rows, whether all of them have.
+/// Whether a gradient can be derived: every argument gets a rule, and no row that a program reaches states `no_grad`.
 fn derivable(row: &Arc<Row>, set: &RowSet) -> bool {
     if takes_storage(row) {
         return false;

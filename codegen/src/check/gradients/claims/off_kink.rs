@@ -1,5 +1,5 @@
-//! E401 of a row that `deviates`: it may pick any subgradient at a kink; wherever the function is smooth, its rules must
-//! give the derivative. A point is smooth where the derivative does not change around it.
+//! E401 of a row that `deviates`: it may pick any subgradient at a kink; wherever the function is smooth, its rules
+//! must give the derivative. A point is smooth where the derivative does not change around it.
 
 use crate::check::gradients::arrays::declared::{Declared, Pair, Refuted, Seed, Way};
 use crate::check::gradients::arrays::dense::Dense;
@@ -9,14 +9,15 @@ use crate::check::gradients::budget::{AROUND, CLOSER, OFF_KINKS};
 use crate::check::gradients::search::Bench;
 use crate::diag::Diag;
 
-/// How far from a point the derivative is taken, and how much it may change on the way where it is smooth.
+/// The distance from a point at which the derivative is taken again. [`SMOOTH`] is how much it may change on the way if
+/// the point is smooth.
 const STEP: f64 = 1e-6;
 const SMOOTH: f64 = 1e-4;
 
-/// What is no more than this apart, in relation to what is summed, is one.
+/// Two numbers count as equal if they differ by at most this share of the terms that are summed.
 const CLOSE: f64 = 1e-3;
 
-/// What is wrong with `rule` at a point where the derivative is the same all around.
+/// Refuses `rule`, a `grad`, if it is not the derivative at a point around which the derivative does not change.
 pub fn check(bench: &Bench, rule: &Declared) -> Option<Diag> {
     let claim = "is not the derivative at a point where that has neither tie nor kink";
     Some(bench.refuse(rule, &[refuted(bench, rule)?], claim))

@@ -1,4 +1,4 @@
-//! E502: `once` where nothing stops a second derivative.
+//! E502: a row states `once`, although nothing stops a second derivative.
 
 use fulgurite_core::derive;
 use fulgurite_core::lang::Block;
@@ -9,8 +9,8 @@ use crate::check::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// What is wrong with `once`: derived rules can always be differentiated again, and written ones that detach nothing and
-/// call only rows that can.
+/// Refuses `once` of a row whose gradient can be differentiated again. Derived rules always can. Declared rules can if
+/// they detach nothing, and every row that they call can.
 pub fn check(source: &RowSource, set: &RowSet) -> Option<Diag> {
     let says = source.once.as_ref()?;
     let op = source.op.as_str();
@@ -29,7 +29,8 @@ pub fn check(source: &RowSource, set: &RowSet) -> Option<Diag> {
     Some(diag.help("delete it; it is for rules that take a value for a constant: `detach`"))
 }
 
-/// Whether a row that the rules reach has no derivative, or one that is taken once or of less than it reads.
+/// Whether a row that the rules reach stops a second derivative: it has no gradient, states `once`, detaches a value,
+/// or has an argument without a rule.
 fn calls_stop(source: &RowSource, set: &RowSet) -> bool {
     closure::any_reached(closure::rule_calls(source), set, &mut |row| {
         let stops = row.no_grad.is_some() || row.once.is_some() || says_otherwise(row);

@@ -1,5 +1,5 @@
-//! E401: a program whose rule is another one than the derivative has a rule for each argument, since one that has some is
-//! differentiated through its body where an argument without a rule takes part.
+//! E401: a program with a rule that is not the derivative must have a rule for each argument. If it has some only, a
+//! call in which an argument without a rule takes part is differentiated through the body.
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::differentiable;
@@ -9,7 +9,7 @@ use crate::check::gradients::arrays::declared::{Declared, Way};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// What is wrong with `rule`, which points show to be another one than the derivative.
+/// Refuses `rule`, which points show not to be the derivative, if another argument of the program has none.
 pub fn check(source: &RowSource, row: &Row, rule: &Declared) -> Option<Diag> {
     if !row.is_composite() {
         return None;

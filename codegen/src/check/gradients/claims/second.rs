@@ -1,7 +1,8 @@
-//! E411 of written rules: where a rule is a number and its derivative has a limit, that derivative is a number too.
+//! E411 of declared rules: where a rule is finite and its derivative has a limit, that derivative must not be NaN.
 //!
-//! `where(x == 0, 0, g / x)` is finite at 0, and its derivative there is 0 times infinity: the branch that is not taken is
-//! multiplied by 0. The derivative of a rule is that which the runtime takes, through the rules of the rows that it calls.
+//! `where(x == 0, 0, g / x)` is finite at 0, but its derivative there is 0 times infinity, because the branch that is
+//! not taken is multiplied by 0. The derivative of a rule is computed as the runtime does, through the rules of the
+//! rows that it calls.
 
 use fulgurite_core::lang::{BinOp, Block, Node};
 
@@ -15,11 +16,12 @@ use crate::check::gradients::show;
 use crate::check::{closure, walk};
 use crate::diag::Diag;
 
-/// How far from a point the derivative has to be much the same, in relation to it.
+/// The distance from a point at which the derivative must be about the same. [`SMOOTH`] is the share by which it may
+/// differ.
 const STEP: f64 = 1e-3;
 const SMOOTH: f64 = 2e-2;
 
-/// The first rule that has no second derivative at a point around which there is one.
+/// Returns the first rule that has no second derivative at a point around which there is one.
 pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
     if bench.source.once.is_some() {
         return None;
@@ -43,7 +45,8 @@ pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
     })
 }
 
-/// Whether a rule, or a program to which it comes, chooses among elements and divides.
+/// Whether a rule, or a program that it reaches, selects among elements and divides, or calls a function that may
+/// divide.
 fn may_hide(bench: &Bench, rule: &Block) -> bool {
     let (mut chooses, mut divides) = (false, false);
     let mut look = |text: &Block| {
@@ -64,7 +67,7 @@ fn may_hide(bench: &Bench, rule: &Block) -> bool {
     chooses && divides
 }
 
-/// By which element of which argument there is no derivative, and what it is around the point.
+/// The argument and the element with respect to which there is no derivative, and the derivative around the point.
 struct Lost {
     arg: usize,
     element: usize,
@@ -82,7 +85,7 @@ fn look(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed) -> Opt
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for n in 0..AGAIN_AROUND {
         let moved = instance.shaken(STEP, &mut Numbers::new(11_000 + n), bench.library)?;
-        // where the rule itself jumps it has no derivative
+        // where the rule itself jumps, it has no derivative
         let beside = rule.value(&moved, bench.library, seed).ok()?;
         let is_near = |(a, b): (&f64, &f64)| (a - b).abs() <= SMOOTH * (1.0 + a.abs());
         if !first.iter().zip(&beside).all(is_near) {
@@ -98,7 +101,7 @@ fn look(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed) -> Opt
     smooth.then_some(Lost { arg, element, near: (low + high) / 2.0 })
 }
 
-/// The derivative of a rule's value, weighted, by each element of each argument.
+/// The derivative of a weighted sum of a rule's value with respect to each element of each argument.
 fn derivative(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed) -> Option<Vec<Vec<f64>>> {
     let names = rule.bind(instance.row, &seed.passed());
     tape::again(instance, &rule.rule.tree, &names, &mut bench.taped.borrow_mut()).ok().flatten()

@@ -1,8 +1,8 @@
-//! E410: the second derivative that follows from a written rule is that of its values.
+//! E410: the second derivative that follows from a declared rule must be the derivative of the rule's values.
 //!
-//! A `detach` does not show in what a rule gives, only in how that moves: the rule's values beside the call are set against
-//! the derivative of the rule as it is taken, which stops at each `detach`, of the rule and of the rows that it calls. Where
-//! the row's gradient is another one on purpose, nothing is said.
+//! A `detach` changes no value of a rule, only its derivative. The difference quotient of the rule's values is
+//! therefore compared with the derivative of the rule, which stops at each `detach` in the rule and in the rows that it
+//! calls. A call in which the row's gradient deviates on purpose is left out.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::Span;
@@ -19,14 +19,15 @@ use crate::check::gradients::search::Bench;
 use crate::check::gradients::show;
 use crate::diag::Diag;
 
-/// How far the arguments are moved, and how far off a quotient of differences may be, in relation to what it is made of.
+/// The step of the difference quotient. [`CLOSE`] is the error that the quotient may have, as a share of the values of
+/// which it is made.
 const STEP: f64 = 1e-4;
 const CLOSE: f64 = 1e-5;
 
-/// What is lost is more than this.
+/// A derivative counts as lost if it is wrong by more than this share.
 const LOST: f64 = 1e-2;
 
-/// The first rule from which a second derivative is lost.
+/// Returns the first rule that loses a second derivative.
 pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
     if bench.source.once.is_some() {
         return None;
@@ -55,7 +56,7 @@ pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
     })
 }
 
-/// What may stop a second derivative.
+/// The `detach` that may stop a second derivative: one in the rule's text, or in a row that it reaches.
 enum Culprit {
     Text(Span),
     Row(Name),
@@ -68,7 +69,7 @@ fn culprit(bench: &Bench, rule: &Declared) -> Option<Culprit> {
     }
     let mut found = None;
     closure::any_reached(closure::text_calls(std::iter::once(text)), bench.library.set, &mut |row| {
-        // of any other row that detaches a value it is known that no result depends on it
+        // any other row was found to detach nothing on which a result depends
         if row.deviates.is_some() && says_otherwise(row) && row.op != DETACH {
             found = Some(row.op);
         }
@@ -77,7 +78,7 @@ fn culprit(bench: &Bench, rule: &Declared) -> Option<Culprit> {
     found.map(Culprit::Row)
 }
 
-/// An element of a rule's value, how much it moves, and how much its derivative says.
+/// An element of a rule's value, its difference quotient, and its derivative.
 struct Lost {
     element: usize,
     moves: f64,
@@ -86,7 +87,7 @@ struct Lost {
 
 fn look(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed, n: usize) -> Option<Lost> {
     let library = bench.library;
-    // where the row's gradient is another one on purpose, so is its second derivative
+    // a gradient that deviates on purpose has a second derivative that does too
     if instance.leaks(library).unwrap_or(true) || !matches!(rule.difference(instance, library, seed), Ok(None)) {
         return None;
     }
@@ -107,7 +108,7 @@ fn look(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed, n: usi
         said.is_finite() && (said - moves).abs() > LOST * size.min(moves.abs().max(0.1))
     };
     let apart: Vec<usize> = (0..slopes.len().min(fine.len())).filter(apart).collect();
-    // beside a kink there is no derivative
+    // beside a kink the quotient depends on the step, because there is no derivative
     let coarse = if apart.is_empty() { return None } else { quotient(STEP)? };
     let smooth = |element: &usize| {
         let (coarse, fine) = (coarse[*element], fine[*element]);

@@ -1,8 +1,8 @@
 //! E304, E411: formulas that lose their value, or their derivative, to the way they are written.
 //!
-//! A pointwise body is run twice on the same f32 numbers, in f64 and with every step rounded to f32. What differs by
-//! much more than a rounding of the arguments explains was lost on the way: digits that cancel, a power that overflows.
-//! A derivative that is no number where the value is one is infinity times 0: a function with an infinite slope behind a
+//! A pointwise body is run twice on the same f32 numbers, in f64 and with every step rounded to f32. A difference much
+//! larger than a rounding of the arguments explains was lost on the way: digits cancel, or a power overflows. A
+//! derivative that is NaN where the value is finite is infinity times 0: a function with an infinite slope behind a
 //! factor that is 0.
 
 use fulgurite_core::Name;
@@ -17,7 +17,8 @@ use crate::diag::Diag;
 use crate::schema::RowSource;
 use crate::yaml::Text;
 
-/// Where formulas break: small, around 1, and beyond what `exp` can take; few enough for each number of arguments.
+/// Numbers at which formulas break: small ones, ones around 1, and ones beyond the range of `exp`. The more arguments
+/// there are, the fewer numbers each gets, because all combinations are tried.
 const HARD: [&[f64]; 3] = [
     &[
         1e-6, 1e-4, 1e-2, 0.3, 0.7, 1.0, 1.0001, 1.3, 3.0, 3.7, 8.0, 20.0, 50.0, 100.0, 1e3, -1e-6, -1e-4, -1e-2, -0.3,
@@ -27,30 +28,31 @@ const HARD: [&[f64]; 3] = [
     &[1e-4, 0.5, 1.0, 30.0, 100.0, -0.5, -30.0],
 ];
 
-/// Where squares of two numbers overflow, and what is made of both need not.
+/// Two numbers whose squares overflow, though a result such as their `hypot` need not.
 const LARGE: [f64; 2] = [1e20, 1e20];
 
-/// Where functions have infinite slopes or none.
+/// Numbers at which functions have infinite slopes or none.
 const EDGES: &[f64] = &[0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0];
 
-/// What is let pass, in relation to the value: two digits are left.
+/// At most this relative error is accepted, because two digits must be left.
 const LOSS: f64 = 1e-2;
 
-/// What rounding the arguments explains: that many of their roundings.
+/// The relative error that rounding the arguments explains: 64 roundings of f32.
 const SPREAD: f64 = 64.0 * 6e-8;
 
-/// What is small beside the arguments is no more than this of them: what fades where they are large. Of a number that is
-/// far out no more than of this one: there differences of neighbours are small.
+/// An error below this share of the arguments is accepted, because results that fade where arguments are large lose
+/// their digits. The share is of at most [`FAR`], because further out differences of neighbouring results are small.
 const NOTHING: f64 = 1e-9;
 const FAR: f64 = 1e3;
 
-/// Larger results are let overflow: in a product with one small factor another one may leave the range of f32 alone.
+/// Larger results may overflow, because in a product with a small factor another factor may leave the range of f32 by
+/// itself.
 pub const LARGEST: f64 = 1e26;
 
 /// Below this f32 has no full precision.
 const TINY: f64 = 1e-36;
 
-/// What is wrong with the formula of a row, if it is one.
+/// Checks the meaning and the rules of a row, if it is a formula.
 pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
     let Some((key, text)) = report::body(source) else { return Vec::new() };
     let claim = |code, message: String| Diag::warning(code, text.place, format!("`{key}` of `{}` {message}", row.op));
@@ -75,12 +77,12 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
     diags
 }
 
-/// Whether a row says what its gradient is where a slope is infinite, or that it is not meant for such numbers.
+/// Whether a row states its gradient where a slope is infinite, or states that it is not meant for such numbers.
 pub fn is_stated(source: &RowSource) -> bool {
     !source.at.is_empty() || !source.tests.domain.is_empty() || source.no_grad.is_some()
 }
 
-/// Where single precision differs.
+/// A point at which single precision gives another value.
 pub struct Unstable {
     /// The arguments.
     pub point: String,
@@ -91,7 +93,7 @@ pub struct Unstable {
 }
 
 impl Unstable {
-    /// E304 of what `text` is.
+    /// Returns E304 for `text`, which `what` names.
     pub fn refuse(self, what: String, text: &Text) -> Diag {
         let Unstable { point, exact, single } = self;
         let how = if single.is_finite() { "loses digits" } else { "overflows on the way" };
@@ -103,13 +105,13 @@ impl Unstable {
     }
 }
 
-/// The first point of the row's domain at which single precision differs, of the meaning or of a rule.
+/// The first point of the row's domain at which a result of the meaning, or of a rule, is unstable in f32.
 fn unstable(row: &Row, rule: Option<&Block>, domain: &[(Name, (f64, f64))], library: &Library) -> Option<Unstable> {
     let outs = if rule.is_some() { 1 } else { row.sig.outs.len() };
     (0..outs).find_map(|out| unstable_result(row, rule, out, domain, library))
 }
 
-/// The same of one of its results.
+/// The first point of the row's domain at which result `out` is unstable in f32.
 fn unstable_result(
     row: &Row,
     rule: Option<&Block>,
@@ -134,13 +136,13 @@ fn unstable_result(
         let allowed = LOSS * exact.abs() + SPREAD * spread + NOTHING * size.min(FAR) + TINY;
         let beyond = !exact.is_finite() || exact.abs() > LARGEST || !spread.is_finite();
         let near = (exact - single).abs() <= allowed;
-        // a gradient that fades has lost its digits with the result that it reads: `1 - out * out`
+        // a gradient that fades has lost its digits with the result that it reads, as in `1 - out * out`
         let shown = rule.is_none() || !single.is_finite();
         (!beyond && !near && shown).then(|| Unstable { point: grid.show(n), exact, single })
     })
 }
 
-/// Whether f32 has lost a number, whatever its arguments were: it is another one, or none.
+/// Whether f32 has lost a number, whatever its arguments were: the number is another one, or not finite.
 pub fn is_lost(exact: f64, single: f64) -> bool {
     let near = (exact - single).abs() <= LOSS * exact.abs() + TINY;
     exact.is_finite() && exact.abs() <= LARGEST && !near
@@ -151,14 +153,14 @@ fn stated_of(domain: &[(Name, (f64, f64))], arg: Name) -> Option<(f64, f64)> {
     domain.iter().find(|(name, _)| *name == arg).map(|(_, interval)| *interval)
 }
 
-/// Those of `values` in an interval, its ends and its middle: no interval is without probes.
+/// Returns those of `values` inside an interval, its ends and its middle, so that no interval is without probes.
 pub fn probes(values: &[f64], interval: Option<(f64, f64)>) -> Vec<f64> {
     let Some((lo, hi)) = interval else { return values.to_vec() };
     let inside = values.iter().copied().filter(|x| lo < *x && *x < hi);
     inside.chain([lo, lo + (hi - lo) / 2.0, hi]).collect()
 }
 
-/// The first point at which the value is a number and a derivative is none.
+/// The first point at which the value is finite and a derivative is NaN.
 fn without_slope(row: &Row, library: &Library) -> Option<(String, f64, fulgurite_core::Name)> {
     let grid = Grid::new(row, library, &|n| product(&vec![EDGES.to_vec(); n]))?;
     let values = grid.run(&|_, x| x)?;

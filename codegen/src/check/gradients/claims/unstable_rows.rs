@@ -1,8 +1,8 @@
 //! E304 for rows that are no formula of few floats: reductions, moves, composites.
 //!
 //! A call is run on hard numbers in f64 and with every step rounded to f32, as in
-//! [`unstable_formulas`](super::unstable_formulas). The error that rounding of the arguments explains is found by moving
-//! the arguments by a rounding.
+//! [`unstable_formulas`](super::unstable_formulas). To find the error that rounding of the arguments explains, the
+//! arguments are moved by roundings.
 
 use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
@@ -25,25 +25,28 @@ use crate::diag::Diag;
 use crate::schema::RowSource;
 use fulgurite_core::eval::loop_nest::Field;
 
-/// Beyond what `exp` can take on either side, and where differences of squares are small beside them.
+/// Intervals beyond the range of `exp` on either side, and intervals where differences of squares are small beside the
+/// squares.
 const INTERVALS: [(f64, f64); 4] = [(99.0, 101.0), (-101.0, -99.0), (1000.0, 1001.0), (-300.0, 300.0)];
 
-/// What the other arguments are meanwhile.
+/// The interval of the other arguments.
 const USUAL: (f64, f64) = (0.25, 1.75);
 
-/// What is let pass, in relation to the element and to the largest one: a difference of neighbours is exact, what it is
-/// multiplied with is not.
+/// The error that is accepted, as a share of the element. [`BESIDE`] is a share of the largest element: a difference of
+/// neighbours is exact, but the number that multiplies it is not.
 const LOSS: f64 = 1e-2;
 const BESIDE: f64 = 1e-3;
 
-/// What is small beside the arguments is no more than this of them.
+/// An error below this share of the arguments is accepted, because results that fade where arguments are large lose
+/// their digits.
 const NOTHING: f64 = 1e-9;
 
-/// What rounding is let explain: so many roundings of the arguments, in so many directions.
+/// The share by which arguments are moved to find the error that rounding explains: 64 roundings of f32. They are moved
+/// in [`DIRECTIONS`] directions.
 const ROUNDINGS: f64 = 64.0 * 6e-8;
 const DIRECTIONS: u64 = 3;
 
-/// What is wrong with the meaning of a row, and with its rules.
+/// Checks the meaning of a row and its rules.
 pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) -> Vec<Diag> {
     if row.is_pointwise() {
         return Vec::new();
@@ -60,7 +63,7 @@ pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) 
     faults
 }
 
-/// Whether a rule comes to a builtin whose value leaves the range of f32 for numbers that are not large.
+/// Whether a rule reaches a builtin whose value leaves the range of f32 for arguments that are not large.
 fn may_overflow(rule: &Block, library: &Library) -> bool {
     const STEEP: [&str; 7] = ["exp", "exp2", "expm1", "pow", "sinh", "cosh", "gamma"];
     let mut found = false;
@@ -74,7 +77,7 @@ fn may_overflow(rule: &Block, library: &Library) -> bool {
     found
 }
 
-/// What `look` finds in the first call on hard numbers in which there is something.
+/// Returns the first finding of `look` in a call on hard numbers.
 fn first(
     source: &RowSource,
     row: &Row,
@@ -101,7 +104,8 @@ fn first(
     })
 }
 
-/// Whether the text itself computes nothing that could lose digits: it moves, adds, or calls rows that are looked at.
+/// Whether the text of a row computes nothing that could lose digits. It then only moves, adds, or calls rows that are
+/// checked themselves.
 fn only_moves(row: &Row) -> bool {
     let computes = |e: &Expr| match &*e.node {
         Node::Binary(op, ..) => matches!(op, BinOp::Sub | BinOp::Mul | BinOp::Div),
@@ -114,12 +118,13 @@ fn only_moves(row: &Row) -> bool {
     !any
 }
 
-/// Whether an option is a number that has a default: a formula may be stable for that one alone.
+/// Whether an option is a number that has a default. A formula may be stable for the default alone, so other numbers
+/// are tried too.
 fn numbers(row: &Row) -> bool {
     row.sig.opts.iter().any(|opt| opt.default.is_some() && matches!(opt.ty, OptType::F64 | OptType::Num))
 }
 
-/// Where single precision differs by more than the roundings of the arguments explain.
+/// Returns an element that differs in f32 by more than the roundings of the arguments explain.
 fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
     let outs = instance.row.sig.outs.len();
     let exact: Vec<f64> = instance.results.iter().take(outs).flat_map(elements).flatten().collect();
@@ -127,7 +132,7 @@ fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
     let singles = instance.numbers_in(&mut dense(), &|_, _, x| Single::constant(x)).ok()?;
     let singles: Vec<f64> = singles.into_iter().map(|x| x.0).collect();
     let most = f64::from(f32::MAX);
-    // each result has elements of its own size: a mean is large beside a variance
+    // each result has elements of its own magnitude: a mean is large beside a variance
     let largest = instance.results.iter().take(outs).flat_map(|result| {
         let own: Vec<f64> = elements(result).concat();
         let largest = own.iter().map(|x| x.abs()).filter(|x| *x <= most).fold(0.0, f64::max);
@@ -155,7 +160,7 @@ fn unstable(instance: &Instance, library: &Library) -> Option<Unstable> {
     Some(Unstable { point: show::arguments(instance), exact: exact[n], single: singles[n] })
 }
 
-/// Where a rule is infinite or no number in single precision, and a number that f32 holds in f64.
+/// Returns an element of a rule that is infinite or NaN in single precision, and a number that f32 holds in f64.
 fn overflows(rule: &Declared, instance: &Instance, library: &Library) -> Option<Unstable> {
     let seed = rule.seed(instance, &mut Numbers::new(13))?;
     let exact = rule.value(instance, library, &seed).ok()?;
@@ -165,7 +170,7 @@ fn overflows(rule: &Declared, instance: &Instance, library: &Library) -> Option<
     Some(Unstable { point: show::arguments(instance), exact: exact[n], single: single[n] })
 }
 
-/// Whether a difference is larger than this, or none at all.
+/// Whether a difference is larger than `allowed`, or NaN.
 fn is_beyond(difference: f64, allowed: f64) -> bool {
     difference.is_nan() || difference.abs() > allowed
 }

@@ -1,5 +1,5 @@
-//! E401 on data that calls seldom have: ties and kinks, numbers outside `tests: domain` or far from 0, large cotangents,
-//! infinities and NaN. A rule that is right on all usual data may be wrong there.
+//! E401 on data that calls seldom have: ties and kinks, numbers outside `tests: domain` or far from 0, large
+//! cotangents, infinities and NaN. A rule that is right on all usual data may be wrong there.
 
 use fulgurite_core::Value;
 use fulgurite_core::signature::ArgTy;
@@ -17,11 +17,12 @@ use crate::diag::Diag;
 /// Elements far from 0, on either side. Further out, most formulas have few digits left.
 const FAR: (f64, f64) = (-70.0, 90.0);
 
-/// Elements near 0 and 1, and those between them.
+/// Elements near 0 and 1. [`INSIDE`] is the interval of the elements between them.
 const EDGES: [f64; 4] = [1e-6, 1.0 - 1e-6, 2e-3, 1.0 - 2e-3];
 const INSIDE: (f64, f64) = (0.1, 0.9);
 
-/// What is no further apart than this, in relation to the numbers themselves and to the largest of them, is one.
+/// Two numbers count as equal if they differ by at most the first share of themselves, plus the second share of the
+/// largest number.
 const CLOSE: (f64, f64) = (1e-5, 1e-8);
 
 /// Calls with data, each with the number by which its seed is drawn.
@@ -29,17 +30,18 @@ type Calls<'s, 'a> = Box<dyn Iterator<Item = (usize, Instance<'a>)> + 's>;
 
 /// A claim about a declared rule on data of one kind.
 struct Claim<'s, 'a> {
-    /// What is said of a rule for which it does not hold.
+    /// The message about a rule for which the claim does not hold.
     says: &'s str,
     /// The calls.
     calls: Calls<'s, 'a>,
-    /// Tells its seeds from those of other claims.
+    /// Keeps the seeds of the claim apart from those of other claims.
     salt: u64,
-    /// How many times the usual seeds are given to the rule.
+    /// The factor by which the usual seeds are enlarged.
     times: f64,
-    /// What the rule is set against: the derivative of the meaning, or the conventions at ties and kinks.
+    /// The reference of the rule: the derivative of the meaning, or the conventions at ties and kinks.
     against: Against,
-    /// Whether numbers are so large that rounding sets them apart, so that those which [`apart`] tells count alone.
+    /// Whether numbers are so large that rounding sets them apart. Then only the differences that [`apart`] returns
+    /// count.
     rounded: bool,
 }
 
@@ -50,11 +52,11 @@ enum Against {
 }
 
 impl<'a> Bench<'a> {
-    /// What is wrong with a rule that is right on the usual data; `fits` says which of the others it can be run on.
+    /// Tries a rule that is right on the usual data on other data. `fits` tells on which of them it can be run.
     pub fn unusual(&self, rule: &Declared, fits: &dyn Fn(&Instance) -> bool) -> Option<Diag> {
         use Against::{Convention, Derivative};
         let own = samples::stated(self.source);
-        // a row that deviates says where
+        // a row that deviates says where, so its rules are not tried beyond the domain
         let beyond = !own.is_empty() && self.source.deviates.is_none();
         let bounds = self.source.deviates.is_none() && thresholds::may_bound(&rule.rule.tree);
         let far = Domain::of(own.clone(), FAR);
@@ -77,8 +79,8 @@ impl<'a> Bench<'a> {
             },
             claim(&kink, self.at_a_kink(rule, own.clone(), fits), 2000, Convention),
             claim(&kink, when(beyond, || self.at_a_kink(rule, Vec::new(), fits)), 2000, Convention),
-            // which elements and options a number of the rule bounds is not in the text: they are far from 0, or near
-            // 0 and 1, where logarithms are
+            // the text does not tell which elements or options a number of the rule bounds, so elements far from 0 are
+            // tried, and elements near 0 and 1, where logarithms are steep
             Claim {
                 rounded: true,
                 ..claim(
@@ -107,7 +109,7 @@ impl<'a> Bench<'a> {
         wrong.or_else(|| self.not_numbers(rule))
     }
 
-    /// The first call of a claim on which it does not hold.
+    /// The first call for which a claim does not hold.
     fn refuted(&self, rule: &Declared, claim: Claim<'_, 'a>) -> Option<Refuted<'a>> {
         let Claim { calls, salt, times, against, rounded, .. } = claim;
         let large = |seed: &Seed| if times == 1.0 { seed.clone() } else { seed.times(times) };
@@ -122,9 +124,9 @@ impl<'a> Bench<'a> {
         Some(Refuted { instance, seed: large(&seed), pairs })
     }
 
-    /// What is wrong with a rule where elements are NaN or infinite, though it may be an identity between numbers.
+    /// Tries a rule on elements that are NaN or infinite, where it may be wrong even if it is proved for numbers.
     pub fn not_numbers(&self, rule: &Declared) -> Option<Diag> {
-        // what a row is meant for is said in numbers
+        // a domain is stated in finite numbers, so a row that states one is not meant for infinities
         let open = samples::stated(self.source).is_empty();
         let signs = [f64::INFINITY, f64::NEG_INFINITY].into_iter().filter(|_| open);
         let kinds = std::iter::once((f64::NAN, "NaN")).chain(signs.map(|sign| (sign, "infinity")));
@@ -136,7 +138,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// On numbers that the row is not meant for, and of which it has a value all the same.
+    /// Calls with data drawn without regard to the domain that the row states, on which it has a value all the same.
     fn beyond_domain(&self) -> impl Iterator<Item = (usize, Instance<'a>)> {
         self.few().filter_map(|(n, case)| {
             let mut domains = samples::domains(&[], self.compared, n);
@@ -153,14 +155,15 @@ impl<'a> Bench<'a> {
         calls.filter_map(|(n, case)| Some((n, self.draw(n, case, domain, &|_| true)?)))
     }
 
-    /// Some calls with a number of more than one digit, or near it.
+    /// At most [`LARGER`] calls with an option that is a number above 5, or below -5.
     fn with_large_options(&self) -> impl Iterator<Item = (usize, &'a Case)> {
         let params = self.row.sig.params.len();
         let large = move |value: &Value<ArgTy>| matches!(value, Value::Num(x) if x.as_f64().abs() > 5.0);
         self.cases().filter(move |(_, case)| case.numel() > 1 && case.args.iter().skip(params).any(large)).take(LARGER)
     }
 
-    /// A rule that is no linear function of the cotangents is no gradient, whatever the row says in `deviates`.
+    /// Refuses a rule that is not linear in the cotangents, because it is no gradient, whatever the row says in
+    /// `deviates`.
     pub fn nonlinear(&self, rule: &Declared) -> Option<Diag> {
         let (instance, seed, pairs) = self.first(rule, 6500, self.usual(), |_, instance, seed| {
             let linear = rule.is_linear(instance, self.library, seed).unwrap_or(true);
@@ -169,10 +172,11 @@ impl<'a> Bench<'a> {
         Some(self.refuse(rule, &[Refuted { instance, seed, pairs }], "is not linear"))
     }
 
-    /// Where arguments are equal, or at a kink; no calls where nothing says what the rule is there.
+    /// Calls in which arguments are equal, or at a kink. There are none if no convention tells the value of the rule
+    /// there.
     fn at_a_kink<'s>(&'s self, rule: &Declared, own: Stated, fits: &'s dyn Fn(&Instance) -> bool) -> Calls<'s, 'a> {
         let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp);
-        // where that misses a slope that is the same on all sides, it is no convention
+        // a derived rule that misses a slope which is the same on all sides is no reference
         let misses = |derived| kinks::missed(self.row, self.library, derived, rule.at).is_some();
         if !self.has_convention(rule) || derived.is_some_and(misses) {
             return Box::new(std::iter::empty());
@@ -182,7 +186,8 @@ impl<'a> Bench<'a> {
         Box::new(at_kinks.chain(self.tied(own, fits)))
     }
 
-    /// Calls in which all elements are one, then such in which most are: of few ties a rule may know how many there are.
+    /// Calls in which all elements are equal, then calls in which most are. A rule may be right for few ties because it
+    /// assumes their number.
     fn tied<'s>(
         &'s self,
         own: Stated,
@@ -196,12 +201,12 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Calls in which an argument has an element that is no number, of a scalar row all of them: a branch that NaN takes
-    /// has a derivative there. Infinities have both signs in turn. A rule that gives NaN or an infinity says no less, so
-    /// only another number counts.
+    /// Calls in which an element of an argument is `lost`, or all elements if the row is scalar. A branch that NaN
+    /// takes has a derivative there. Infinities have both signs in turn. A rule that gives NaN or an infinity is not
+    /// refuted, only one that gives another number.
     fn with(&self, lost: f64) -> impl Iterator<Item = (usize, Instance<'a>)> {
         let all = self.row.is_pointwise();
-        // where an option is 1 two branches may be one
+        // several calls are tried, because two branches may coincide where an option is 1
         self.usual().flat_map(move |(_, instance)| {
             let of = move |at: usize| {
                 let middle = instance.numel_of(at).checked_sub(1)? / 2;
@@ -214,7 +219,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// These calls if a claim is made of the rule, none if not.
+/// Returns these calls if the claim is made of the rule, or else none.
 fn when<'s, 'a: 's, I: Iterator<Item = (usize, Instance<'a>)> + 's>(
     holds: bool,
     calls: impl FnOnce() -> I,
@@ -222,7 +227,7 @@ fn when<'s, 'a: 's, I: Iterator<Item = (usize, Instance<'a>)> + 's>(
     Box::new(holds.then(calls).into_iter().flatten())
 }
 
-/// Those that differ by more than what rounding of large numbers makes of them, if there are some.
+/// Returns the pairs that differ by more than rounding of large numbers explains, or `None` if there are none.
 fn apart(mut pairs: Vec<Pair>) -> Option<Vec<Pair>> {
     let finite = |pair: &&Pair| pair.derived.is_finite();
     let largest = pairs.iter().filter(finite).map(|pair| pair.derived.abs()).fold(1.0, f64::max);

@@ -21,13 +21,13 @@ use crate::check::walk;
 use crate::diag::Diag;
 use std::cell::RefCell;
 
-/// Whether data do not fit what was run on them.
+/// Whether a run failed because its data do not fit, or because it takes too long.
 fn out_of_reach<X>(found: &Result<X, Stop>) -> bool {
     matches!(found, Err(Stop::Data(_) | Stop::TooLong(_)))
 }
 
 impl<'a> Bench<'a> {
-    /// What `rule` says beside the derivative; the branches that are taken for that are known to be compared.
+    /// Compares `rule` with the derivative. The branches that the comparison takes are recorded as compared.
     pub(super) fn difference(
         &self,
         rule: &Declared,
@@ -43,15 +43,15 @@ impl<'a> Bench<'a> {
         found
     }
 
-    /// How `rule` is found to be right: by its normal form, else by instances. `None` where nothing can be said, since a
-    /// row that it calls is wrong.
+    /// Grades `rule`: it is right by its normal form, or else on instances. `None` means that nothing can be said,
+    /// because a row that it calls is wrong.
     ///
     /// # Errors
-    /// What is wrong with its values.
+    /// The fault in the values of `rule`.
     pub fn grade(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
         let derived = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp);
         match derived.filter(|derived| proof::holds(self.row, rule.arg, &rule.rule.tree, derived, self.library)) {
-            // a proof is about numbers
+            // a proof is about finite numbers alone
             Some(_) => match self.not_numbers(rule) {
                 Some(diag) => Err(Box::new(diag)),
                 None => Ok(Some(Grade::Proved)),
@@ -60,10 +60,10 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The same by instances alone.
+    /// Grades `rule` on instances alone.
     ///
     /// # Errors
-    /// What is wrong with its values.
+    /// The fault in the values of `rule`.
     pub fn compare(&self, rule: &Declared) -> Result<Option<Grade>, Box<Diag>> {
         let fits = |instance: &Instance| {
             let seed = rule.seed(instance, &mut Numbers::new(5));
@@ -103,7 +103,8 @@ impl<'a> Bench<'a> {
         if compared == 0 {
             return self.never_compared(rule, stopped).map_or(Ok(None), |diag| Err(Box::new(diag)));
         }
-        // a derivative that is not zero says more: a softmax along an axis of size 1 is constant
+        // calls with a derivative other than zero come first, because they say more: a softmax along an axis of size 1
+        // is constant
         refuted.sort_by_key(|refuted| refuted.pairs.iter().all(|pair| pair.derived.abs() < 1e-9));
         if !refuted.is_empty() {
             return Err(Box::new(self.refuse(rule, &refuted, &verdict(&refuted))));
@@ -122,12 +123,12 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Of several results, where some have no cotangent: on one call for each of them, since what `some(g_a)` asks is asked
-    /// of every call.
+    /// Compares a rule of several results in calls where some have no cotangent. A few calls suffice, because a test
+    /// such as `some(g_a)` has the same outcome in all of them.
     fn of_some_results(&self, rule: &Declared) -> Result<Option<Refuted<'a>>, Box<Diag>> {
         let outs = &self.row.sig.outs;
         let mut given = if rule.way == Way::Vjp { Subset::of(outs.len()) } else { Vec::new() };
-        // a mask never has a cotangent: without the others nobody asks for a gradient
+        // a mask never has a cotangent, so a set of masks alone asks for no gradient
         given.retain(|given| outs.iter().enumerate().any(|(at, out)| given.has(at) && derive::differentiable(&out.ty)));
         let wrong = given.into_iter().find_map(|given| {
             self.first(rule, 5000, self.usual(), |_, instance, seed| {
@@ -147,21 +148,22 @@ impl<'a> Bench<'a> {
         wrong.map(|(.., found)| found).transpose()
     }
 
-    /// A rule that can't be run.
+    /// The diagnostic of a rule that cannot be run.
     fn refused(&self, rule: &Declared, instance: &Instance, seed: &Seed, when: &str, why: &str) -> Diag {
         let message = format!("{} has no value {when}", rule.named(self.source).name());
         let diag = Diag::error("E401", rule.rule.text.place, message).here(why);
         show::at(diag, rule, instance, seed)
     }
 
-    /// Whether anything says what `rule` is at ties and kinks: the rule that is derived for a formula, else the rows that a
-    /// program calls, or for a tangent the gradient, unless the row says that this deviates.
+    /// Whether there is a reference for `rule` at ties and kinks: the derived rule of a formula, or else the rules of
+    /// the rows that a program calls. For a tangent it is the gradient. A row that deviates has none but a derived
+    /// rule.
     pub(super) fn has_convention(&self, rule: &Declared) -> bool {
         let derived = rule.way == Way::Vjp && self.derived.rule(rule.arg).is_some();
         derived || self.source.deviates.is_none() && (rule.way == Way::Jvp || self.row.is_composite())
     }
 
-    /// What a rule says beside that.
+    /// Compares `rule` with the reference of [`Bench::has_convention`].
     pub(super) fn by_convention(
         &self,
         rule: &Declared,
@@ -187,7 +189,7 @@ impl<'a> Bench<'a> {
         rule.difference_from_gradient(&gradient, instance, self.library, seed)
     }
 
-    /// A rule about which nothing can be said is not right by silence.
+    /// Warns of a rule that was never compared, because without a warning it would pass for right.
     fn never_compared(&self, rule: &Declared, stopped: Option<Stop>) -> Option<Diag> {
         let why = match stopped {
             // it calls a row with a fault of its own
@@ -200,7 +202,7 @@ impl<'a> Bench<'a> {
         Some(diag.help("say where the row has values: `tests: {domain: {x: 'lo..hi'}}`"))
     }
 
-    /// The diagnostic; `refuted` begins with the smallest call.
+    /// The diagnostic of a refuted rule; the first call of `refuted` is shown.
     pub fn refuse(&self, rule: &Declared, refuted: &[Refuted], claim: &str) -> Diag {
         let named = rule.named(self.source);
         let Refuted { instance, seed, pairs } = &refuted[0];
@@ -247,7 +249,7 @@ impl<'a> Bench<'a> {
         format!("is not linear in {seed}")
     }
 
-    /// The rule that would be right.
+    /// Adds the right rule to `diag`.
     fn right_rule(&self, rule: &Declared, diag: Diag) -> Diag {
         let delete = format!("delete {}", rule.what());
         let Some(derived) = self.derived.rule(rule.arg).filter(|_| rule.way == Way::Vjp) else {
@@ -269,7 +271,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What is wrong, in words: a sign, a factor, or more.
+/// Describes what is wrong with a rule: its sign, a factor, or more.
 fn verdict(refuted: &[Refuted]) -> String {
     let pairs: Vec<&Pair> = refuted.iter().flat_map(|r| &r.pairs).filter(|p| p.derived.is_finite()).collect();
     let large = pairs.iter().map(|p| p.derived.abs()).fold(0.0, f64::max);

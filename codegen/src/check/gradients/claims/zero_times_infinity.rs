@@ -1,8 +1,9 @@
 //! E411: zero times infinity in the gradient of reductions, moves and programs; formulas of few floats are in
 //! [`unstable_formulas`](super::unstable_formulas).
 //!
-//! At zeros, and where all elements are equal, a norm, a deviation or an angle has a value whose last step has an infinite
-//! slope, and before it one that is 0. A call that takes such a step is differentiated as the runtime does.
+//! At zeros, and where all elements are equal, a norm, a deviation or an angle has a finite value, although its last
+//! step has an infinite slope, and the step before it a slope of 0. A call that takes such a step is differentiated as
+//! the runtime does.
 
 use fulgurite_core::builtins::{Builtin, eval_f64};
 use fulgurite_core::derive::Derived;
@@ -28,15 +29,16 @@ use crate::check::{closure, gradient_rules, report, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// What all elements are; where an argument alone is 0, the others are different.
+/// The numbers that all elements have. If one argument alone is 0, the elements of the others are different numbers
+/// from [`USUAL`].
 const EQUAL: [f64; 2] = [0.0, 1.0];
 const USUAL: (f64, f64) = (0.25, 1.75);
 
-/// What to do about it.
+/// The help of the diagnostic.
 const REMEDY: &str = "let the function with the infinite slope not be reached there (`if`, or `where` on its argument), \
                       keep its argument from 0, or say for which numbers the row is meant: `tests: {domain: {x: 'lo..hi'}}`";
 
-/// What is wrong with the gradient of the meaning of a row.
+/// Checks the gradient of a row's meaning.
 pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library, derived: &Derived) -> Option<Diag> {
     let (key, text) = report::body(source)?;
     if row.is_pointwise() || unstable_formulas::is_stated(source) || !may_be_steep(row, library) {
@@ -64,7 +66,7 @@ pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library, 
     })
 }
 
-/// Whether the meaning comes to a builtin that has an infinite slope where its value is finite.
+/// Whether the meaning reaches a builtin that has an infinite slope where its value is finite.
 fn may_be_steep(row: &Row, library: &Library) -> bool {
     static STEEP: LazyLock<Vec<Name>> = LazyLock::new(|| {
         let is_steep = |b: &Builtin| {
@@ -92,7 +94,7 @@ fn is_float(arg: &Value<ArgTy>) -> bool {
     any
 }
 
-/// The argument, and its element, by which the derivative is no number.
+/// The argument, and its element, with respect to which the derivative is NaN.
 fn without_slope(instance: &Instance, library: &Library, derived: &Derived) -> Option<(usize, usize)> {
     let row = instance.row;
     let moving = |_, _, value| Steep { value, moves: true, steep: false };
@@ -113,7 +115,7 @@ fn without_slope(instance: &Instance, library: &Library, derived: &Derived) -> O
     })
 }
 
-/// A value, whether it moves with an argument, and whether a step on the way had an infinite slope.
+/// A value, whether it depends on an argument, and whether a step on the way had an infinite slope.
 #[derive(Clone, Copy)]
 struct Steep {
     value: f64,

@@ -1,7 +1,7 @@
-//! Coefficients: exact fractions, and how far the literals that they were made of may be from what they stand for.
+//! Coefficients: exact fractions, with a bound on the error of the literals from which they were made.
 //!
-//! 0.7978845608028654 stands for a number that no literal is, and a derivation multiplies literals in f64. A literal of
-//! that many digits is therefore good to one rounding only; a short one (`0.044715`, `3`) is what it says.
+//! 0.7978845608028654 stands for a number that no literal holds, and a derivation multiplies literals in f64. A literal
+//! of that many digits is therefore exact up to one rounding only; a short one (`0.044715`, `3`) is exact.
 
 /// A reduced fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,7 +37,7 @@ impl Rat {
         Some(Rat { num: num / g, den: den / g })
     }
 
-    /// The number as it is written in decimal digits, and how many digits those are.
+    /// The fraction that a number's decimal digits spell, and how many digits there are.
     pub fn of(x: f64) -> Option<(Rat, usize)> {
         let text = x.is_finite().then(|| format!("{x:e}"))?;
         let (digits, exponent) = text.split_once('e')?;
@@ -59,7 +59,7 @@ impl Rat {
         (self.num, self.den)
     }
 
-    /// Whether it is an integer.
+    /// The integer, if it is one.
     pub fn as_int(self) -> Option<i64> {
         (self.den == 1).then(|| i64::try_from(self.num).ok()).flatten()
     }
@@ -88,17 +88,17 @@ impl Rat {
     }
 }
 
-/// A number that cancels or does not.
+/// A coefficient of which the test for zero allows for rounded literals.
 #[derive(Clone, Copy, Debug)]
 pub struct Coef {
-    /// Until it needs too many digits.
+    /// The exact fraction, until it needs too many digits.
     exact: Option<Rat>,
     value: f64,
-    /// How far the value may be from what was meant.
+    /// A bound on the distance of the value from the number that was meant.
     slack: f64,
 }
 
-/// Digits from which on a literal is a rounded number.
+/// A literal of at least this many digits is a rounded number.
 const ROUNDED: usize = 15;
 
 impl Coef {
@@ -112,7 +112,7 @@ impl Coef {
         Coef { exact: None, value: x, slack: x.abs() * f64::EPSILON }
     }
 
-    /// A literal.
+    /// The number that a literal stands for.
     pub fn of(x: f64) -> Coef {
         match Rat::of(x) {
             Some((r, digits)) if digits < ROUNDED => Coef::rat(r),
@@ -126,7 +126,7 @@ impl Coef {
         self.value
     }
 
-    /// The fraction that it is as it is written.
+    /// The fraction that its literals spell; `None` if it needs too many digits.
     pub fn exact(self) -> Option<Rat> {
         self.exact
     }
@@ -141,7 +141,7 @@ impl Coef {
     /// The sum.
     pub fn add(self, o: Coef) -> Coef {
         let exact = self.exact.zip(o.exact).and_then(|(a, b)| a.add(b));
-        // what two roundings cancelled to is no more exact than they were
+        // a sum of two rounded numbers keeps their absolute errors, also if they cancel
         let lost = if exact.is_none() { self.value.abs().max(o.value.abs()) * f64::EPSILON } else { 0.0 };
         Coef::made(exact, self.value + o.value, self.slack + o.slack + lost)
     }
@@ -158,13 +158,13 @@ impl Coef {
         Coef { exact: self.exact.map(Rat::neg), value: -self.value, ..self }
     }
 
-    /// The inverse of a number that is not 0.
+    /// The inverse; `None` for 0.
     pub fn inverse(self) -> Option<Coef> {
         let exact = self.exact.and_then(|r| Rat::new(r.den, r.num));
         (!self.is_zero()).then(|| Coef::made(exact, 1.0 / self.value, self.slack / self.value.powi(2)))
     }
 
-    /// Whether it vanishes, or would if its literals had all their digits.
+    /// Whether it is zero, up to the rounding of its literals.
     pub fn is_zero(self) -> bool {
         match self.exact {
             Some(r) if self.slack == 0.0 || r == Rat::ZERO => r == Rat::ZERO,

@@ -1,11 +1,11 @@
-//! Normal forms: polynomials over atoms, and what functions make of them.
+//! Normal forms: polynomials over atoms, and functions applied to them.
 //!
-//! An atom is a variable, a function of which nothing is known, the exponential of a monomial, a logarithm, or a sum
-//! below a fraction line or a root. Hyperbolic functions and the sigmoid become exponentials, roots become powers, so
-//! that two spellings meet in one form. Exponents are fractions: `exp(u) exp(v)`, `sqrt(x) sqrt(x)` and `x / x` need no
-//! rules of their own.
+//! An atom is a variable, an uninterpreted function, the exponential of a monomial, a logarithm, or a sum in a
+//! denominator or under a root. Hyperbolic functions and the sigmoid become exponentials, and roots become powers, so
+//! that equal expressions get one form. Exponents are fractions, so `exp(u) exp(v)`, `sqrt(x) sqrt(x)` and `x / x` need
+//! no rules of their own.
 //!
-//! Every step may give up (`None`): numbers that do not fit, and texts that grow beyond a budget.
+//! Every step may give up (`None`), if a number does not fit, or if a form grows beyond the budget.
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::term::T;
@@ -13,37 +13,37 @@ use fulgurite_core::derive::term::T;
 use super::coef::{Coef, Rat};
 use super::poly::{Atom, Monomial, Poly};
 
-/// What an atom is.
+/// The kinds of atoms.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// A variable, or what is not looked into.
+    /// A variable, or a term that is not interpreted.
     Variable(T),
-    /// A positive integer, below a root.
+    /// A positive integer, under a root.
     Number(i128),
     /// `exp` of this monomial.
     Exp(Monomial),
-    /// `ln` of this.
+    /// `ln` of this polynomial.
     Ln(Poly),
-    /// A function without rules.
+    /// An uninterpreted function of these arguments.
     Function(Name, Vec<Poly>),
-    /// A sum below a fraction line or a root, or a product of unknown sign below a root.
+    /// A sum in a denominator or under a root, or a product of unknown sign under a root.
     Sum(Poly),
 }
 
-/// Products of monomials that one proof may take: some hundredths of a second.
+/// One proof takes at most this many products of monomials, because they take some hundredths of a second.
 const FUEL: usize = 60_000;
-/// Atoms that one proof may make: they are compared with one another.
+/// One proof makes at most this many atoms, because they are compared with one another.
 const MOST_ATOMS: usize = 200;
-/// Higher powers of sums are not multiplied out.
+/// Powers of sums are multiplied out up to this exponent at most, because higher ones have too many terms.
 const HIGHEST: i64 = 16;
 
-/// The atoms.
+/// The atoms of a proof, and its budget.
 pub struct Forms {
     kinds: Vec<Kind>,
-    /// Which of them are positive wherever they have a value.
+    /// For each atom, whether it is positive wherever it has a value.
     positive: Vec<bool>,
     fuel: usize,
-    /// What must not be 0, or not be negative, for what was formed to have a value.
+    /// The polynomials that must not be 0, or not be negative, for the forms made so far to have a value.
     pub needs: Vec<Poly>,
 }
 
@@ -53,12 +53,12 @@ fn half() -> Rat {
 }
 
 impl Forms {
-    /// No atoms.
+    /// Starts without atoms.
     pub fn new() -> Forms {
         Forms { kinds: Vec::new(), positive: Vec::new(), fuel: FUEL, needs: Vec::new() }
     }
 
-    /// What an atom is.
+    /// The kind of an atom.
     pub fn kind(&self, atom: Atom) -> &Kind {
         &self.kinds[atom as usize]
     }
@@ -74,7 +74,8 @@ impl Forms {
         Some(())
     }
 
-    /// The one atom of this kind: arguments in other spellings that normal forms do not join are compared.
+    /// Returns the one atom of this kind, and makes it if it is new. Arguments of different forms are compared, because
+    /// normal forms do not join all spellings.
     pub fn atom(&mut self, kind: Kind) -> Option<Atom> {
         if let Some(known) = self.find(&kind)? {
             return Some(known);
@@ -125,17 +126,18 @@ impl Forms {
         (at < MOST_ATOMS).then_some(at as Atom)
     }
 
-    /// A variable, or a term that is one.
+    /// The form of a variable, or of a term that counts as one.
     pub fn variable(&mut self, t: T) -> Option<Poly> {
         Some(Poly::power(self.atom(Kind::Variable(t))?, Rat::ONE))
     }
 
-    /// A function without rules.
+    /// The form of an uninterpreted function.
     pub fn function(&mut self, f: &str, args: Vec<Poly>) -> Option<Poly> {
         Some(Poly::power(self.atom(Kind::Function(Name::new(f), args))?, Rat::ONE))
     }
 
-    /// f(-u) is -f(u) or f(u): the argument begins with a positive coefficient.
+    /// The form of an odd or even function. Its argument gets a positive leading coefficient, because f(-u) is -f(u) or
+    /// f(u).
     pub fn symmetric(&mut self, f: &str, u: &Poly, odd: bool) -> Option<Poly> {
         let negative = u.lead().is_some_and(|c| c.value() < 0.0);
         let value = self.function(f, vec![if negative { u.neg() } else { u.clone() }])?;
@@ -169,7 +171,7 @@ impl Forms {
         self.positive[atom as usize]
     }
 
-    /// Whether `p` is positive wherever it has a value.
+    /// Whether `p` is known to be positive wherever it has a value.
     fn positive(&self, p: &Poly) -> bool {
         let even = |e: &Rat| e.as_int().is_some_and(|e| e > 0 && e % 2 == 0);
         p.terms.iter().all(|(m, c)| c.value() > 0.0 && m.iter().all(|(atom, e)| self.is_positive(*atom) || even(e)))
@@ -182,7 +184,7 @@ impl Forms {
         }
     }
 
-    /// Whether everything in `needs` is needed already where `allowed` is.
+    /// Whether every polynomial in `needs` is one of `allowed`, up to its sign. `needs` is emptied.
     pub fn needs_within(&mut self, allowed: &[Poly]) -> bool {
         let one = |forms: &mut Forms, p: &Poly, q: &Poly| p.same(q) || forms.vanishes(&p.sub(q)) == Some(true);
         std::mem::take(&mut self.needs)
@@ -201,8 +203,8 @@ impl Forms {
         if let Some(n) = e.as_int().filter(|n| (0..=HIGHEST).contains(n)) {
             return self.whole_power(u, n);
         }
-        // sums that differ by a factor are one atom, and by exponentials in all terms; from under a root only positive
-        // factors move out
+        // sums that differ by a factor, or by exponentials in all terms, are one atom; only positive factors move out
+        // from under a root
         let shared = self.shared(u)?;
         let inverse = shared.iter().map(|(atom, k)| (*atom, k.neg())).collect();
         let base = self.mul(u, &Poly::term(inverse, Coef::rat(Rat::ONE)))?;
@@ -215,7 +217,7 @@ impl Forms {
         self.mul(&root, &outside)
     }
 
-    /// The exponentials in all terms, at the least power.
+    /// The exponentials in `u`, each at its least power in any term.
     fn shared(&self, u: &Poly) -> Option<Monomial> {
         let mut shared = Monomial::new();
         for atom in u.terms.keys().flat_map(Monomial::keys).filter(|atom| matches!(self.kind(**atom), Kind::Exp(_))) {
@@ -263,7 +265,7 @@ impl Forms {
     fn power_of_product(&mut self, m: Monomial, c: Coef, e: Rat) -> Option<Poly> {
         let rest: Monomial = m.iter().filter(|(atom, _)| !self.is_positive(**atom)).map(|(a, k)| (*a, *k)).collect();
         let root = e.as_int().is_none();
-        // (x^k)^e is x^(k e) below a root only if x is not negative, which an odd k or a root says of it
+        // under a root (x^k)^e is x^(k e) only if x is not negative, which follows if k is odd or a fraction
         let odd = |k: &Rat| k.as_int().is_none_or(|k| k % 2 != 0);
         let apart = !root || (c.value() > 0.0 && (rest.is_empty() || (rest.len() == 1 && rest.values().all(odd))));
         if apart {
@@ -300,7 +302,7 @@ impl Forms {
         self.mul(a, &inverse)
     }
 
-    /// `sigmoid(u)` as a number less a fraction with the numerator 1.
+    /// `sigmoid(u)` as `1 / (1 + exp(-u))` if `u` begins with a negative coefficient, else as `1 - 1 / (1 + exp(u))`.
     pub fn sigmoid(&mut self, u: &Poly) -> Option<Poly> {
         let negative = u.lead().is_some_and(|c| c.value() < 0.0);
         let one = Poly::int(1);
@@ -313,7 +315,7 @@ impl Forms {
     pub fn exp(&mut self, u: &Poly) -> Option<Poly> {
         let mut product = Poly::int(1);
         for (m, c) in &u.terms {
-            // a coefficient that has left the fractions is the same on both sides or it is not
+            // an inexact coefficient is read back from its digits, which are equal on both sides if it is
             let exponent = c.exact().or_else(|| Rat::of(c.value()).map(|(r, _)| r))?;
             let logarithm = match (m.iter().next(), m.len()) {
                 (Some((atom, e)), 1) if *e == Rat::ONE => match self.kind(*atom) {
@@ -351,7 +353,7 @@ impl Forms {
     /// Whether `p` is zero, once fractions are cleared, squares of cosines replaced and functions of numbers computed.
     pub fn vanishes(&mut self, p: &Poly) -> Option<bool> {
         let mut p = p.clone();
-        // what an atom is made of was made before it
+        // the parts of an atom were made before it
         for atom in (0..self.kinds.len() as Atom).rev() {
             if let Kind::Sum(base) = self.kind(atom).clone() {
                 p = self.clear(&p, atom, &base)?;
@@ -382,7 +384,7 @@ impl Forms {
         Some(rest.terms.is_empty())
     }
 
-    /// The number that an atom is.
+    /// The value of an atom that is a number.
     fn value(&self, atom: Atom) -> Option<f64> {
         match self.kind(atom) {
             Kind::Number(n) => Some(*n as f64),
@@ -392,7 +394,7 @@ impl Forms {
         }
     }
 
-    /// `p` times the power of `atom` that leaves no negative exponent, whole powers multiplied out.
+    /// Multiplies `p` by the power of `atom` that leaves no negative exponent, and multiplies out its whole powers.
     fn clear(&mut self, p: &Poly, atom: Atom, base: &Poly) -> Option<Poly> {
         let least = p.terms.keys().map(|m| m.get(&atom).copied().unwrap_or(Rat::ZERO));
         let Some(least) = least.min_by(|a, b| a.value().total_cmp(&b.value())) else { return Some(Poly::default()) };
@@ -406,7 +408,7 @@ impl Forms {
         self.reduce(&raised, atom, 1, base)
     }
 
-    /// `p` with `value` for the power `n` of `atom`.
+    /// Replaces power `n` of `atom` by `value` in `p`.
     fn reduce(&mut self, p: &Poly, atom: Atom, n: i64, value: &Poly) -> Option<Poly> {
         let mut out = Poly::default();
         for (m, c) in &p.terms {
@@ -427,7 +429,7 @@ impl Forms {
     pub fn mentions(&self, p: &Poly, variable: Atom) -> bool {
         let mut depends: Vec<bool> = Vec::with_capacity(self.kinds.len());
         for (atom, kind) in self.kinds.iter().enumerate() {
-            // what an atom is made of was made before it
+            // the parts of an atom were made before it
             let product = |m: &Monomial| m.keys().any(|inner| depends[*inner as usize]);
             let sum = |u: &Poly| u.terms.keys().any(product);
             let depends_on_it = match kind {
@@ -442,7 +444,7 @@ impl Forms {
     }
 }
 
-/// A whole power of a number, unless it is an inverse of zero.
+/// A whole power of a number; `None` for an inverse of zero, and for an exponent above 64.
 fn power_of(c: Coef, n: i64) -> Option<Coef> {
     let base = if n < 0 { c.inverse()? } else { c };
     (n.abs() <= 64).then(|| (0..n.abs()).fold(Coef::rat(Rat::ONE), |p, _| p.mul(base)))

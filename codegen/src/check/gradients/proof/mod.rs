@@ -1,10 +1,11 @@
 //! Proofs: a declared rule of a scalar row has the normal form of the derived one.
 //!
-//! Both rules become scalar terms ([`rule`]), terms become polynomials over atoms ([`read`], [`forms`]) region by
-//! region, and their difference is zero in all regions. The declared rule must have a value wherever the row and the
-//! derived rule have one: it divides by nothing and takes roots of nothing that they do not.
+//! Both rules become scalar terms ([`rule`]), and terms become polynomials over atoms ([`read`], [`forms`]), region by
+//! region. The difference of the rules must be zero in every region. The declared rule must also have a value wherever
+//! the row and the derived rule have one: it may only divide by expressions by which they divide, and take roots of
+//! expressions of which they do.
 //!
-//! Equal means proved. Different means nothing: instances decide. No text makes this take long, it gives up.
+//! Equal forms are a proof. Different forms refute nothing: instances decide. A proof that grows too long is given up.
 
 mod coef;
 mod forms;
@@ -24,10 +25,10 @@ use forms::Forms;
 use read::{Path, Reader, Stop};
 use rule::Rules;
 
-/// A proof looks at no more regions.
+/// A proof takes at most this many regions, because both rules are read again in each.
 const MOST_REGIONS: usize = 300;
 
-/// Whether the declared rule `stated` for `arg` is the derived one, `derived`.
+/// Whether the declared rule `stated` for `arg` is proved to equal the derived rule `derived`.
 pub fn holds(row: &Row, arg: Name, stated: &Block, derived: &Block, library: &Library) -> bool {
     prove(row, arg, stated, derived, library).unwrap_or(false)
 }
@@ -46,7 +47,7 @@ fn prove(row: &Row, arg: Name, stated: &Block, derived: &Block, library: &Librar
     Some(equal(&terms, stated, derived, &[value]))
 }
 
-/// Whether `stated` is `derived` wherever that and `defined` have values.
+/// Whether `stated` equals `derived` wherever `derived` and all of `defined` have values.
 pub fn equal(terms: &Terms, stated: T, derived: T, defined: &[T]) -> bool {
     let mut forms = Forms::new();
     let mut open = vec![Path::new()];

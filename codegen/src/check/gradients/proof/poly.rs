@@ -13,7 +13,7 @@ pub type Monomial = BTreeMap<Atom, Rat>;
 /// A sum of monomials with coefficients, none of which is 0.
 #[derive(Clone, Debug, Default)]
 pub struct Poly {
-    /// Coefficients.
+    /// The coefficients, by monomial.
     pub terms: BTreeMap<Monomial, Coef>,
 }
 
@@ -73,13 +73,13 @@ impl Poly {
         out
     }
 
-    /// The one monomial that it is.
+    /// The monomial and its coefficient, if there is only one.
     pub fn single(&self) -> Option<(&Monomial, Coef)> {
         let mut terms = self.terms.iter();
         terms.next().filter(|_| self.terms.len() == 1).map(|(m, c)| (m, *c))
     }
 
-    /// The number that it is.
+    /// The number, if the polynomial is constant.
     pub fn as_number(&self) -> Option<Coef> {
         match self.terms.len() {
             0 => Some(Coef::rat(Rat::ZERO)),
@@ -87,7 +87,7 @@ impl Poly {
         }
     }
 
-    /// Whether they are one, atom by atom.
+    /// Whether both have equal monomials with equal coefficients.
     pub fn same(&self, o: &Poly) -> bool {
         let pairs = || self.terms.iter().zip(&o.terms);
         self.terms.len() == o.terms.len() && pairs().all(|((m, c), (n, d))| m == n && c.add(d.neg()).is_zero())

@@ -1,7 +1,7 @@
 //! From terms to normal forms, within one region.
 //!
-//! A condition, a sign, a word of an option divides the values of arguments into regions. What is asked is answered by
-//! the path, or else the reader stops with the question, and whoever reads goes down every answer.
+//! A condition, a sign or a word of an option divides the values of arguments into regions. The path to a region
+//! answers such questions. An open question stops the reader, and its caller then goes down every answer.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -16,36 +16,36 @@ use super::coef::{Coef, Rat};
 use super::forms::{Forms, Kind};
 use super::poly::{Atom, Poly};
 
-/// What divides into regions.
+/// A question whose answers divide the values of arguments into regions.
 #[derive(Clone, Debug)]
 pub enum Question {
-    /// The sign of this.
+    /// The sign of a polynomial.
     Sign(Poly),
-    /// Whether this holds.
+    /// Whether a condition holds.
     Truth(T),
-    /// Which word an option is.
+    /// The word of an option, among these.
     Word(Name, Vec<Name>),
 }
 
-/// On which side a region lies.
+/// The answer to a question in a region.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
-    /// Of a sign.
+    /// The answer to [`Question::Sign`].
     Sign(Ordering),
-    /// Of a truth.
+    /// The answer to [`Question::Truth`].
     Truth(bool),
-    /// Of a word.
+    /// The answer to [`Question::Word`].
     Word(Name),
 }
 
-/// Questions answered so far.
+/// The questions answered so far, which lead to a region.
 pub type Path = Vec<(Question, Answer)>;
 
 /// Why there is no normal form.
 pub enum Stop {
-    /// The region is too large.
+    /// The region must be divided by this question.
     Ask(Question),
-    /// Too long, or not understood.
+    /// The term is too long, or is not understood.
     GaveUp,
 }
 
@@ -134,7 +134,7 @@ impl<'a, 'r> Reader<'a, 'r> {
                 let arm = self.arm(on, &arms)?;
                 self.read(arm)
             }
-            // equal in value to its argument, and not in its own derivative
+            // `detach` equals its argument in value, but not in its derivative
             Op::Call(f, args) if f == "detach" => {
                 let inner = self.read(args[0])?;
                 some(self.forms.function("detach", vec![inner]))
@@ -185,7 +185,8 @@ impl<'a, 'r> Reader<'a, 'r> {
 
     fn name(&mut self, t: T, n: Name) -> Res<Poly> {
         match const_eval::constant(n) {
-            // No number: an atom that equals itself alone. A rule that computes with it, `inf - inf`, states no value.
+            // infinity and NaN are atoms that equal themselves alone; a rule that computes with them, `inf - inf`, has
+            // no value
             Some(x) if !x.as_f64().is_finite() => some(self.forms.function(n.as_str(), Vec::new())),
             Some(x) => self.literal(x.as_f64()),
             None => self.variable(t),
@@ -213,7 +214,7 @@ impl<'a, 'r> Reader<'a, 'r> {
             BinOp::Rem => return self.builtin(Builtin::RemFloor, &[a, b]),
             _ => return self.truth_value(t),
         }
-        // integers are divided downwards
+        // a division of integers rounds down
         if op == BinOp::Div && !self.terms.is_float(a) && !self.terms.is_float(b) {
             return Err(Stop::GaveUp);
         }
@@ -249,7 +250,7 @@ impl<'a, 'r> Reader<'a, 'r> {
                 Ok(false)
             }
             Op::Const(..) | Op::Neg(_) | Op::Sum(_) | Op::Prod(..) => self.sign_of(t).map(Ordering::is_ne),
-            // a truth value that is given, a question about an argument, `isnan`
+            // a truth value that is given, a test of an argument, or `isnan`
             _ => self.ask_truth(t),
         }
     }
@@ -272,7 +273,8 @@ impl<'a, 'r> Reader<'a, 'r> {
         self.sign(&p)
     }
 
-    /// The sign of `p` here: that of what it differs from by a number, if that decides it.
+    /// Returns the sign of `p` in this region. A known sign of a polynomial that differs from a multiple of `p` by a
+    /// number may decide it.
     fn sign(&mut self, p: &Poly) -> Res<Ordering> {
         let against = |c: Coef| if c.is_zero() { Ordering::Equal } else { c.value().total_cmp(&0.0) };
         if let Some(c) = p.as_number() {
@@ -368,7 +370,7 @@ impl<'a, 'r> Reader<'a, 'r> {
     }
 }
 
-/// What an operator says of an order.
+/// The test of an order that a comparison operator makes.
 fn comparison(op: BinOp) -> Option<fn(Ordering) -> bool> {
     Some(match op {
         BinOp::Eq => Ordering::is_eq,

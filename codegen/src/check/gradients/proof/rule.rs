@@ -1,4 +1,4 @@
-//! A rule as a term: rows that it calls are replaced by what they compute for one element.
+//! A rule as a scalar term: each row that it calls is replaced by its formula for one element.
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::term::{Op, Scope, T, Terms};
@@ -7,15 +7,15 @@ use fulgurite_core::lower::Rows;
 
 use crate::check::gradients::arrays::dense::Library;
 
-/// Reads the rules of one row; `None` is whatever does not work element by element.
+/// Reads the rules of one row. `None` means that a rule does not work element by element.
 pub struct Rules<'a, 'r> {
-    /// Where terms are made.
+    /// The arena in which terms are made.
     pub terms: &'a mut Terms<'r>,
     /// Rows that rules call.
     pub library: &'r Library<'r>,
     /// The argument to which the gradient flows.
     pub arg: Name,
-    /// What names stand for: the row's result.
+    /// The names of the row's result, and the term for which they stand.
     pub results: Vec<(Name, T)>,
 }
 
@@ -23,7 +23,7 @@ pub struct Rules<'a, 'r> {
 type Summed = (T, bool);
 
 impl Rules<'_, '_> {
-    /// The value of a rule for one element; sums of unbroadcast terms are sums of terms.
+    /// The value of a rule for one element. A sum of `unbroadcast` terms becomes a sum of those terms.
     pub fn value(&mut self, rule: &Block) -> Option<T> {
         let mut vars = self.results.clone();
         self.block(rule, &mut vars).map(|(t, _)| t)
@@ -41,7 +41,8 @@ impl Rules<'_, '_> {
         value
     }
 
-    /// What stands around `unbroadcast`. A part without it has the shape of the argument already: shapes were checked.
+    /// Reads the part of a rule around `unbroadcast`. A part without it has the shape of the argument already, because
+    /// shapes were checked.
     fn outer(&mut self, e: &Expr, vars: &mut Vec<(Name, T)>) -> Option<Summed> {
         match &*e.node {
             Node::Call(f, args) if f.name == "unbroadcast" => match args.as_slice() {
@@ -56,11 +57,11 @@ impl Rules<'_, '_> {
             }
             Node::Cast(a, elem) => {
                 let (a, summed) = self.outer(a, vars)?;
-                Some((self.cast(a, elem), summed))
+                Some((self.cast(a, elem)?, summed))
             }
             Node::Binary(op @ (BinOp::Add | BinOp::Sub), a, b) => {
                 let ((a, first), (b, second)) = (self.outer(a, vars)?, self.outer(b, vars)?);
-                // a sum of both kinds adds one of them as often as elements share an argument, or once
+                // in a sum of both kinds one term counts once, the other once for each element that shares the argument
                 (first == second).then(|| (self.terms.add_op(Op::Bin(*op, a, b)), first))
             }
             Node::If(c, a, b) => {
@@ -73,10 +74,10 @@ impl Rules<'_, '_> {
         }
     }
 
-    fn cast(&mut self, a: T, elem: &fulgurite_core::lang::Elem) -> T {
-        // reading it tells the arena of the element class
+    fn cast(&mut self, a: T, elem: &fulgurite_core::lang::Elem) -> Option<T> {
+        // reading a cast makes the element class known to the arena
         let cast = Expr::bare(Node::Cast(Expr::name("x"), elem.clone()));
-        self.terms.one(&cast, &Scope::default().with(Name::new("x"), a)).unwrap_or(a)
+        self.terms.one(&cast, &Scope::default().with(Name::new("x"), a)).ok()
     }
 
     fn inner(&mut self, e: &Expr, vars: &mut Vec<(Name, T)>) -> Option<T> {
@@ -96,7 +97,7 @@ impl Rules<'_, '_> {
             }
             Node::Cast(a, elem) => {
                 let a = self.inner(a, vars)?;
-                Some(self.cast(a, elem))
+                self.cast(a, elem)
             }
             Node::If(c, a, b) => {
                 let c = self.inner(c, vars)?;
@@ -114,7 +115,7 @@ impl Rules<'_, '_> {
         }
     }
 
-    /// An operator means the row of its name, if that is another than everybody's.
+    /// An operator means the row of its name, if there is one, or else the builtin operation.
     fn operator(&mut self, op: BinOp, a: T, b: T) -> Option<T> {
         let name = match op {
             BinOp::Add => "add",
@@ -135,7 +136,7 @@ impl Rules<'_, '_> {
         if matches!(f.as_str(), "some" | "is_tensor" | "is_number" | "is_int" | "is_float" | "is_bool") {
             let [Arg { name: None, value }] = args else { return None };
             let Node::Name(n) = &*value.node else { return None };
-            // a gradient flows to tensors only
+            // the argument is a tensor, because gradients flow to tensors only
             return Some(match f.as_str() {
                 "some" | "is_tensor" if *n == self.arg => self.terms.name(Name::new("true")),
                 _ => {
@@ -172,7 +173,7 @@ impl Rules<'_, '_> {
                 (None, _) => return None,
                 (Some(e), OptType::Enum(words)) => match &*e.node {
                     Node::Name(word) if words.contains(word) => scope.with_word(name, *word),
-                    // an option that is handed on keeps its name
+                    // an option that is passed on keeps its name
                     Node::Name(word) if *word == name && own.is_some() => scope,
                     _ => return None,
                 },

@@ -1,4 +1,5 @@
-//! Equal things have one normal form, and what has one is equal: random terms, their other spellings, and their mutants.
+//! Tests that equal terms have one normal form, and that terms with one normal form are equal: random terms, their
+//! other spellings, and their mutants.
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::term::{Scope, Terms};
@@ -22,12 +23,12 @@ fn same(a: &str, b: &str) -> bool {
     equal(&terms, a, b, &[])
 }
 
-/// The value at a point: nothing of what proves is used.
+/// The value at a point, computed without any part of the prover.
 fn value(e: &Expr, at: &[f64; 3]) -> f64 {
     number(e, &|name| NAMES.iter().position(|known| name == *known).map(|i| at[i]))
 }
 
-/// Whether two texts agree where both have values; points in the reals' four quarters, and ties.
+/// Whether two texts agree where both have values, at points of all signs, some of them ties.
 fn agree(a: &str, b: &str) -> bool {
     let (a, b) = (parse(a), parse(b));
     let mut numbers = Numbers::new(9);
@@ -68,7 +69,7 @@ impl Make {
         }
     }
 
-    /// The same value in another spelling.
+    /// Returns another spelling of the same value.
     fn respell(&mut self, text: &str) -> String {
         self.walk(&parse(text), &mut |make, node| {
             Some(match node {
@@ -98,7 +99,7 @@ impl Make {
         })
     }
 
-    /// Another value, mostly: a sign, a factor, an operator or an argument.
+    /// Returns a text that mostly has another value: it changes a sign, a factor, an operator or an argument.
     fn mutate(&mut self, text: &str) -> String {
         let mut left = self.below(6);
         self.walk(&parse(text), &mut |make, node| {
@@ -118,7 +119,7 @@ impl Make {
         })
     }
 
-    /// `text` with `change` for some of its nodes.
+    /// Returns the text of `e`, with `change` made to some of its nodes.
     fn walk(&mut self, e: &Expr, change: &mut dyn FnMut(&mut Make, &Node) -> Option<String>) -> String {
         let mut inside = |e: &Expr| parse(&self.walk(e, change));
         let node = match e.clone().into_node() {
@@ -169,14 +170,14 @@ fn what_differs_somewhere_is_not_proved() {
         // below 0
         ("sqrt(x * x)", "x"),
         ("sqrt(x * y)", "sqrt(x) * sqrt(y)"),
-        // where one has a value
+        // one side has a value where the other has none
         ("g * x / x", "g"),
         ("g * sqrt(x) * sqrt(x)", "g * x"),
         // digits
         ("1.0000000000001 * x", "x"),
         ("(10000000000000 + 1) * x - 10000000000000 * x", "0 * x"),
         ("1e300 * 1e300 * x", "2e300 * 1e300 * x"),
-        // integers divide downwards
+        // a division of integers rounds down
         ("1 / 2 * x", "0.5 * x"),
         ("x / y", "y / x"),
     ] {

@@ -1,4 +1,4 @@
-//! A pointwise row at chosen points, all of them in one call.
+//! A pointwise row at chosen points, all of which are computed in one call.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::check::gradients::arrays::dense::{Dense, Library, V, ty, types};
 use crate::check::gradients::arrays::dual::Dual;
 use crate::check::gradients::arrays::instance::Instance;
 
-/// More arguments than this make too many points.
+/// A grid has at most this many arguments, because more would make too many points.
 const MOST: usize = 3;
 
-/// A result of a call of a pointwise row, on vectors with an element for each point.
+/// A result of a pointwise row, called on vectors with one element for each point.
 pub struct Grid<'a> {
     row: &'a Row,
     library: &'a Library<'a>,
-    /// Which result.
+    /// The position of the result.
     out: usize,
     case: Case,
     /// One value per argument and option.
     args: Vec<Value<V<f64>>>,
-    /// The arguments that vary, by their places.
+    /// The positions of the arguments that vary.
     pub places: Vec<usize>,
-    /// Point by point, a number for each of these arguments.
+    /// For each point, a number for each argument that varies.
     pub points: Vec<Vec<f64>>,
 }
 
@@ -55,13 +55,13 @@ impl Field for Single {
 }
 
 impl<'a> Grid<'a> {
-    /// The row at the points that `points` makes for so many arguments, f32 numbers; `None` for a row that is not a
-    /// formula of few floats, or that refuses the call.
+    /// Calls `row` on the points that `points` makes for its number of arguments, rounded to f32. `None` means that the
+    /// row has several results, is no formula of few floats, or refuses the call.
     pub fn new(row: &'a Row, library: &'a Library<'a>, points: &dyn Fn(usize) -> Vec<Vec<f64>>) -> Option<Grid<'a>> {
         if row.sig.outs.len() == 1 { Grid::of(row, 0, library, points) } else { None }
     }
 
-    /// The same of one of several results.
+    /// Calls `row` as [`Grid::new`] does, for result `out` of possibly several.
     pub fn of(
         row: &'a Row,
         out: usize,
@@ -89,7 +89,7 @@ impl<'a> Grid<'a> {
         let given = places.iter().map(|at| (row.sig.params[*at].name.name, Value::Tensor(tensor(column(*at)))));
         let args = signature::arrange(row, Vec::new(), given.collect()).ok()?;
         let solved = signature::solve(row, &args, &ty).ok()?;
-        // a result in fewer bits is rounded to these on purpose
+        // a result of fewer bits is rounded on purpose
         if !matches!(solved.outs.get(out), Some(OutTy::Tensor(ty)) if ty.dtype == DType::F32) {
             return None;
         }
@@ -97,18 +97,19 @@ impl<'a> Grid<'a> {
         Some(Grid { row, library, out, case, args, places, points })
     }
 
-    /// How many operations the formula is; none where it has no loops.
+    /// The number of operations in the formula; `None` if it cannot be lowered to loops.
     pub fn weight(&self) -> Option<u32> {
         let nest = lower_with(self.row, self.row.index_body()?, &self.case.solved, self.library).ok()?;
         nest.outs.iter().map(|out| out.expr.weight()).max()
     }
 
-    /// The result at every point, in a field into which `f` lifts an argument's number.
+    /// The result at every point, over the field into which `f` lifts an argument's number.
     pub fn run<F: Field>(&self, f: &dyn Fn(usize, f64) -> F) -> Option<Vec<F>> {
         self.rule(None, f)
     }
 
-    /// The same of a rule that the row states, where the cotangent, or the tangent, is 1; of its meaning without one.
+    /// The value at every point of a rule that the row states, where the cotangent or the tangent is 1. Without a rule
+    /// it is that of the meaning.
     pub fn rule<F: Field>(&self, rule: Option<&Block>, f: &dyn Fn(usize, f64) -> F) -> Option<Vec<F>> {
         let Grid { row, library, case, .. } = self;
         let instance = Instance { row, case, args: self.args.clone(), results: Vec::new() };
@@ -128,13 +129,13 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The derivative by argument `at` at every point, of the meaning or of a rule.
+    /// The derivative of the meaning or of a rule with respect to argument `at`, at every point.
     pub fn slopes(&self, rule: Option<&Block>, at: usize) -> Option<Vec<f64>> {
         let lifted = self.rule(rule, &|arg, value| Dual { value, slope: f64::from(u8::from(arg == at)) })?;
         Some(lifted.into_iter().map(|x| x.slope).collect())
     }
 
-    /// `x = 0, y = 2`
+    /// Formats point `n`: `x = 0, y = 2`.
     pub fn show(&self, n: usize) -> String {
         let names = self.places.iter().map(|at| self.row.sig.params[*at].name.name);
         // all of them are f32 numbers
@@ -145,7 +146,7 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Whether the body is a single builtin, about which its table says everything.
+/// Whether the body is a single builtin, which the table of builtins describes completely.
 pub fn is_builtin(row: &Row) -> bool {
     let args = |e: &Expr| match &*e.node {
         Node::Call(f, args) => {

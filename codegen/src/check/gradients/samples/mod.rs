@@ -17,47 +17,48 @@ use crate::check::gradients::arrays::numbers::{Numbers, short};
 use crate::check::{thresholds, walk};
 use crate::schema::{RowSource, interval};
 
-/// How far elements at one point are from each other: equal ones would be a tie.
+/// The range over which elements near one point are spread, because equal elements would be a tie.
 const APART: f64 = 0.0625;
 
-/// Numbers beyond this are no data: what is left of others beside them has too few digits.
+/// Numbers beyond this are not used as data, because a small number added to them keeps too few digits.
 const FAR: f64 = 1e5;
 
 /// Intervals for the elements of arguments, by name.
 pub type Stated = Vec<(Name, (f64, f64))>;
 
-/// What elements are drawn from.
+/// The numbers from which elements are drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Domain {
     /// Per argument, an interval for its elements.
     pub own: Stated,
-    /// For all others.
+    /// The interval for all other arguments.
     pub other: (f64, f64),
-    /// Multiples of this, and `points`, only: ties, and points at kinks.
+    /// If given, elements are multiples of this, or among `points`. That makes ties, and puts elements at kinks.
     pub grid: Option<f64>,
     /// Numbers at which the row may have a kink.
     pub points: Vec<f64>,
-    /// Whether elements take these in turn, so that none is left out; else by chance, which makes more of them equal.
+    /// Whether elements take the `points` in turn, so that none is left out. Otherwise they take them by chance, which
+    /// makes more of them equal.
     pub in_turn: bool,
 }
 
 impl Domain {
-    /// Numbers between bounds, wherever they fall.
+    /// A domain of arbitrary numbers between bounds.
     pub fn of(own: Stated, other: (f64, f64)) -> Domain {
         Domain { own, other, grid: None, points: Vec::new(), in_turn: false }
     }
 }
 
-/// Intervals that most formulas are smooth on; wide, so that both sides of what is cut off are met.
+/// Intervals on which most formulas are smooth. They are wide, so that numbers on both sides of a cutoff are drawn.
 const INTERVALS: [(f64, f64); 4] = [(-1.7, 1.9), (0.15, 0.85), (-7.0, 8.0), (1.1, 2.7)];
 
-/// The domains to try for call `n`, those first that were not first for the call before. Every other call has numbers on
-/// both sides of `compared`, with which the row compares.
+/// Returns the domains to try for call `n`, in an order that changes from call to call. Every other call first gets
+/// numbers on both sides of `compared`, the numbers with which the row compares.
 pub fn domains(own: &[(Name, (f64, f64))], compared: &[f64], n: usize) -> impl Iterator<Item = Domain> {
-    /// How far from such a number: no kink is there.
+    /// Elements keep this distance from the numbers in `compared`, where there may be kinks.
     const BESIDE: f64 = 0.40625;
     let mut beside = compared.iter().flat_map(|x| [x + BESIDE, x - BESIDE]).collect::<Vec<f64>>();
-    // a small call has room for few of them
+    // a small call has room for few of these, so each call starts at another one
     let first = n / 2 * 3 % beside.len().max(1);
     beside.rotate_left(first);
     let points = if n.is_multiple_of(2) { beside } else { Vec::new() };
@@ -66,9 +67,9 @@ pub fn domains(own: &[(Name, (f64, f64))], compared: &[f64], n: usize) -> impl I
     with.into_iter().chain((0..INTERVALS.len()).map(move |k| domain(INTERVALS[(n + k) % INTERVALS.len()], Vec::new())))
 }
 
-/// The numbers beyond the usual data with which a row compares, those that stand in its rules (a bound is an argument
-/// there), and those with which the rows of `called` compare: what such a row is called with may be an argument, or a
-/// multiple of one.
+/// Returns the numbers outside the usual data at which a row may branch. They are those with which the row compares,
+/// and those that stand in its rules, where a bound is an argument. They are also those with which the rows of `called`
+/// compare, because such a row may be called with an argument, or with a multiple or a sum of one.
 pub fn compared(row: &Row, called: &[Arc<Row>]) -> Vec<f64> {
     let (least, most) = INTERVALS[0];
     let mut numbers = thresholds::all(row);
@@ -87,7 +88,8 @@ pub fn compared(row: &Row, called: &[Arc<Row>]) -> Vec<f64> {
     numbers
 }
 
-/// Where arguments meet and kinks are, for call `n`: small whole numbers, or halves, and what the row and the call name.
+/// Returns the domain of ties and kinks for call `n`: small whole numbers, or halves, and the numbers that the row and
+/// the call name.
 pub fn kinks(own: &[(Name, (f64, f64))], written: &[f64], case: &Case, n: usize) -> Domain {
     let given = case.args.iter().filter_map(|arg| match arg {
         Value::Num(number) => Some(number.as_f64()),
@@ -120,7 +122,7 @@ pub fn stated(source: &RowSource) -> Stated {
     stated.filter_map(|(arg, text)| Some((Name::new(arg.as_str()), interval(text.as_str()).ok()?))).collect()
 }
 
-/// The dtypes that `T` may be, where options decide in one call or another.
+/// Returns the dtypes that `T` may be in some call. If options decide, it is the union over them.
 pub fn taken(row: &Row) -> Option<DTypeSet> {
     row.dtypes.as_ref().map_or(Some(DTypeSet::all()), dtypes)
 }
@@ -134,7 +136,8 @@ fn dtypes(e: &Expr) -> Option<DTypeSet> {
     }
 }
 
-/// The dtype in which gradients are tried: elements are f64 in any case, so f64 where the row takes it.
+/// Returns the dtype in which gradients are tried. That is f64 if the row takes it, because elements are f64 in any
+/// case, or else another float dtype.
 pub fn element(row: &Row) -> Option<DType> {
     let set = taken(row)?;
     std::iter::once(DType::F64).chain(set.iter()).find(|d| set.contains(*d) && d.is_float())
@@ -152,15 +155,15 @@ pub fn draw<'a>(
     bounds(row, case).find_map(|bound| finite(library, row, case, domain, seed, bound).filter(|i| fits(i)))
 }
 
-/// What indices are drawn below, in the order in which it is tried. A scatter does not see an index out of range, its
-/// gradient does: then the smallest size is the bound.
+/// Returns the bounds below which indices are drawn, in the order in which they are tried. The smallest size is one of
+/// them, because a scatter does not notice an index out of range, but its gradient does.
 pub fn bounds(row: &Row, case: &Case) -> impl Iterator<Item = i64> + use<> {
     let indices = row.sig.params.iter().any(|param| param.ty.elem.contains(&Elem::Index));
     let (least, most) = if indices { sizes(case) } else { (1, 1) };
     std::iter::once(most).chain((least != most).then_some(least))
 }
 
-/// Data for `case` on which the row has finite values.
+/// Data for `case` on which the row has finite values; indices are below `bound`.
 pub fn finite<'a>(
     library: &Library<'_>,
     row: &'a Row,
@@ -172,8 +175,8 @@ pub fn finite<'a>(
     instance(library, row, case, domain, seed, bound).filter(|i| i.is_finite())
 }
 
-/// Data for `case`; indices are below `most`, or below what keeps them in range. Every other seed draws negative ones
-/// too, if the row takes them.
+/// Data for `case`. Indices are below `most`, which is lowered until they are in range. Every other seed draws negative
+/// indices too, if the row takes them.
 fn instance<'a>(
     library: &Library<'_>,
     row: &'a Row,
@@ -182,7 +185,7 @@ fn instance<'a>(
     seed: u64,
     mut most: i64,
 ) -> Option<Instance<'a>> {
-    // negative ones count from the end, where the row takes them
+    // a negative index counts from the end, if the row takes it
     let mut least = if seed.is_multiple_of(2) { 0 } else { -most };
     loop {
         let mut numbers = Numbers::new(seed);
@@ -212,7 +215,7 @@ fn instance<'a>(
     }
 }
 
-/// The points of a domain that lie in a stated interval, with what is near them.
+/// The points of a domain that lie in a stated interval, together with the elements near them.
 fn inside(domain: &Domain, stated: Option<(f64, f64)>) -> Vec<f64> {
     let apart = if domain.grid.is_none() { APART } else { 0.0 };
     let fits = |x: &f64| stated.is_none_or(|(lo, hi)| lo <= *x && *x + apart <= hi);
@@ -224,7 +227,7 @@ struct Fill {
     grid: Option<f64>,
     in_turn: bool,
     points: Vec<f64>,
-    /// Integers: the least, and the first that is too large.
+    /// The least integer, and the first that is too large.
     whole: (i64, i64),
 }
 
@@ -246,10 +249,10 @@ impl Fill {
                     [snap(short(x)), short(x)].into_iter().find(|x| (lo..=hi).contains(x)).unwrap_or(x)
                 };
                 let first = if self.in_turn { (numbers.draw() * self.points.len() as f64) as usize } else { 0 };
-                // where there may be a kink a third of them lie there, or a half
+                // at kinks half of the elements lie on a point if they take points in turn, and a third by chance
                 let element = |i: usize, numbers: &mut Numbers| match self.points.len() {
                     0 => drawn(numbers),
-                    // every second one, so that none is left out by chance
+                    // every second element lies near a point, so that no point is left out by chance
                     k if self.grid.is_none() && i.is_multiple_of(2) => {
                         short(self.points[i / 2 % k] + APART * numbers.draw())
                     }
@@ -271,7 +274,7 @@ impl Fill {
     }
 }
 
-/// The smallest and largest size of a call: what indices may be below.
+/// The smallest size of a call, and the largest up to 12. Indices are drawn below one of them.
 fn sizes(case: &Case) -> (i64, i64) {
     let sizes = case.solved.env.sizes.iter().flat_map(|(_, s)| match s {
         Size::One(d) => vec![d.value()],

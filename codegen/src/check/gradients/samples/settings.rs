@@ -1,5 +1,5 @@
-//! Other values of the options of a row than their defaults: what a convention says is right with the defaults may be wrong
-//! with them, if the slope is an option, or if a condition asks for one.
+//! Values of a row's options other than their defaults. A convention that is right with the defaults may be wrong with
+//! others, if the slope is an option, or if a condition reads one.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Expr, Node, Opt, OptType};
@@ -8,15 +8,16 @@ use fulgurite_core::row::Row;
 use crate::check::gradients::arrays::dual::number;
 use crate::check::thresholds;
 
-/// What words stand for in conditions: no number of a formula.
+/// Words in conditions are numbered from here, because no formula has such a large number.
 const WORDS: f64 = 1e9;
 
-/// Factors of a number that is not 0, and what is added to one: of its sign, on both sides, one of them far.
+/// Factors by which a default is changed: to a smaller number, a larger one, and larger ones far away, all of its sign.
+/// [`ADDED`] is added to a default instead, so that 0 changes too.
 const FACTORS: [f64; 4] = [0.5, 3.0, 8.0, 40.0];
 const ADDED: f64 = 0.65625;
 
-/// What each option is where a call leaves it out, as a number; words have numbers of their own, under which they are
-/// looked up.
+/// The number of each option that a call leaves out, by name. The words of options are in the list too, with the
+/// numbers that stand for them.
 pub fn defaults(row: &Row) -> Vec<(Name, f64)> {
     let mut found = Vec::new();
     for opt in &row.sig.opts {
@@ -37,7 +38,7 @@ pub fn defaults(row: &Row) -> Vec<(Name, f64)> {
     found
 }
 
-/// Whether it is no word.
+/// Whether a number stands for itself, not for a word.
 pub fn is_number(x: f64) -> bool {
     x < WORDS
 }
@@ -49,8 +50,9 @@ fn words(opt: &Opt) -> Vec<(Name, f64)> {
     }
 }
 
-/// The row with other defaults: each truth value and word, each number in turn, and all of them together. Numbers keep their
-/// order and signs, because a lower bound above the upper one has no slope that a row could state.
+/// Returns copies of the row with other defaults: each other truth value and word, each number alone, and all numbers
+/// together. Numbers keep their order and signs, because a lower bound above the upper one has no slope that a row
+/// could state.
 pub fn others(row: &Row) -> Vec<Row> {
     let numbers: Vec<(usize, f64)> =
         row.sig.opts.iter().enumerate().filter_map(|(at, opt)| Some((at, plain(opt)?))).collect();
@@ -102,7 +104,7 @@ pub fn others(row: &Row) -> Vec<Row> {
     all
 }
 
-/// The number that an option is where it is left out.
+/// The default of an option, if that is a finite number.
 fn plain(opt: &Opt) -> Option<f64> {
     let default = opt.default.as_ref().filter(|_| matches!(opt.ty, OptType::Num | OptType::F64 | OptType::I64))?;
     Some(thresholds::literal(default)?.as_f64()).filter(|x| x.is_finite())

@@ -1,4 +1,4 @@
-//! E404: where a rule stops being linear in what it must be linear in.
+//! E404: the place where a rule stops being linear in its cotangents or its tangent.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{BinOp, Block, Expr, Node, Pattern, Span, Stmt};
@@ -35,7 +35,7 @@ impl Walk {
         self.expr(&block.value)
     }
 
-    /// Whether `e` mentions a seed, questions about presence and types apart.
+    /// Whether `e` reads a seed. `some` and `zeros` do not count, because they read its presence or its type alone.
     fn reads(&self, e: &Expr) -> bool {
         match &*e.node {
             Node::Name(name) => self.seeds.contains(name),
@@ -49,7 +49,7 @@ impl Walk {
     }
 
     fn expr(&mut self, e: &Expr) -> Option<Span> {
-        // inner parts first: the smallest one is shown
+        // inner parts come first, so that the smallest one is shown
         let inner = match &*e.node {
             Node::If(cond, yes, no) => self.expr(cond).or_else(|| self.block(yes)).or_else(|| self.block(no)),
             _ => {
@@ -61,7 +61,7 @@ impl Walk {
         inner.or_else(|| self.breaks(e).then_some(e.span))
     }
 
-    /// Whether the operation itself is not linear, its operands being so.
+    /// Whether the operation of `e` breaks linearity, if its operands are linear.
     fn breaks(&self, e: &Expr) -> bool {
         let zero = |e: &Expr| matches!(&*e.node, Node::Int(0)) || matches!(&*e.node, Node::Float(x) if *x == 0.0);
         match &*e.node {
@@ -73,7 +73,7 @@ impl Walk {
             }
             Node::Binary(_, a, b) => self.reads(a) || self.reads(b),
             Node::If(cond, ..) => self.reads(cond),
-            // one argument of its own: sums and moves are linear, functions of elements are not
+            // builtins are nonlinear functions of elements; rows such as sums and moves are linear
             Node::Call(f, args) => {
                 let nonlinear = fulgurite_core::builtins::Builtin::from_name(f.name.as_str())
                     .is_some_and(|b| !matches!(b.name(), "neg" | "add" | "sub" | "mul" | "div"));

@@ -1,4 +1,4 @@
-//! Counterexamples as people read them.
+//! Counterexamples, formatted for people.
 
 pub mod linear;
 pub mod term;
@@ -11,17 +11,17 @@ use crate::check::gradients::arrays::dense::V;
 use crate::check::gradients::arrays::instance::Instance;
 use crate::diag::Diag;
 
-/// Tensors with more elements are cut off.
+/// A tensor is shown with at most this many elements, because people read it.
 const MOST: usize = 6;
 
-/// Numbers this near to 1 are rounding errors of it.
+/// A number this near to 1 is 1 up to rounding.
 const SAME_AS_ONE: f64 = 1e-12;
 
-/// A number with six digits; near 1 with as many as tell it from 1.
+/// Formats a number with six digits, or near 1 with as many as tell it from 1.
 pub fn number(x: f64) -> String {
     let off = x - 1.0;
     if (SAME_AS_ONE..1e-5).contains(&off.abs()) {
-        // two digits of what it is off by
+        // two digits of the distance from 1
         let digits = (1.0 - off.abs().log10().floor()) as usize;
         return format!("{x:.digits$}");
     }
@@ -31,7 +31,7 @@ pub fn number(x: f64) -> String {
     if short != 0.0 && !(1e-4..1e7).contains(&short.abs()) { format!("{short:e}") } else { short.to_string() }
 }
 
-/// A factor: `2`, `-1/3`.
+/// Formats a factor: `2`, `-1/3`.
 pub fn factor(x: f64) -> String {
     let whole = (1.0 / x).round();
     if (2.0..1e3).contains(&whole.abs()) && (x * whole - 1.0).abs() < 1e-6 {
@@ -40,7 +40,7 @@ pub fn factor(x: f64) -> String {
     number(x)
 }
 
-/// `x = [1, 2], y = 3`: the elements of the arguments.
+/// Formats the elements of the arguments: `x = [1, 2], y = 3`.
 pub fn arguments(instance: &Instance) -> String {
     named(instance.row.sig.params.iter().map(|param| param.name.name).zip(&instance.args))
 }
@@ -50,16 +50,16 @@ fn named<'v>(values: impl Iterator<Item = (Name, &'v Value<V<f64>>)>) -> String 
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// `diag` with the call and the data for which something is wrong: `for x: f32[2]`, `where x = [0.5, 0.25], g = -0.6`.
+/// Adds the call and the data of a counterexample to `diag`: `for x: f32[2]`, `where x = [0.5, 0.25], g = -0.6`.
 pub fn at(diag: Diag, rule: &Declared, instance: &Instance, seed: &Seed) -> Diag {
     let (row, passed) = (instance.row, seed.passed());
     let params = row.sig.params.iter().map(|param| param.name.name).zip(&instance.args);
-    // of the two names of a tangent the first
+    // a tangent has two names, of which the first is shown
     let data = named(params.chain(rule.seeds(row).into_iter().zip(&passed)));
     diag.note(format!("for {}", instance.case.show(row))).note(format!("where {data}"))
 }
 
-/// The elements of a value, cut off where there are many; `None` for what has none.
+/// Formats the elements of a value, cut off if there are many; `None` if the value has none.
 pub fn elements(v: &Value<V<f64>>) -> Option<String> {
     match v {
         Value::Tensor(V::Array(a)) => Some(array(a)),
@@ -83,7 +83,7 @@ fn array(a: &Array<f64>) -> String {
     }
 }
 
-/// The element that a rule's number `n` belongs to: "the gradient of `x[1, 0]`".
+/// Names the element to which number `n` of a rule belongs: "the gradient of `x[1, 0]`".
 pub fn element(rule: &Declared, instance: &Instance, n: usize) -> String {
     let row = instance.row;
     match rule.way {
@@ -119,7 +119,7 @@ fn within(values: &[(String, &Value<V<f64>>)], mut n: usize) -> String {
     values.first().map(|(name, _)| name.clone()).unwrap_or_default()
 }
 
-/// `[1, 0]`; nothing where there is one element only.
+/// Formats a position: `[1, 0]`, or nothing if there is one element only.
 fn position(shape: &[usize], mut n: usize) -> String {
     if shape.iter().all(|size| *size == 1) {
         return String::new();

@@ -1,4 +1,4 @@
-//! Which term of a wrong rule is wrong: the one whose multiple is the difference from the derivative.
+//! The wrong term of a rule: a term of which a multiple is the difference between the rule and the derivative.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{BinOp, Block, Expr, Node, Span, UnOp};
@@ -7,7 +7,8 @@ use crate::check::gradients::arrays::declared::{Declared, Pair, Refuted};
 use crate::check::gradients::arrays::dense::Library;
 use crate::check::gradients::show;
 
-/// The wrong term of `rule` and what is wrong with it, if its value is a sum and one term explains all differences.
+/// Returns the place of the wrong term of `rule`, and a sentence about it. There is one if the rule's value is a sum,
+/// and one term explains all differences.
 pub fn wrong(rule: &Declared, refuted: &[Refuted], library: &Library<'_>) -> Option<(Span, String)> {
     let block = &rule.rule.tree;
     let terms = terms(&block.value);
@@ -26,7 +27,7 @@ pub fn wrong(rule: &Declared, refuted: &[Refuted], library: &Library<'_>) -> Opt
     })
 }
 
-/// By what the term's value would have to be multiplied for the rule to be right.
+/// Returns the factor by which the term must be multiplied for the rule to be right.
 fn factor(rule: &Declared, term: &Block, refuted: &[Refuted], library: &Library<'_>) -> Option<f64> {
     let mut points = Vec::new();
     for Refuted { instance, seed, pairs } in refuted {
@@ -37,7 +38,7 @@ fn factor(rule: &Declared, term: &Block, refuted: &[Refuted], library: &Library<
     let (value, excess) = points.iter().copied().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
     let share = excess / value;
     let explains = |(value, excess): &(f64, f64)| (excess - share * value).abs() <= 1e-7 * (excess.abs() + value.abs());
-    // two points at least: one number is a multiple of any other
+    // two points are needed, because one number is a multiple of any other
     if points.len() < 2 || !share.is_finite() || share.abs() < 1e-9 || !points.iter().all(explains) {
         return None;
     }
@@ -46,7 +47,8 @@ fn factor(rule: &Declared, term: &Block, refuted: &[Refuted], library: &Library<
     Some(near.unwrap_or(factor))
 }
 
-/// The terms of a sum below whatever is linear around it: the rule with this term alone, and where the term stands.
+/// Splits a rule's value into the terms of a sum, also inside linear operations. Each item is the value with this term
+/// alone, and the place of the term.
 fn terms(e: &Expr) -> Vec<(Expr, Span)> {
     let inside = |part: &Expr, wrap: &dyn Fn(Expr) -> Node| -> Vec<(Expr, Span)> {
         terms(part).into_iter().map(|(alone, span)| (Expr::bare(wrap(alone)), span)).collect()
@@ -73,6 +75,6 @@ fn terms(e: &Expr) -> Vec<(Expr, Span)> {
         }
         _ => Vec::new(),
     };
-    // no sum in it: it is a term itself
+    // without a sum, the expression is a term itself
     if found.len() < 2 { vec![(e.clone(), e.span)] } else { found }
 }
