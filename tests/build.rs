@@ -1,9 +1,11 @@
-//! Finds the operator database.
+//! Finds the operator databases.
 
 fn main() -> std::io::Result<()> {
-    let database = std::env::var("DEP_FULGURITE_DATABASE")
-        .map_err(|_| std::io::Error::other("DEP_FULGURITE_DATABASE is not set: `fulgurite` is no direct dependency"))?;
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-env=FULGURITE_DATABASE={database}");
+    for (krate, name) in [("fulgurite", "FULGURITE_DATABASE"), ("fulgurite-pytorch", "FULGURITE_PYTORCH_DATABASE")] {
+        let database = std::env::var(format!("DEP_{name}"))
+            .map_err(|_| std::io::Error::other(format!("DEP_{name} is not set: `{krate}` is no direct dependency")))?;
+        println!("cargo::rustc-env={name}={database}");
+    }
     Ok(())
 }

@@ -23,12 +23,14 @@ pub fn upstream(krate: &str, path: &str) -> std::io::Result<()> {
 }
 
 /// Compiles the database at `path` of a crate that depends on `fulgurite`: its rows may call upstream rows, which are
-/// read but not checked again.
+/// read but not checked again. If the package has a key `links`, direct dependents find the path as
+/// `DEP_<links>_DATABASE`.
 ///
 /// # Errors
 /// As [`upstream`]; also if `fulgurite` is not a direct dependency.
 pub fn downstream(krate: &str, path: &str) -> std::io::Result<()> {
     let (file, out) = places(path)?;
+    println!("cargo::metadata=database={}", file.display());
     let Some(database) = std::env::var_os("DEP_FULGURITE_DATABASE") else {
         return Err(std::io::Error::other(
             "`fulgurite` must be a direct dependency: DEP_FULGURITE_DATABASE is not set",
@@ -56,7 +58,8 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
         std::io::Error::new(why.kind(), format!("`{}` can't be read: {why}", path.display()))
     };
     let mut files = Files::rows(file, shown).map_err(unreadable)?;
-    // A published package has only the rows.
+    files.calls.iter().for_each(|calls| println!("cargo::rerun-if-changed={}", calls.path.display()));
+    // A published package has no points.
     if files.folder().is_some_and(|folder| folder.is_dir()) {
         files = files.with_points().map_err(unreadable)?;
         files.paths().iter().for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));
@@ -64,8 +67,8 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
     match pipeline::compile_files(&files, upstream) {
         Ok(compiled) => {
             remember(&compiled, upstream);
-            let table = compiled.table(upstream);
-            let artifacts = Artifacts::emit(target, &compiled.rows, &compiled.classes(), &table);
+            let table = compiled.table();
+            let artifacts = Artifacts::emit(target, &compiled.rows, &compiled.parts(), &table);
             let mut units = artifacts.database;
             units.extend(artifacts.kernels);
             Artifacts::write(&units, out)

@@ -1,8 +1,11 @@
-//! The files of a database: the rows, and the points in files of their own.
+//! The files of a database: the rows, other libraries' calls of rows elsewhere, and points in files of their own.
 //!
 //! The line `points: FOLDER` before the rows names a folder beside the database. Each `.yaml` file in it maps operators
-//! to further points, which count like those in the rows. A user of the rows alone (a downstream crate, a program that
-//! embeds them) does not need the folder.
+//! to further points, which count like those in the rows, and to other libraries' calls, whose recorded results hold the
+//! rows. A user of the rows alone (a downstream crate, a program that embeds them) does not need the folder.
+//!
+//! The line `calls: FILE` names a file that maps rows of the databases upstream to other libraries' calls of them. It is
+//! a part of the database.
 
 use std::fs;
 use std::io;
@@ -26,6 +29,8 @@ pub struct DatabaseFile {
 pub struct Files {
     /// The file of the rows.
     pub rows: DatabaseFile,
+    /// The file of calls of upstream rows.
+    pub calls: Option<DatabaseFile>,
     /// The files of further points, in the order of their names.
     pub points: Vec<DatabaseFile>,
 }
@@ -36,8 +41,15 @@ impl Files {
     /// # Errors
     /// The file that can't be read, with the reason.
     pub fn rows(path: &Path, shown: impl Into<String>) -> Result<Files, (PathBuf, io::Error)> {
-        let text = text(path)?;
-        Ok(Files { rows: DatabaseFile { path: path.to_owned(), shown: shown.into(), text }, points: Vec::new() })
+        let mut files = Files::of_text(path.to_owned(), shown.into(), text(path)?);
+        let calls = files.beside("calls");
+        files.calls = calls.map(|(path, shown)| Ok(DatabaseFile { text: text(&path)?, shown, path })).transpose()?;
+        Ok(files)
+    }
+
+    /// A database of one text, with `path` as its (future) file.
+    pub fn of_text(path: PathBuf, shown: String, text: String) -> Files {
+        Files { rows: DatabaseFile { path, shown, text }, calls: None, points: Vec::new() }
     }
 
     /// The database at `path` with its further points.
@@ -53,15 +65,14 @@ impl Files {
     /// # Errors
     /// The file or folder that can't be read, with the reason.
     pub fn with_points(mut self) -> Result<Files, (PathBuf, io::Error)> {
-        let Some(folder) = self.folder() else { return Ok(self) };
+        let Some((folder, beside)) = self.beside("points") else { return Ok(self) };
         let unreadable = |why| (folder.clone(), why);
         let entries = fs::read_dir(&folder).map_err(unreadable)?.collect::<io::Result<Vec<_>>>().map_err(unreadable)?;
         let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
         paths.sort();
-        let beside = Path::new(&self.rows.shown).with_file_name(folder_of(&self.rows.text).unwrap_or_default());
         for path in paths {
-            let shown = beside.join(path.file_name().unwrap_or_default()).display().to_string();
+            let shown = Path::new(&beside).join(path.file_name().unwrap_or_default()).display().to_string();
             self.points.push(DatabaseFile { text: text(&path)?, shown, path });
         }
         Ok(self)
@@ -69,22 +80,29 @@ impl Files {
 
     /// The folder of further points, if the rows name one.
     pub fn folder(&self) -> Option<PathBuf> {
-        let folder = folder_of(&self.rows.text)?;
+        self.beside("points").map(|(folder, _)| folder)
+    }
+
+    /// The path that the key `key` of the rows names, and the path in the form shown in messages.
+    fn beside(&self, key: &str) -> Option<(PathBuf, String)> {
+        let name = path_of(&self.rows.text, key)?;
         // beside the file, not beside a link to it
         let linked = self.rows.path.canonicalize().ok().filter(|_| self.rows.path.is_symlink());
-        Some(linked.as_ref().unwrap_or(&self.rows.path).with_file_name(folder))
+        let path = linked.as_ref().unwrap_or(&self.rows.path).with_file_name(name);
+        Some((path, Path::new(&self.rows.shown).with_file_name(name).display().to_string()))
     }
 
     /// All paths whose change may change the database.
     pub fn paths(&self) -> Vec<PathBuf> {
-        let points = self.points.iter().map(|part| part.path.clone());
-        [self.rows.path.clone()].into_iter().chain(self.folder()).chain(points).collect()
+        let parts = self.calls.iter().chain(&self.points).map(|part| part.path.clone());
+        [self.rows.path.clone()].into_iter().chain(self.folder()).chain(parts).collect()
     }
 
     /// The files as sources; the first has the rows.
     pub fn sources(&self) -> (Sources, FileId) {
         let mut sources = Sources::default();
         let rows = sources.add(&self.rows.shown, self.rows.text.as_str());
+        self.calls.iter().for_each(|part| sources.add_calls(&part.shown, part.text.as_str()));
         self.points.iter().for_each(|part| sources.add_points(&part.shown, part.text.as_str()));
         (sources, rows)
     }
@@ -94,11 +112,11 @@ fn text(path: &Path) -> Result<String, (PathBuf, io::Error)> {
     fs::read_to_string(path).map_err(|why| (path.to_owned(), why))
 }
 
-/// The folder that the line `points: FOLDER` of a database names.
-pub(crate) fn folder_of(text: &str) -> Option<&str> {
-    let line =
-        text.lines().take_while(|line| !line.starts_with("ops:")).find_map(|line| line.strip_prefix("points:"))?;
-    let value = line.split(" #").next().unwrap_or_default().trim();
+/// The path that the line `KEY: PATH` of a database names: the folder of `points`, the file of `calls`.
+pub(crate) fn path_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let mut lines = text.lines().take_while(|line| !line.starts_with("ops:"));
+    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    let value = value.split(" #").next().unwrap_or_default().trim();
     let quoted = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     // Values in other styles (a list, a map, another quotation) are refused by the reader of the key.
     Some(quoted.unwrap_or(value)).filter(|folder| !folder.is_empty() && !folder.starts_with(['[', '{', '"', '|', '>']))

@@ -200,7 +200,7 @@ impl Looked {
     fn at(database: &Database, sources: &Sources, upstream: &str) -> Looked {
         let parts = |row: &RowSource| {
             let name = base(row.name()).as_str();
-            [Some(row.place), row.further].into_iter().flatten().map(move |place| (name, sources.text(place)))
+            row.places().map(move |place| (name, sources.text(place))).collect::<Vec<_>>()
         };
         let mut texts: Vec<(&str, &str)> = database.rows.iter().flat_map(parts).collect();
         // Overloads keep the order of the file.
@@ -211,7 +211,8 @@ impl Looked {
         let classes: Vec<&str> = database.classes.iter().map(|class| sources.text(class.place)).collect();
         let mut always = named(classes.iter().copied(), &at);
         always.extend(unnamed().filter_map(|op| at.get(op).copied()));
-        let all = hash(&(CHECKS, upstream, &classes));
+        let foreign: Vec<&str> = database.calls.iter().map(|calls| sources.text(calls.place)).collect();
+        let all = hash(&(CHECKS, upstream, &classes, foreign));
         let own: Vec<Key> = parallel::map(&texts, hash);
         let group = |from: &[usize]| {
             let (mut met, mut next) = (vec![false; texts.len()], always.clone());

@@ -1,10 +1,10 @@
 //! The pipeline: read → check → derive → emit.
 
-use crate::check;
 use crate::check::gradients::Graded;
+use crate::check::{self, closure};
 use crate::diag::render::{self, Style};
 use crate::diag::{Diag, Diagnostics};
-use crate::emit::{Classes, Emitted};
+use crate::emit::{DatabaseParts, Emitted};
 use crate::files::Files;
 use crate::parallel;
 use crate::schema::{ClassSource, Database, RowSource, read_database};
@@ -22,6 +22,8 @@ pub struct Compiled {
     pub rows: Vec<Emitted>,
     /// The source rows.
     pub database: Database,
+    /// The upstream rows, of which those that this database calls are completed.
+    pub upstream: Table,
     /// The written gradient rules that are right.
     pub graded: Vec<Graded>,
     /// The files, for places.
@@ -31,14 +33,14 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// The tensor subclasses.
-    pub fn classes(&self) -> Classes<'_> {
-        Classes { list: &self.database.classes, sources: &self.sources }
+    /// The parts beside the rows.
+    pub fn parts(&self) -> DatabaseParts<'_> {
+        DatabaseParts { classes: &self.database.classes, calls: &self.database.calls, sources: &self.sources }
     }
 
     /// Every row by name, including derived and upstream ones.
-    pub fn table(&self, upstream: &Table) -> Table {
-        let mut table = upstream.clone();
+    pub fn table(&self) -> Table {
+        let mut table = self.upstream.clone();
         for row in &self.rows {
             table.insert(row.row.clone());
         }
@@ -62,9 +64,29 @@ pub struct Table {
     pub classes: Vec<ClassSource>,
     /// The text of the upstream databases.
     pub text: Arc<str>,
+    /// The upstream rows as they are written.
+    written: Arc<Database>,
 }
 
 impl Table {
+    /// These rows for a check of the `wanted` rows and classes of `database`: the rows that they call are completed, since
+    /// a row may leave its dtypes and its promotion to be found.
+    pub fn completed_for(&self, database: &Database, wanted: &FxHashSet<Name>) -> Table {
+        let mut table = self.clone();
+        if wanted.is_empty() || self.written.rows.is_empty() {
+            return table;
+        }
+        // any row may stand in a text of a class
+        let called = match database.classes.is_empty() {
+            true => closure::reached(&database.rows, wanted.iter().copied()),
+            false => self.names().into_iter().map(check::base).collect(),
+        };
+        let foreign = database.calls.iter().map(|calls| check::base(Name::new(calls.op.as_str())));
+        let called = called.into_iter().chain(foreign).collect();
+        check::completed(&self.written, &called).into_iter().for_each(|row| table.insert(row));
+        table
+    }
+
     /// Adds a row.
     pub fn insert(&mut self, row: Arc<Row>) {
         self.rows.insert(row.op, row);
@@ -107,7 +129,8 @@ fn compile_sources(sources: Sources, id: FileId, upstream: &Table) -> Result<Com
     let mut database = read_database(id, &sources, &mut diagnostics);
     database.upstream.clone_from(&upstream.classes);
     taken(&database, upstream, &mut diagnostics);
-    let checked = check::run(&database, upstream, &sources, &mut diagnostics);
+    let upstream = upstream.completed_for(&database, &database.names().collect());
+    let checked = check::run(&database, &upstream, &mut diagnostics);
     if diagnostics.errors() > 0 {
         return Err(Box::new(Refused { sources, diagnostics }));
     }
@@ -119,7 +142,7 @@ fn compile_sources(sources: Sources, id: FileId, upstream: &Table) -> Result<Com
     for source in database.classes.iter().flat_map(|class| &class.from) {
         rows.extend(derive_row(source, &Arc::new(source.lower_to_row()), &table, &FxHashSet::default(), &sources));
     }
-    Ok(Compiled { rows, database, graded: checked.graded, sources, diagnostics })
+    Ok(Compiled { rows, database, upstream, graded: checked.graded, sources, diagnostics })
 }
 
 /// E008: rows whose names occur in an upstream database.
@@ -156,8 +179,9 @@ pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
     for row in &database.rows {
         table.insert(Arc::new(row.lower_to_row()));
     }
-    table.classes = database.classes;
+    table.classes.clone_from(&database.classes);
     table.text = text.into();
+    table.written = Arc::new(database);
     Ok(table)
 }
 
@@ -179,7 +203,9 @@ fn derive_row(
     let place = source.op.place;
     let file = sources.file(place.file).path.clone();
     let line = sources.line(place);
-    let aliases = source.aliases.iter().map(|(library, alias)| (*library, alias.text.text.clone())).collect();
+    // calls in files of points only hold the row
+    let own = source.aliases.iter().filter(|(_, alias)| source.place.holds(alias.text.place));
+    let aliases = own.map(|(library, alias)| (*library, alias.text.text.clone())).collect();
     let subclass = source.subclass.iter().map(|(class, rule)| (class.text.clone(), rule.text.clone())).collect();
     let kernels =
         source.kernels.iter().map(|(executor, kernel)| (executor.text.clone(), kernel.text.clone())).collect();

@@ -17,18 +17,19 @@ use crate::source::{FileId, Place, Sources};
 use crate::yaml::{self, Node, Text, Value};
 
 mod fields;
+pub mod further;
 mod hints;
 pub mod json;
 mod keys;
 mod kinds;
 mod lower;
 mod names;
-pub mod points;
 mod pointwise;
 mod row;
 mod same;
 mod subclass;
 
+pub use further::Further;
 pub use hints::interval;
 pub use keys::{CLASS, FILE_KEYS, Form, KEYS, Key};
 pub use names::FORM;
@@ -150,8 +151,8 @@ pub struct RowSource {
     pub aliases: Vec<(&'static str, Rule<Alias>)>,
     /// `tests`, including the points from files of points.
     pub tests: TestHints,
-    /// The entry of the row in a file of points.
-    pub further: Option<Place>,
+    /// The entries of the row in files of points.
+    pub further: Vec<Place>,
 }
 
 impl RowSource {
@@ -162,7 +163,27 @@ impl RowSource {
 
     /// Whether this place is in the row, or in its further points.
     pub fn holds(&self, at: Place) -> bool {
-        [Some(self.place), self.further].into_iter().flatten().any(|own| own.holds(at))
+        self.places().any(|own| own.holds(at))
+    }
+
+    /// The places of the row and of its entries in files of points.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        [self.place].into_iter().chain(self.further.iter().copied())
+    }
+
+    /// Adds further points, and the calls of libraries that the row does not list itself. E008 if there are points of the
+    /// row in two places.
+    fn extend(&mut self, further: Further) -> Option<Diag> {
+        let Further { op, place, points, aliases } = further;
+        let own = |library: &str| self.keys.iter().any(|key| *key == *library);
+        self.aliases.extend(aliases.into_iter().filter(|(library, _)| !own(library)));
+        let met = self.tests.points.iter().find(|point| !points.is_empty() && !self.place.holds(point.place));
+        let first = met.and_then(|met| self.further.iter().find(|entry| entry.holds(met.place)).copied());
+        self.further.push(place);
+        self.tests.points.extend(points);
+        let claim = format!("there are points of `{}` in two places", op.text);
+        let diag = Diag::error("E008", op.place, claim).here("here again").label(first?.head(), "first here");
+        Some(diag.help("write all of them below one key"))
     }
 
     /// The operator's name.
@@ -171,11 +192,24 @@ impl RowSource {
     }
 }
 
+/// Another library's calls of a row of an upstream database.
+#[derive(Clone, Debug)]
+pub struct Calls {
+    /// The name of the row.
+    pub op: Text,
+    /// The place of the name and its calls.
+    pub place: Place,
+    /// `aten`, `torch`: names or call forms by library.
+    pub aliases: Vec<(&'static str, Rule<Alias>)>,
+}
+
 /// A file of rows.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
     /// The rows without a fault, in the order of the file.
     pub rows: Vec<RowSource>,
+    /// Other libraries' calls of upstream rows.
+    pub calls: Vec<Calls>,
     /// The names of the other rows.
     pub broken: Vec<Name>,
     /// The place of each row, with its name if that can be read.
@@ -215,7 +249,7 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
     let mut misnamed = false;
     for (at, (key, node)) in entries.into_iter().enumerate() {
         match key.as_str() {
-            "points" => points::folder(&node, sources, diags),
+            "points" | "calls" => further::path(key.as_str(), &node, sources, diags),
             "subclasses" => {
                 database.classes = subclass::read(node.clone(), diags);
                 database.subclasses = Some(node);
@@ -237,7 +271,7 @@ pub fn read_database(file: FileId, sources: &Sources, diags: &mut Diagnostics) -
     match ops {
         Some(node) => {
             rows(node, sources, diags, &mut database);
-            points::attach(&mut database, sources, diags);
+            further::attach(&mut database, sources, diags);
         }
         // The misspelt key is already reported.
         None if misnamed => {}
@@ -289,7 +323,6 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
         diags.push(diag.help("rows start in column 1, so that one can be added by appending it"));
     }
     let mut names: HashMap<String, Place> = HashMap::new();
-    let mut aliases: HashMap<Name, (Place, String, bool)> = HashMap::new();
     let read = |item: Node| {
         let mut diags = Diagnostics::new();
         let (place, (op, row)) = (item.place, row::read(item, &mut diags));
@@ -310,24 +343,6 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
             database.broken.push(Name::new(op.as_str()));
             continue;
         };
-        for (library, alias) in &row.aliases {
-            let name = alias.tree.full(library);
-            let place = alias.text.place;
-            // Call forms may share a name, since their arguments distinguish them.
-            match aliases.get(&name) {
-                Some((first, other, bare)) if *bare || alias.tree.given.is_none() => {
-                    let message = format!("`{name}` is claimed by `{other}` and `{}`", op.as_str());
-                    let diag = Diag::error("E008", place, message).here("here again").label(*first, "first here");
-                    diags.push(
-                        diag.help(
-                            "where arguments tell the calls apart, write both with their arguments: `name(x, …)`",
-                        ),
-                    );
-                }
-                Some(_) => {}
-                None => _ = aliases.insert(name, (place, op.text.clone(), alias.tree.given.is_none())),
-            }
-        }
         database.rows.push(row);
     }
 }

@@ -114,6 +114,7 @@ impl SourceFile {
 pub struct Sources {
     files: Vec<SourceFile>,
     points: Vec<FileId>,
+    calls: Option<FileId>,
 }
 
 impl Sources {
@@ -130,6 +131,16 @@ impl Sources {
     pub fn add_points(&mut self, path: impl Into<String>, text: impl Into<String>) {
         let file = self.add(path, text);
         self.points.push(file);
+    }
+
+    /// Adds the file of calls of upstream rows.
+    pub fn add_calls(&mut self, path: impl Into<String>, text: impl Into<String>) {
+        self.calls = Some(self.add(path, text));
+    }
+
+    /// The file of calls of upstream rows.
+    pub fn calls(&self) -> Option<FileId> {
+        self.calls
     }
 
     /// The files of points.

@@ -1,17 +1,17 @@
-//! docs/checks.md: every code that a row can be refused with, and the wrong databases that show it.
+//! docs/checks.md: every code with which a row can be refused, and the wrong databases that show it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use fulgurite_codegen::explain::pages::PAGES;
 
-/// What the design's catalogue asks for. An entry has a page, or stands among those without one, with the reason.
+/// Codes of the design's catalogue. A code has a page, or stands among those without one, with the reason.
 const CATALOGUE: &str = "E001 E002 E003 E004 E005 E006 E007 E008 E009 E010 E011 E012 E101 E102 E103 E104 E105 E106 E107 \
     E108 E109 E110 E111 E112 E113 E114 E115 E201 E202 E203 E204 E205 E206 E207 E208 E209 E301 E302 E303 E304 E305 E401 E402 \
     E403 E404 E405 E406 E407 E408 E409 E410 E411 E412 E413 E501 E502 E503 E504 E505 E506 E507 E508 E601 E602 E603 E604 \
     E605 E606";
 
-/// The line before the generated table, and the one behind it.
+/// The line before the generated table, and the line after it.
 const TABLE: (&str, &str) = ("<!-- made by codegen/tests/catalogue.rs -->\n", "<!-- end -->\n");
 
 fn file() -> PathBuf {

@@ -1,4 +1,4 @@
-//! The command `cargo ops`: what it prints where, what it writes, how it ends.
+//! The command `cargo ops`: its outputs, its files, its exit status.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,7 +25,7 @@ ops:
   tests: {points: [{x: 0, out: 0.693147181}]}
 ";
 
-/// A folder of this test's own with a database in it.
+/// A folder for one test, with a database in it.
 struct Folder {
     path: PathBuf,
 }
@@ -68,7 +68,7 @@ fn run<'a>(words: impl Iterator<Item = &'a str>) -> (i32, String, String) {
     (status, text(out), text(err))
 }
 
-/// Every line of an output is an object of version 1.
+/// The objects of an output, which has one of version 1 on every line.
 fn objects(out: &str) -> Vec<Value> {
     let objects: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
     assert!(objects.iter().all(|object| object["v"] == 1), "{out}");
@@ -100,7 +100,7 @@ fn a_right_database_is_one_line() {
     assert_eq!(objects(&out)[0]["rows"], 2);
 }
 
-/// A row that nothing tells from another is named, and an option that no two points differ in.
+/// A row that no point tells from others is named, and an option in which no two points differ.
 #[test]
 fn rows_that_nothing_tells_from_others_are_named() {
     let row = |op: &str, points: &str| {
@@ -122,7 +122,7 @@ fn rows_that_nothing_tells_from_others_are_named() {
     assert_eq!(*untold, serde_json::json!([{"op": "bare", "options": []}, {"op": "line", "options": ["shift"]}]));
 }
 
-/// What the rows named call is looked at too; other rows are not, those that can't be read neither.
+/// Rows that the named rows call are checked too. Other rows are not, not even rows that can't be read.
 #[test]
 fn some_rows_can_be_checked_alone() {
     let rows = "ops:\n- op: twice\n  doc: Sum with itself\n  sig: '(x: T) -> T'\n  promote: default\n  decomp: half(x)\n\n\
@@ -145,7 +145,7 @@ fn some_rows_can_be_checked_alone() {
 
 #[test]
 fn declared_gradients_are_graded() {
-    // the second one multiplies by a number of which a proof knows nothing
+    // the second rule multiplies by a number that proofs do not know
     let declared =
         |rule: &str| ROWS.replace("  promote: float\n", &format!("  promote: float\n  grad: {{x: '{rule}'}}\n"));
     let sigmoid =
@@ -191,7 +191,7 @@ fn wrong_use_is_status_2() {
     let (status, out, err) = run(["ops", "check", &missing].into_iter());
     assert_eq!((status, out.as_str()), (2, ""));
     assert!(err.starts_with("error[E910]: ") && err.contains("can't be read"), "{err}");
-    // one of them would not be looked at
+    // one of the two databases would be ignored
     let (status, _, err) = folder.run(&["check", &missing]);
     assert!(status == 2 && err.starts_with("error[E910]: two databases are named: "), "{err}");
     assert_eq!(folder.run(&["chekc"]).0, 2);
@@ -246,7 +246,7 @@ fn near_names_are_proposed() {
     assert_eq!(objects(&out)[0]["code"], "E903");
 }
 
-/// A row that can't be listed is not passed over in silence.
+/// A row that can't be listed is named.
 #[test]
 fn broken_rows_are_named() {
     let folder = Folder::new("broken", &ROWS.replace("expr: x * y", "expr: x *"));
@@ -257,7 +257,7 @@ fn broken_rows_are_named() {
     assert!(status == 1 && err.contains("the row `mul` has a fault"), "{err}");
 }
 
-/// Every verb shows how it is used.
+/// The help of every verb has examples.
 #[test]
 fn help_has_examples() {
     for verb in ["check", "explain", "new", "list"] {
@@ -297,7 +297,7 @@ fn rows_are_listed() {
     assert!(rows.iter().all(|row| row["symbols"].as_u64() > Some(0)), "{out}");
 }
 
-/// A class and its rows are explained and listed; a row says what it is on a class, and `fmt` knows the text.
+/// A class and its rows are explained and listed. A row has a rule for a class, and `fmt` formats it.
 #[test]
 fn classes_are_explained_and_listed() {
     let class = "subclasses:\n\n- class: Pair\n  doc: Two tensors\n  sig: '(a: T[..S], b: T[..S]) -> T[..S]'\n  plain: a\n  \
@@ -375,7 +375,8 @@ fn a_row_may_be_like_one_of_another_database() {
     assert!(folder.text().starts_with("ops:\n- op: times\n"), "{}", folder.text());
 }
 
-/// A crate's rows call those of the crate that it depends on, which cargo names; rows beside no crate have to be told.
+/// A crate's rows call those of a crate that it depends on, which cargo names. Rows outside of any crate need an
+/// option.
 #[test]
 fn the_database_upstream_of_a_crate_is_found() {
     let (above, folder) = (Folder::new("crate-above", ROWS), Folder::new("crate", "ops: []\n"));
@@ -427,7 +428,7 @@ fn a_wrong_row_is_not_added() {
     }
 }
 
-/// A database that is new gets its schema, which is said; a folder is not made.
+/// A new database gets its schema, and the output says so. A missing folder is not made.
 #[test]
 fn a_database_is_begun() {
     let folder = Folder::new("begun", ROWS);
@@ -441,7 +442,7 @@ fn a_database_is_begun() {
     assert!(!err.contains("ops.schema.json"), "{err}");
 }
 
-/// What a link points to is written, and the link stays.
+/// The command writes to the target of a link, and the link stays.
 #[cfg(unix)]
 #[test]
 fn a_link_stays_a_link() {

@@ -1,4 +1,4 @@
-//! Declared gradients of every row of `ops.yaml` for which one can be written down: the derived rule passes as it is,
+//! Declared gradients of every row of `ops.yaml` for which one can be written down. The derived rule passes as it is,
 //! and is refused with a fault in it.
 
 mod common;
@@ -28,14 +28,14 @@ struct Written {
 }
 
 fn database() -> (String, Vec<RowSource>) {
-    let text = std::fs::read_to_string("../ops.yaml").expect("the database");
+    let text = common::joined();
     let mut sources = Sources::default();
     let file = sources.add("ops.yaml", text.as_str());
     (text, read_database(file, &sources, &mut Diagnostics::new()).rows)
 }
 
-/// Derived rules that consist of one value, and the rows that they call, as text. Rows of one result: the cotangents of
-/// several have names of their own and may be absent.
+/// Derived rules that consist of one value, and the rows that they call, as text. Rows of several results are left
+/// out, because their cotangents have names of their own and may be absent.
 fn derived(rows: &[RowSource]) -> (Vec<Written>, String) {
     let lowered: Vec<Arc<Row>> = rows.iter().map(|row| Arc::new(row.lower_to_row())).collect();
     let set = RowSet::new(&NoRows, lowered.iter().cloned(), &[]);
@@ -97,19 +97,20 @@ fn derived_rules_may_be_declared() {
     let all: Vec<&Written> = rules.iter().collect();
     let right = declare(&text, &made, &all, &|rule| format!("unbroadcast({}, {})", rule.inner, rule.arg));
     let (graded, diags, sources) = common::graded("ops.yaml", &right);
-    // as rows of their own the derived ones are run on results that no argument has: what is lost there is no fault; and
-    // the conditions that their rows require are not theirs, so that branches are left which nothing takes
+    // as rows of their own the derived ones are run on results that no argument has, where lost digits are no fault;
+    // they also lack the conditions of their rows, so that some branches are never taken
     let odd = |diag: &&Diag| matches!(diag.code, "E304" | "E009") && diag.message.contains("_vjp_");
     let errors = diags.sorted().into_iter().filter(|diag| diag.level == Level::Error && !odd(diag)).count();
     assert!(errors == 0, "{}", common::report(&diags, &sources));
     assert_eq!(only_checked(&graded, &all), UNPROVED);
 }
 
-/// Rules of [`derived_rules_may_be_declared`] that no normal form proves. Strike out what becomes proved; nothing is added,
-/// but for what two bounds, each a number, a tensor or NaN, divide into: more regions than normal forms go through.
+/// Rules of [`derived_rules_may_be_declared`] that no normal form proves. Remove a rule that becomes proved, and add
+/// none. `clamp` is an exception: its two bounds, each a number, a tensor or NaN, give more regions than normal forms
+/// handle.
 const UNPROVED: [&str; 1] = ["clamp x"];
 
-/// Which of these rules instances had to decide.
+/// The rules among these that only instances decide.
 fn only_checked(graded: &[Graded], rules: &[&Written]) -> Vec<String> {
     let proved =
         |rule: &Written| graded.iter().any(|g| g.op == rule.op && g.arg == rule.arg && g.grade == Grade::Proved);
@@ -122,7 +123,7 @@ const GELU: &str = "g * match approximate { \
         + 0.5 * x * (1 - square(tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))) \
         * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x) }";
 
-/// As people write them: all of these are proved.
+/// Rules as people write them. All are proved.
 const SPELLINGS: &[(&str, &str, &str)] = &[
     ("div", "x", "g / y"),
     ("div", "y", "-g * x / (y * y)"),
@@ -163,9 +164,8 @@ fn usual_spellings_are_proved() {
     assert_eq!(only_checked(&graded, &all), [""; 0]);
 }
 
-/// The declared gradients of the database itself that instances decide: none is one of a scalar row, but for those that
-/// are another function than the derivative on purpose. Nothing is added. Tangents have no normal form: instances decide
-/// all of them.
+/// Declared gradients of the database that only instances decide. None is of a scalar row, except rules that deviate
+/// from the derivative on purpose. None may be added. Tangents have no normal form, so instances decide all of them.
 #[test]
 fn scalar_rules_of_the_database_are_proved() {
     let (text, rows) = database();
@@ -184,7 +184,7 @@ fn faults_in_declared_rules_are_found() {
         ("sign", &["E401"], |rule| format!("unbroadcast(-({}), {})", rule.inner, rule.arg)),
         ("factor", &["E401"], |rule| format!("unbroadcast(1.01 * ({}), {})", rule.inner, rule.arg)),
         ("offset", &["E404"], |rule| format!("unbroadcast({} + 0.001, {})", rule.inner, rule.arg)),
-        // a cast has another dtype behind it than before it
+        // a cast has one dtype before it and another one after it
         ("square", &["E404", "E403"], |rule| format!("unbroadcast(({0}) * g, {1})", rule.inner, rule.arg)),
         ("broadcast", &["E402"], |rule| rule.inner.clone()),
     ];

@@ -3,7 +3,7 @@
 use std::fs;
 
 use fulgurite_codegen::cli::run_words;
-use fulgurite_codegen::fmt::{format, format_points};
+use fulgurite_codegen::fmt::{format, format_further};
 
 fn formatted(text: &str) -> String {
     format("ops.yaml", text).map(|made| made.text).unwrap_or_else(|_| panic!("a fault in\n{text}"))
@@ -81,7 +81,7 @@ fn rows_get_one_form_and_keep_their_comments() {
     assert_eq!(formatted(FORM), FORM);
 }
 
-/// Texts that YAML or the printer could take for something else.
+/// Texts that YAML or the printer might misread.
 #[test]
 fn odd_texts_survive() {
     let rows = "ops:\n- op: odd\n  doc: |\n    It's said: of x # y\n  sig: '(x: T; mode: enum(a, b) = a) -> T'\n  promote: default\n  expr: |\n    \
@@ -93,7 +93,7 @@ fn odd_texts_survive() {
     assert!(made.contains("no_grad: ''''"), "{made}");
 }
 
-/// What can't be read is not written; what is not in form is told by `--check`, and mended without it.
+/// A file that can't be read is not written. `--check` reports rows that are not in form; without it they are fixed.
 #[test]
 fn the_command_checks_and_writes() {
     let path = std::env::temp_dir().join(format!("fulgurite-fmt-{}.yaml", std::process::id()));
@@ -142,7 +142,7 @@ fn what_can_be_read_is_stable() {
     assert!(read > 20, "{read}");
 }
 
-/// Numbers that are the same on every machine.
+/// Pseudo-random numbers, the same on every machine.
 struct Drawn(u64);
 
 impl Drawn {
@@ -152,8 +152,8 @@ impl Drawn {
     }
 }
 
-/// Rows written in other ways are formatted to what is read as the same rows, and stays as it is: comments behind values,
-/// other quotes, blanks, line ends, longer and shorter texts.
+/// Rows that are written in another way (comments after values, other quotes, blanks, line ends, longer and shorter
+/// texts) are formatted to a text that can be read and that formats to itself.
 #[test]
 fn however_a_row_is_written_its_form_is_stable() {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml")).expect("the database");
@@ -211,7 +211,7 @@ fn however_a_row_is_written_its_form_is_stable() {
     assert!(written > 200, "{written}");
 }
 
-/// What a line looks like is what it is: a carriage return alone ends none.
+/// A carriage return alone ends no line, though it may look so.
 #[test]
 fn carriage_returns_alone_are_refused() {
     let rows =
@@ -253,13 +253,13 @@ half.each:
 # the end
 ";
 
-/// A file of points has a line for each, below the name of their row.
+/// A file of points has one line per point, below the name of the row.
 #[test]
 fn points_that_stand_apart_have_one_form() {
-    let formatted = |text: &str| format_points("points.yaml", text).map(|made| made.text).unwrap_or_default();
+    let formatted = |text: &str| format_further("points.yaml", text).map(|made| made.text).unwrap_or_default();
     assert_eq!(formatted(FURTHER), FURTHER_FORM);
     assert_eq!(formatted(FURTHER_FORM), FURTHER_FORM);
     for wrong in ["- {x: 1}\n", "half: {x: 1}\n", "half: []\n", "half: [1]\n", "half:\n- {x: 1}\nhalf:\n- {x: 2}\n"] {
-        assert!(format_points("points.yaml", wrong).is_err(), "{wrong}");
+        assert!(format_further("points.yaml", wrong).is_err(), "{wrong}");
     }
 }

@@ -1,4 +1,4 @@
-//! Reading and checking databases: right ones whole, wrong ones with their messages, any bytes without a panic.
+//! Reading and checking of databases: right ones pass, wrong ones give their messages, and no bytes cause a panic.
 
 mod common;
 
@@ -10,13 +10,13 @@ use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::explain::pages::PAGES;
 use fulgurite_codegen::files::Files;
-use fulgurite_codegen::pipeline;
+use fulgurite_codegen::pipeline::{self, Table};
 use fulgurite_codegen::schema::{Body, Database, RowSource, read_database};
 use fulgurite_codegen::source::Sources;
 use fulgurite_codegen::yaml::Text;
 use fulgurite_core::lang::{Ident, Span};
 
-/// A database from a text, what was said about it, and the file.
+/// A database from a text, its diagnostics, and the file.
 fn read(path: &str, text: &str) -> (Database, Diagnostics, Sources) {
     let mut sources = Sources::default();
     let mut diags = Diagnostics::new();
@@ -25,7 +25,7 @@ fn read(path: &str, text: &str) -> (Database, Diagnostics, Sources) {
     (database, diags, sources)
 }
 
-/// The rows with which the language was tried, as a database.
+/// The rows on which the language was tried, as a database.
 fn tried() -> String {
     format!("ops:\n{}", include_str!("../../core/tests/data/rows-tried.yaml"))
 }
@@ -45,15 +45,19 @@ fn databases(folder: &str) -> Vec<PathBuf> {
     cases
 }
 
-/// Each `err/*.yaml` gives exactly the `.stderr` beside it; `UPDATE_EXPECT=1` rewrites them.
+/// Each `err/*.yaml` gives exactly the messages in the `.stderr` beside it. `UPDATE_EXPECT=1` rewrites these. The rows of
+/// `err/downstream_*.yaml` may use those of fulgurite.
 #[test]
 fn wrong_databases_say_what_is_wrong() {
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let own = fs::read_to_string(common::DATABASES[0]).expect("the database");
+    let (own, alone) = (pipeline::read_rows(&own, "ops.yaml").expect("rows"), Table::default());
     let mut wrong = Vec::new();
     for case in cases() {
         let name = case.file_name().expect("a name").to_string_lossy().into_owned();
         let (sources, file) = Files::read(&case, name.as_str()).expect("a case in files").sources();
-        let (_, diags, sources) = common::checked(sources, file);
+        let upstream = if name.starts_with("downstream_") { &own } else { &alone };
+        let (_, diags, sources) = common::checked_below(sources, file, upstream);
         assert!(!diags.is_empty(), "{name} is right");
         let found = report(&diags, &sources);
         let expected = case.with_extension("stderr");
@@ -66,7 +70,7 @@ fn wrong_databases_say_what_is_wrong() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each `ok/*.yaml` has rows near wrong ones of `err`, and nothing is said of them.
+/// Each `ok/*.yaml` has rows similar to wrong ones of `err`, and passes without a message.
 #[test]
 fn right_databases_pass() {
     let cases = databases("tests/ok");
@@ -106,7 +110,7 @@ fn tried_rows_are_read() {
     }
 }
 
-/// Names in a signature stand in the file where their places say.
+/// The places of names in a signature point at these names in the file.
 #[test]
 fn places_point_into_the_file() {
     for text in [tried(), tried().replace('\n', "\r\n"), format!("\u{feff}# é\n{}", tried())] {
@@ -176,7 +180,7 @@ fn colour_only_on_request() {
     assert!(render::text(&diags, &sources, style).contains('\u{1b}'));
 }
 
-/// Anything at all is answered, and what is said can be rendered.
+/// Any file gets an answer, and its messages can be rendered.
 #[test]
 fn hostile_files_are_answered() {
     let rows = tried();
@@ -248,7 +252,7 @@ fn a_name_of_a_database_that_is_used_is_taken() {
     let refused = pipeline::compile(row, "rows.yaml", &upstream).err().expect("the name is taken");
     let found: Vec<String> = refused.diagnostics.sorted().iter().map(|d| format!("{} {}", d.code, d.message)).collect();
     assert_eq!(found, ["E008 there are two rows `twice`"]);
-    // an overload of it is another row, and takes its calls as well
+    // an overload is another row, but accepts the calls of the row that is used
     let overload = row.replace("op: twice", "op: twice.mine");
     let refused = pipeline::compile(&overload, "rows.yaml", &upstream).err().expect("the call is taken");
     let found: Vec<String> = refused.diagnostics.sorted().iter().map(|d| format!("{} {}", d.code, d.message)).collect();

@@ -1,5 +1,5 @@
-//! What is generated for ten rows of different kinds, as it stands in `generated/golden`: read there what the generator
-//! makes, and in the diff of a commit what it made otherwise before.
+//! Generated code for ten rows of different kinds, as it stands in `generated/golden`. The folder shows what the
+//! generator makes, and the diff of a commit shows what it made before.
 //!
 //! Rows are emitted as if they stood on line 1, so that rows above them change nothing here.
 
@@ -26,7 +26,7 @@ fn compiled() -> Compiled {
     pipeline::compile(&text, "ops.yaml", &Table::default()).unwrap_or_else(|_| panic!("the database is broken"))
 }
 
-/// The row and those derived from it.
+/// The row, and the rows derived from it.
 fn rows(compiled: &Compiled, op: &str) -> Vec<Emitted> {
     let op = Name::new(op);
     let wanted = compiled.rows.iter().filter(|row| row.row.op == op || row.derived_from == Some(op));
@@ -37,7 +37,7 @@ fn rows(compiled: &Compiled, op: &str) -> Vec<Emitted> {
 fn file(compiled: &Compiled, table: &Table, op: &str) -> (String, String) {
     let mut units = code::units(&rows(compiled, op), table);
     assert!(!units.is_empty(), "there is no row `{op}`");
-    // what users see first, and each row before those derived from it
+    // code that users see comes first, and each row comes before those derived from it
     units.sort_by_key(|unit| (!unit.path.starts_with("rows/"), unit.path.clone()));
     let texts = units.iter().map(|unit| format!("// ---- {}\n{}\n", unit.path, unit.text.trim_end()));
     (format!("{op}.rs"), texts.collect::<Vec<_>>().join("\n"))
@@ -47,7 +47,7 @@ fn file(compiled: &Compiled, table: &Table, op: &str) -> (String, String) {
 #[test]
 fn golden_code_is_what_is_generated() {
     let compiled = compiled();
-    let table = compiled.table(&Table::default());
+    let table = compiled.table();
     let files: Vec<(String, String)> = ROWS.iter().map(|op| file(&compiled, &table, op)).collect();
     let mut wrong = Vec::new();
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
@@ -79,11 +79,11 @@ fn golden_code_is_what_is_generated() {
     );
 }
 
-/// Lines that a reader has to scroll for are no code to read; texts of rows stand as they are.
+/// Lines of code have at most 140 bytes, because a reader should not have to scroll. Texts of rows stand as they are.
 #[test]
 fn generated_lines_are_short() {
     let compiled = compiled();
-    let table = compiled.table(&Table::default());
+    let table = compiled.table();
     let mut long = Vec::new();
     for (name, text) in ROWS.iter().map(|op| file(&compiled, &table, op)) {
         let code = text.lines().filter(|line| line.len() > 140 && !line.contains('"') && !line.contains("//"));

@@ -1,5 +1,7 @@
 //! Grades never fall, and nothing in our database is only claimed.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +9,6 @@ use std::path::{Path, PathBuf};
 use fulgurite_codegen::check;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::explain::grades::{self, Graded};
-use fulgurite_codegen::files::Files;
 use fulgurite_codegen::grade::Grade;
 use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::read_database;
@@ -27,13 +28,13 @@ fn graded(text: &str) -> Vec<Graded> {
 fn graded_sources(sources: &Sources, file: FileId) -> Vec<Graded> {
     let mut diags = Diagnostics::new();
     let database = read_database(file, sources, &mut diags);
-    let checked = check::run(&database, &NoRows, sources, &mut diags);
+    let checked = check::run(&database, &NoRows, &mut diags);
     let mut table = Table::default();
     checked.rows.iter().for_each(|row| table.insert(row.clone()));
     grades::all(&database, &checked, &table)
 }
 
-/// Row, claim: how far down the ladder it stands.
+/// Per row and claim: the index of its grade, which is larger for lower grades.
 type Ladder = BTreeMap<String, BTreeMap<String, usize>>;
 
 fn ladder(rows: &[Graded]) -> Ladder {
@@ -41,7 +42,7 @@ fn ladder(rows: &[Graded]) -> Ladder {
     rows.iter().map(|row| (row.op.clone(), claims(row))).collect()
 }
 
-/// `softmax shapes=checked values=tested`, a row a line.
+/// One line per row: `softmax shapes=checked values=tested`.
 fn written(ladder: &Ladder) -> String {
     let mut text = "# How far each claim about each row holds: a test refuses what falls. `UPDATE_EXPECT=1 cargo test -p\n\
                     # fulgurite-codegen --test grades` writes what rose, is new or is gone; a fall is written by hand.\n"
@@ -68,7 +69,7 @@ fn read(text: &str) -> Ladder {
     ladder
 }
 
-/// What stands lower than it did.
+/// Claims whose grade is lower than before.
 fn falls(before: &Ladder, now: &Ladder) -> Vec<String> {
     let mut falls = Vec::new();
     for (op, claims) in before {
@@ -85,7 +86,7 @@ fn falls(before: &Ladder, now: &Ladder) -> Vec<String> {
 
 #[test]
 fn no_grade_falls_and_nothing_is_only_claimed() {
-    let (sources, file) = Files::read(&root().join("ops.yaml"), "ops.yaml").expect("the database").sources();
+    let (sources, file) = common::joined_sources();
     let rows = graded_sources(&sources, file);
     let claimed: Vec<&str> = rows.iter().filter(|row| row.is_claimed()).map(|row| row.op.as_str()).collect();
     assert!(claimed.is_empty(), "only claimed: {claimed:?}");
@@ -109,8 +110,8 @@ fn no_grade_falls_and_nothing_is_only_claimed() {
     );
 }
 
-/// A gradient that nothing could be compared with is only claimed; one of another normal form is checked; and what
-/// falls is told.
+/// A derived gradient is proved, a row without a gradient has no grade, and a gradient that could be compared with
+/// nothing is only claimed. Falls are reported.
 #[test]
 fn grades_say_how_far_a_claim_holds() {
     let row = |keys: &str| {

@@ -1,5 +1,7 @@
 //! Derived gradients of every row of `ops.yaml` and of the rows tried before it.
 
+mod common;
+
 use fulgurite_codegen::check::cases;
 use fulgurite_codegen::check::gradients::arrays::dense::{Dense, Library, Stop, V};
 use fulgurite_codegen::check::gradients::arrays::instance::{Instance, dot};
@@ -42,25 +44,25 @@ const JOINED: &str = "ops:
   expr: 'sum[..s](x[~s]) * sum[..s](w[~s])'
 ";
 
-/// Its name, its rows, and all rows that they may call.
+/// The name of a file, its rows, and all rows that these may call.
 type File = (&'static str, Vec<Arc<Row>>, Vec<Arc<Row>>);
 
 fn files() -> Vec<File> {
     let tried = std::fs::read_to_string("../core/tests/data/rows-tried.yaml").expect("a file of this repository");
     let tried = rows(&format!("ops:\n{tried}"));
-    let ops = rows(&std::fs::read_to_string("../ops.yaml").expect("the database"));
+    let ops = rows(&common::joined());
     let own: HashSet<_> = tried.iter().map(|r| r.op).collect();
     let rest = ops.iter().filter(|r| !own.contains(&r.op)).cloned();
     let all: Vec<Arc<Row>> = tried.iter().cloned().chain(rest).collect();
-    // no argument that is left in a derived row says alone how long a broadcast axis is
+    // no argument that is left in a derived row determines the length of a broadcast axis by itself
     let joined = rows(JOINED);
     vec![("ops.yaml", ops.clone(), ops), ("rows-tried.yaml", tried, all), ("joined", joined.clone(), joined)]
 }
 
-/// Calls with more elements are left out.
+/// At most this many elements per call, because larger calls take too long to compare.
 const MOST_ELEMENTS: usize = 400;
 
-/// Compares every rule of `row` with the dual numbers' derivative; the number of comparisons.
+/// Compares every rule of `row` with the derivative by dual numbers. Returns the number of comparisons.
 fn compare(row: &Row, rules: &[(Name, Block)], library: &Library, faults: &mut Vec<String>) -> usize {
     let mut done = 0;
     let dtype = samples::element(row).unwrap_or(DType::F64);
@@ -114,7 +116,7 @@ fn position(row: &Row, arg: Name) -> Option<usize> {
     row.sig.params.iter().position(|p| p.name.name == arg)
 }
 
-/// No result, no cotangent: the rule is never run.
+/// Whether some result has a cotangent. A rule without one is never run.
 fn flows(g: &[Value<V<f64>>]) -> bool {
     g.iter().any(|g| !g.is_absent() && !matches!(g, Value::List(items) if items.is_empty()))
 }
@@ -127,7 +129,7 @@ fn is_float(v: &Value<ArgTy>) -> bool {
     }
 }
 
-/// What is wrong with the rules derived for `row`; the rows that they call.
+/// A report of the faults in the rules derived for `row`, if there are any, and the rows that these rules call.
 fn faults(file: &str, row: &Row, set: &RowSet, made: &[Row]) -> (Option<String>, Vec<Row>) {
     let d = derive::derive(row, set);
     let mut library = Library::new(set);
@@ -152,8 +154,8 @@ fn derived_rules_equal_the_derivative() {
     assert!(report.is_empty(), "{}", report.join("\n"));
 }
 
-/// The rows that derived rules call are differentiated like any other: this gives second derivatives. Pointwise ones
-/// only: the others accept calls that no rule makes.
+/// Rows that derived rules call are differentiated like any other, which gives second derivatives. Only pointwise
+/// ones are tested, because others accept calls that no rule makes.
 #[test]
 fn second_derivatives_are_right() {
     let mut report = Vec::new();

@@ -1,5 +1,5 @@
-//! Pages are followed from their first line to their last: rows are written into a file, commands are run on it, and
-//! print what the page says. Programs of pages are doc tests of `fulgurite-tests`.
+//! Pages are followed from their first line to their last: their rows are written into a file, and their commands,
+//! run on it, print what the page shows. Programs of pages are doc tests of `fulgurite-tests`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ impl Reader {
         self.folder.join("ops.yaml")
     }
 
-    /// Writes a row where one of its name stands, or behind all others.
+    /// Writes a row in the place of the one with its name, or after all others.
     fn edit(&self, row: &str) {
         let text = fs::read_to_string(self.database()).unwrap_or_else(|_| "ops:".to_owned());
         let head = row.lines().next().expect("a row");
@@ -36,7 +36,7 @@ impl Reader {
         fs::write(self.database(), text).expect("the database is written");
     }
 
-    /// What a command prints: first what goes to a person, then results.
+    /// Output of a command: messages for a person first, then results.
     fn run(&self, command: &str) -> String {
         let words = command.strip_prefix("cargo ").expect("a command of cargo");
         let file = format!("--file={}", self.database().display());
@@ -46,10 +46,10 @@ impl Reader {
         run_words(words.map(Into::into), &mut out, &mut err);
         let text = format!("{}{}", String::from_utf8_lossy(&err), String::from_utf8_lossy(&out));
         let text = text.replace(&format!("{}/", self.folder.display()), "");
-        // how long it took is another each time
+        // the time differs from run to run
         let lines = text.lines().map(|line| match line.split_once(" in ").zip(line.split_once(" s")) {
             Some(((checked, _), (_, rest))) if checked.starts_with("Checked ") => format!("{checked} in 0.04 s{rest}"),
-            // the place is moved to the right by what its path leaves
+            // the length of the path moves the place to the right
             _ if line.contains(" · ops.yaml:") => match line.split_once("   ") {
                 Some((head, place)) => format!("{head}   {}", place.trim_start()),
                 None => line.to_owned(),
@@ -77,7 +77,7 @@ fn split(line: &str) -> Vec<String> {
         .collect()
 }
 
-/// The blocks between fences: language, text, and where the text stands.
+/// The fenced blocks of a page: language and text.
 fn blocks(page: &str) -> Vec<(&str, &str)> {
     let mut blocks = Vec::new();
     let mut parts = page.split("\n```");
@@ -88,8 +88,8 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
     blocks
 }
 
-/// Follows a page on a file that holds nothing but its rows, each in its one form. `UPDATE_EXPECT=1` writes anew what
-/// commands print. At the end all rows are right.
+/// Follows a page on a file that holds only its rows. Each row must be in its one form, and all rows must be right in
+/// the end. `UPDATE_EXPECT=1` rewrites the output of commands.
 fn follow(name: &str) {
     let path = root().join("docs").join(name);
     let page = fs::read_to_string(&path).expect("the page");
@@ -100,7 +100,7 @@ fn follow(name: &str) {
     let mut made = page.clone();
     for (language, text) in blocks(&page) {
         match language {
-            // other YAML is a part of a row
+            // other YAML is part of a row
             "yaml" if text.starts_with("- op: ") => {
                 let row = format!("{text}\n");
                 reader.edit(&row);
@@ -151,7 +151,7 @@ fn the_rows_of_the_language_are_right() {
     follow("row-language.md");
 }
 
-/// What `new` writes with blanks is refused for them alone, and passes once they are filled.
+/// A row that `new` writes with blanks is refused for its blanks alone, and passes once they are filled.
 #[test]
 fn filled_blanks_pass() {
     let kinds: [(&str, &[&str]); 5] = [

@@ -1,8 +1,8 @@
-//! Rows that make no sense are answered with messages, whatever is wrong with them: no panic, no endless loop.
+//! Rows without sense are answered with messages, whatever is wrong with them: no panic, no endless loop.
 
 mod common;
 
-/// A fixed sequence of numbers.
+/// A fixed sequence of pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -33,7 +33,7 @@ fn tokens(row: &str) -> Vec<String> {
     tokens
 }
 
-/// Tokens replaced by others of the same row, dropped, doubled, or exchanged for something large.
+/// Tokens are replaced by others of their row, dropped, doubled, or replaced by extreme ones.
 #[test]
 fn mangled_rows_are_answered() {
     let rows = rows();
@@ -46,7 +46,7 @@ fn mangled_rows_are_answered() {
         let at = random.below(rows.len());
         let mut tokens = tokens(&rows[at]);
         for _ in 0..1 + random.below(3) {
-            // behind `- op: name`
+            // after `- op: name`
             let place = 6 + random.below(tokens.len() - 6);
             match random.below(4) {
                 0 => tokens[place] = tokens[random.below(tokens.len())].clone(),
@@ -75,7 +75,7 @@ fn mangled_rows_are_answered() {
     assert!(reports > 200, "only {reports} of 400 mangled rows were refused");
 }
 
-/// Rows that are short to write and never end: each is refused within a bound, with what is too large.
+/// Short rows that would never end are refused within a bound, and the message says what is too large.
 #[test]
 fn endless_rows_are_refused() {
     let chain = |first: &str, next: &dyn Fn(usize) -> String| (1..40).fold(first.to_owned(), |text, i| text + &next(i));
@@ -140,7 +140,7 @@ fn endless_rows_are_refused() {
     }
 }
 
-/// The edges of i64 in sizes, indices and ranges.
+/// The least and the largest i64 in sizes, indices and ranges.
 #[test]
 fn the_least_integer_is_a_number() {
     let least = "(-9223372036854775807 - 1)";

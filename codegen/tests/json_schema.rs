@@ -1,4 +1,4 @@
-//! The JSON Schema: it is that of the reader's table, takes every right row, and refuses what YAML gives of a wrong shape.
+//! The JSON Schema: it follows the reader's table, accepts every right row, and refuses YAML of a wrong shape.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// `UPDATE_EXPECT=1` rewrites it.
+/// The schema in docs is the generated one. `UPDATE_EXPECT=1` rewrites it.
 #[test]
 fn the_schema_in_docs_is_the_one_that_is_made() {
     let path = root().join(json::PATH);
@@ -26,7 +26,7 @@ fn the_schema_in_docs_is_the_one_that_is_made() {
     assert!(stands == made, "{} is not the one that `cargo ops schema` prints (UPDATE_EXPECT=1 accepts)", json::PATH);
 }
 
-/// The first complaint about each row; about the file as a whole under "".
+/// The first complaint about each row. A complaint about the file as a whole has the name "".
 fn complaints(text: &str) -> Vec<(String, String)> {
     let Some(value) = read(text) else { return vec![(String::new(), "it is no YAML".to_owned())] };
     let schema = json::schema();
@@ -67,7 +67,7 @@ fn value(node: &Node) -> Value {
     }
 }
 
-/// The part of JSON Schema that ours uses.
+/// Checks a value by the part of JSON Schema that ours uses.
 fn valid(value: &Value, schema: &Value) -> Result<(), String> {
     let fails = |what: String| Err(format!("{what}: {value}"));
     for (keyword, says) in schema.as_object().expect("a schema is a map") {
@@ -125,7 +125,8 @@ fn valid(value: &Value, schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The pattern of one sentence, or alternatives that are plain texts, `^` for the beginning, `[+]` for a plus.
+/// Whether a text matches the pattern of one sentence, or one of several alternatives. Alternatives are plain texts,
+/// with `^` for the beginning and `[+]` for a plus.
 fn matches_any(text: &str, pattern: &str) -> bool {
     if pattern == r"^[^\n\r]*[^.\s]\s*$" {
         let text = text.trim_end();
@@ -152,7 +153,7 @@ fn right_databases_fit() {
     }
 }
 
-/// Every wrong database whose fault is one of shape is refused by the schema too, row by row.
+/// Wrong databases whose fault is one of shape are refused by the schema too, row by row.
 #[test]
 fn wrong_shapes_do_not_fit() {
     let case = |name: &str| {

@@ -1,4 +1,4 @@
-//! Rows that were right and are as they were are not looked at again; what changed is, with all that it may change.
+//! Rows that passed and did not change are not checked again. A changed row is, with all rows that it may affect.
 
 use std::fs;
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ const NEG: &str = "
   tests: {points: [{x: 3, out: -3}]}
 ";
 
-/// A database, and the file that says what was right.
+/// A database, and the file that lists what has passed.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -81,7 +81,7 @@ impl Folder {
         self.0.join("kept")
     }
 
-    /// Status, standard output, standard error of a check of `text`, the time taken out.
+    /// Status, standard output and standard error of a check of `text`, without the time.
     fn check(&self, text: &str, words: &[&str]) -> (i32, String, String) {
         fs::write(self.0.join("ops.yaml"), text).expect("a database");
         let file = self.0.join("ops.yaml").into_os_string();
@@ -96,7 +96,7 @@ impl Folder {
         (status, timeless, String::from_utf8(err).expect("text"))
     }
 
-    /// What a check of a right database says.
+    /// Standard output of a check that must pass.
     fn right(&self, text: &str, words: &[&str]) -> String {
         let (status, out, err) = self.check(text, words);
         assert_eq!((status, err.as_str()), (0, ""), "{out}");
@@ -118,13 +118,13 @@ fn what_is_as_it_was_is_not_looked_at_again() {
     assert_eq!(folder.right(ROWS, &[]), format!("Checked 5 rows, 5 of them as before{gradients}"));
     assert_eq!(folder.right(ROWS, &["--no-cache"]), format!("Checked 5 rows{gradients}"));
     assert_eq!(folder.right(ROWS, &["--only", "other"]), "Checked 2 rows, 2 of them as before");
-    // where a row stands is not what it is
+    // the place of a row is no part of it
     let moved = ROWS.replacen("ops:\n", "# Rows\nops:\n\n", 1);
     assert_eq!(folder.right(&moved, &[]), format!("Checked 5 rows, 5 of them as before{gradients}"));
-    // overloads go together
+    // overloads are checked together
     let edited = ROWS.replace("expr: x + y + 1", "expr: 1 + x + y");
     assert_eq!(folder.right(&edited, &[]), format!("Checked 5 rows, 3 of them as before{gradients}"));
-    // a version that was there before is still known
+    // an earlier version is still known
     assert_eq!(folder.right(ROWS, &[]), format!("Checked 5 rows, 5 of them as before{gradients}"));
 }
 
@@ -144,7 +144,7 @@ fn what_a_row_calls_is_part_of_it() {
     assert!(status == 1 && err.starts_with("error[E301]"), "{err}");
 }
 
-/// What nobody looked at, or what calls a row with a fault, is not right.
+/// Rows that were not checked, and rows that call one with a fault, are not known as right.
 #[test]
 fn only_what_was_looked_at_is_known() {
     let folder = Folder::new("only");
@@ -159,7 +159,7 @@ fn only_what_was_looked_at_is_known() {
     assert_eq!(folder.right(ROWS, &[]), format!("Checked 5 rows, 3 of them as before{gradients}"));
 }
 
-/// Points that stand apart are part of their row, and of no other one.
+/// Points in other files are part of their row, and of no other one.
 #[test]
 fn points_apart_are_part_of_their_row() {
     let folder = Folder::new("points");
@@ -229,7 +229,7 @@ fn upstream_is_part_of_every_row() {
     assert!(status == 1 && err.starts_with("error[E301]"), "{err}");
 }
 
-/// Whatever stands in the file: it is no reason to fail, nor to take a row for right.
+/// No content of the file makes a check fail or a row pass.
 #[test]
 fn a_file_that_is_none_of_ours_is_passed_over() {
     let folder = Folder::new("other");
@@ -250,7 +250,7 @@ fn a_file_that_is_none_of_ours_is_passed_over() {
     fs::remove_file(folder.kept()).expect("it was there");
     fs::create_dir(folder.kept()).expect("a folder");
     assert_eq!(folder.right(ROWS, &[]), "Checked 5 rows; 1 declared gradient proved");
-    // where none is named nothing is kept
+    // without a named file, nothing is kept
     let file = folder.0.join("ops.yaml").into_os_string();
     let mut out = Vec::new();
     for _ in 0..2 {
@@ -259,7 +259,8 @@ fn a_file_that_is_none_of_ours_is_passed_over() {
     assert!(!String::from_utf8(out).expect("text").contains("as before"));
 }
 
-/// Also where the folder was there before cargo, which puts no tag into it then.
+/// A program that cargo built keeps its results in cargo's folder, even if that was there before cargo, which then
+/// puts no tag into it.
 #[test]
 fn what_cargo_builds_keeps_what_it_knows_in_its_folder() {
     let program = std::env::current_exe().expect("this program");

@@ -1,4 +1,4 @@
-//! The pages of docs/errors: each has a trigger that gives its code, and shows the message that it gives.
+//! The pages of docs/errors: each has a trigger that gives its code, and shows the message of the trigger.
 
 mod common;
 
@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors")
 }
 
-/// What stands between ```` ```lang ```` and the closing fence, and where.
+/// Start and end of the text between ```` ```lang ```` and the closing fence.
 fn block(page: &str, lang: &str) -> Option<(usize, usize)> {
     let open = format!("```{lang}\n");
     let start = page.find(&open)? + open.len();
@@ -49,7 +49,7 @@ fn triggers_give_their_codes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// The page of a code that `check` gives goes from the trigger over what to do to the trigger mended, and ends there.
+/// The page of a code that `check` gives has a trigger, then advice, then the mended trigger, with which it ends.
 #[test]
 fn mended_examples_are_right() {
     let mut wrong = Vec::new();
@@ -87,7 +87,7 @@ fn every_page_is_listed_by_code() {
     }
 }
 
-/// Every code that a program, the generator or a command can give has a page, and every page tells of such a code.
+/// Every code that a program, the generator or a command can give has a page, and every page is about such a code.
 #[test]
 fn codes_and_pages_agree() {
     let mut codes = Vec::new();
@@ -100,10 +100,10 @@ fn codes_and_pages_agree() {
     assert_eq!(codes.iter().filter(|code| *code != EXIT).collect::<Vec<_>>(), pages);
 }
 
-/// The page that tells how a panic ends: its code is printed by the handler.
+/// The code with which a panic ends. The panic handler prints it.
 const EXIT: &str = "E999";
 
-/// Codes in string literals outside of tests, where they stand for faults; the list of pages is no such place.
+/// Adds the codes in string literals outside of tests, where they stand for faults. The list of pages is left out.
 fn gather(folder: &Path, codes: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
         if entry.is_dir() {

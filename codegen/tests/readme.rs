@@ -1,4 +1,4 @@
-//! The row that README.md adds in two minutes: what is said there of it is so.
+//! The row that README.md adds in two minutes: the statements about it are true.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ fn gradient(readme: &str) -> &str {
     readme.split('`').find(|text| text.starts_with("grad: ")).expect("README.md has a gradient")
 }
 
-/// Runs `cargo ops` on our database with this appended.
+/// Runs `cargo ops` on our database with `appended` at its end.
 fn ops(name: &str, appended: &str, words: &[&str]) -> (i32, String, String) {
     let path = std::env::temp_dir().join(format!("fulgurite-readme-{}-{name}.yaml", std::process::id()));
-    // its further points are not beside that file
+    // the folder of further points is not beside that file
     let rows = read("ops.yaml").replacen("\npoints: tests/points\n", "\n", 1);
     fs::write(&path, format!("{rows}\n{appended}")).expect("a database");
     let file = format!("--file={}", path.display());
@@ -59,7 +59,7 @@ fn its_gradient_may_be_written_down_and_is_compared() {
     let right = gradient(&readme);
     let (status, out, err) = ops("right", &format!("{}  {right}\n", row(&readme)), &["check"]);
     assert_eq!(status, 0, "{out}{err}");
-    // the variation of which README.md says that it is refused
+    // the variation that is refused according to README.md
     let wrong = right.replacen(" * tanh(x)", "", 1);
     assert_ne!(wrong, right);
     let (status, out, err) = ops("wrong", &format!("{}  {wrong}\n", row(&readme)), &["check"]);

@@ -1,5 +1,6 @@
-//! The few recorded calls of PyTorch that `check` runs for each name: chosen from `tests/data`, and rows that claim a name and
-//! mean something else.
+//! The few recorded calls of PyTorch that `check` runs for each name. They are chosen from `tests/data`.
+
+mod common;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -9,17 +10,16 @@ use fulgurite_codegen::check::recorded::{Forms, Runner, load};
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::schema::read_database;
-use fulgurite_codegen::source::Sources;
 use fulgurite_core::lower::NoRows;
 use serde_json::Value as Json;
 
-/// So many calls of each name are kept: what one dtype does not tell another may.
+/// At most this many calls per name, because a second dtype shows most of what the first does not.
 const EACH: usize = 2;
 
-/// Longer calls are left out where there are others, in bytes of their text.
+/// Longest text of a call and its result in bytes. Longer ones are left out where there are others.
 const LONG: usize = 450;
 
-/// A recorded call: its name, its text, what came of it.
+/// A recorded call: its name, its text, its result.
 struct Recorded {
     id: String,
     op: String,
@@ -51,7 +51,7 @@ fn recorded(folder: &Path) -> Vec<Recorded> {
     all
 }
 
-/// Numbers of a result that are neither of the few that many functions have, nor in the call; bytes count as different.
+/// The number of different values in a result, without the few that many functions give. At most 3.
 fn odd(recorded: &Recorded) -> usize {
     let outs = recorded.json.1["out"].as_array().cloned().unwrap_or_default();
     let numbers: HashSet<String> = outs
@@ -72,24 +72,18 @@ fn given(recorded: &Recorded) -> usize {
     args + call["kwargs"].as_object().map_or(0, serde_json::Map::len)
 }
 
-/// Another dtype tells promotion and rounding: narrow integers most.
+/// Rank of a call's dtype. Narrow integers come first, because they show most of promotion and rounding.
 fn dtype(recorded: &Recorded) -> usize {
     let dtype = recorded.json.0["tensors"][0]["dtype"].as_str().unwrap_or("none").to_owned();
     ["i32", "bool", "u8", "i16", "i8", "f16", "bf16", "i64", "f64"].iter().position(|d| *d == dtype).unwrap_or(9)
 }
 
-fn database() -> (String, String) {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    (format!("{root}/ops.yaml"), fs::read_to_string(format!("{root}/ops.yaml")).expect("the database"))
-}
-
-/// `src/pytorch/recorded.txt` has the calls that are chosen now; `UPDATE_EXPECT=1` writes them.
+/// `src/pytorch/recorded.txt` has the calls that are chosen from the data. `UPDATE_EXPECT=1` writes them.
 #[test]
 fn the_few_are_those_of_the_data() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data"));
-    let (path, text) = database();
-    let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
-    let file = sources.add(&path, &text);
+    let mut diags = Diagnostics::new();
+    let (sources, file) = common::joined_sources();
     let database = read_database(file, &sources, &mut diags);
     let rows: Vec<_> = database.rows.iter().map(|row| std::sync::Arc::new(row.lower_to_row())).collect();
     let set = RowSet::new(&NoRows, rows.clone(), &[]);
@@ -113,7 +107,7 @@ fn the_few_are_those_of_the_data() {
         "# Calls that PyTorch gave, a few for each name: made by codegen/tests/recorded.rs of tests/data\n".to_owned();
     for ((name, _), mut of) in by_name {
         let size = |r: &Recorded| r.call.len() + r.came.len();
-        // small ones run quickly; each argument more is worth some elements
+        // small calls run quickly; each further argument is worth some bytes
         let cost = |r: &Recorded| size(r) as i64 - 60 * given(r) as i64;
         of.sort_by_key(|r| (size(r) > LONG, std::cmp::Reverse(odd(r).min(2)), cost(r), r.id.clone()));
         let mut chosen: Vec<Recorded> = vec![of.remove(0)];
@@ -126,7 +120,7 @@ fn the_few_are_those_of_the_data() {
             chosen.push(of.remove(at));
         }
         for r in chosen {
-            // gradients and names are for others
+            // gradients and names are for other tests
             let strip = |json: &Json, keys: &[&str]| {
                 let mut json = json.clone();
                 json.as_object_mut().expect("an object").retain(|key, _| !keys.contains(&key.as_str()));

@@ -1,45 +1,61 @@
-//! docs/operators.md is what the generator makes of ops.yaml.
+//! The references in docs are what the generator makes of the databases.
+
+mod common;
 
 use std::fs;
 use std::path::Path;
 
+use common::DATABASES;
+
 use fulgurite_codegen::check;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::explain::reference;
-use fulgurite_codegen::pipeline::Table;
+use fulgurite_codegen::files::Files;
+use fulgurite_codegen::pipeline::{self, Table};
 use fulgurite_codegen::schema::read_database;
-use fulgurite_codegen::source::Sources;
-use fulgurite_core::lower::NoRows;
+use fulgurite_codegen::source::{FileId, Sources};
 
-/// The reference of a database.
-fn page(text: &str) -> String {
-    let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
-    let file = sources.add("ops.yaml", text);
-    let database = read_database(file, &sources, &mut diags);
-    let checked = check::run(&database, &NoRows, &sources, &mut diags);
+/// The reference of a database whose rows may use those of `upstream`.
+fn page_of((sources, file): (Sources, FileId), upstream: &Table) -> String {
+    let mut diags = Diagnostics::new();
+    let mut database = read_database(file, &sources, &mut diags);
+    database.upstream.clone_from(&upstream.classes);
+    let upstream = upstream.completed_for(&database, &database.names().collect());
+    let checked = check::run(&database, &upstream, &mut diags);
     assert_eq!(diags.errors(), 0, "the database is broken");
-    let mut table = Table::default();
+    let mut table = upstream.clone();
     checked.rows.iter().for_each(|row| table.insert(row.clone()));
     reference::page(&database, &checked, &table, &sources)
 }
 
-/// `UPDATE_EXPECT=1` rewrites it.
+fn page(text: &str) -> String {
+    let mut sources = Sources::default();
+    let file = sources.add("ops.yaml", text);
+    page_of((sources, file), &Table::default())
+}
+
+/// docs/operators.md and docs/pytorch-operators.md are up to date. `UPDATE_EXPECT=1` rewrites them.
 #[test]
-fn the_reference_is_that_of_the_database() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let path = root.join("docs/operators.md");
-    let made = page(&fs::read_to_string(root.join("ops.yaml")).expect("the database"));
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        return fs::write(path, made).expect("the reference is written");
+fn the_references_are_those_of_the_databases() {
+    let mut upstream = Table::default();
+    for (database, page) in DATABASES.into_iter().zip(["docs/operators.md", "docs/pytorch-operators.md"]) {
+        let files = Files::read(Path::new(database), "ops.yaml").expect("a database");
+        let made = page_of(files.sources(), &upstream);
+        upstream = pipeline::read_rows(&files.rows.text, "ops.yaml").expect("rows");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(path, made).expect("the reference is written");
+            continue;
+        }
+        let stands = fs::read_to_string(path).unwrap_or_default();
+        let differ = stands.lines().zip(made.lines()).position(|(a, b)| a != b);
+        let line = differ.unwrap_or(stands.lines().count().min(made.lines().count())) + 1;
+        assert!(
+            stands == made,
+            "{page}:{line} is not what {database} says\n\
+             accept with: UPDATE_EXPECT=1 cargo test -p fulgurite-codegen --test reference"
+        );
     }
-    let stands = fs::read_to_string(path).unwrap_or_default();
-    let differ = stands.lines().zip(made.lines()).position(|(a, b)| a != b);
-    let line = differ.unwrap_or(stands.lines().count().min(made.lines().count())) + 1;
-    assert!(
-        stands == made,
-        "docs/operators.md:{line} is not what ops.yaml says\n\
-         accept with: UPDATE_EXPECT=1 cargo test -p fulgurite-codegen --test reference"
-    );
 }
 
 /// Rows stand under the comments that divide the file; a database without such comments has one heading.

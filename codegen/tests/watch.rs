@@ -1,4 +1,5 @@
-//! `cargo ops check --watch`: what changed is checked again, with what calls it; who stops reading ends it.
+//! `cargo ops check --watch`: a changed row is checked again, with the rows that call it. The watch ends when its
+//! reader goes away.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use fulgurite_codegen::cli::run_words;
 
-/// Passes lines on until nobody takes them.
+/// Passes lines on until the receiver is gone.
 struct Lines(Sender<String>, String);
 
 impl Write for Lines {
@@ -29,7 +30,7 @@ fn row(op: &str, meaning: &str) -> String {
     format!("- op: {op}\n  doc: A row\n  sig: '(x: T) -> T'\n  promote: default\n  dtypes: all - bool\n  {meaning}\n\n")
 }
 
-/// What a round says, without the time it took.
+/// Output of a round, without the time.
 fn round(lines: &Receiver<String>) -> String {
     let next = || lines.recv_timeout(Duration::from_secs(60)).expect("a round");
     let first = next();
@@ -60,7 +61,7 @@ fn rounds_look_at_what_changed() {
     assert_eq!(round(&lines), "1 error");
     write("expr: x * x");
     assert_eq!(round(&lines), "Checked 3 rows, 1 of them as before, no errors");
-    // what was right once still is
+    // a version that passed before is still known
     write("expr: x + x");
     assert_eq!(round(&lines), "Checked 3 rows, 3 of them as before, no errors");
     drop(lines);

@@ -57,8 +57,6 @@ pub struct RowText {
     pub autocast: &'static str,
     /// Rules by subclass, as in the class's `ops`.
     pub subclass: &'static [(&'static str, &'static str)],
-    /// Call forms of other libraries: `("torch", "gather(input: x, dim, index)")`.
-    pub aliases: &'static [(&'static str, &'static str)],
     /// Handwritten kernels that may claim the row, by executor.
     pub kernels: &'static [(&'static str, &'static str)],
     /// The database file.
@@ -87,7 +85,6 @@ impl RowText {
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "",
         line: 0,

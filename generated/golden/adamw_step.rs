@@ -28,7 +28,6 @@ let (p2, m2, v2) = adamw_each(pa, ga, ma, va, rate, spread, 1 - r * decay, beta1
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,

@@ -41,11 +41,6 @@ if some(hi) { min(y, hi) } else { y }",
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[
-            ("aten", "clamp.Tensor"),
-            ("torch", "clamp_min(input: x, min: lo required)"),
-            ("torch", "clamp_max(input: x, max: hi required)"),
-        ],
         kernels: &[],
         file: "ops.yaml",
         line: 1,
@@ -59,7 +54,7 @@ if some(hi) { min(y, hi) } else { y }",
 ///
 /// Refused unless `some(lo) || some(hi)`: clamp needs a bound.
 ///
-/// A point: `{x: [1, 2, 0.5], lo: [1, 1, 1], hi: [1, 1, 1], out: [1, 1, 1], grad: {x: [1, 0, 0], lo: [0, 0, 1], hi: [0, 1, 0]}}`.
+/// A point: `{x: [1, 2], lo: [0, 'nan'], out: [1, 'nan'], grad: {x: [1, 0], lo: [0, 0]}}`.
 #[track_caller]
 pub fn clamp(x: impl Operand, lo: impl Into<Limit>, hi: impl Into<Limit>) -> Tensor {
     api::call_one(&CLAMP, vec![x.arg(), lo.into().arg(), hi.into().arg()])
@@ -89,7 +84,6 @@ pub(crate) static CLAMP__VJP__HI: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,
@@ -120,7 +114,6 @@ pub(crate) static CLAMP__VJP__LO: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,
@@ -151,7 +144,6 @@ pub(crate) static CLAMP__VJP__X: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,

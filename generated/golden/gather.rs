@@ -22,7 +22,6 @@ pub(crate) static GATHER: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,
@@ -34,7 +33,7 @@ pub(crate) static GATHER: Symbol = Symbol::new(
 ///
 /// `gather(x: T[..P, N@dim, ..Q], index: Index[..P, M@dim, ..Q]; dim: Dim) -> T[..P, M, ..Q]`
 ///
-/// A point: `{x: [[1, 2, 3], [4, 5, 6]], index: [[2, 0], [1, 1]], dim: 1, out: [[3, 1], [5, 5]], grad: {x: [[1, 0, 1], [0, 2, 0]]}}`.
+/// A point: `{x: [[1, 2, 3], [4, 5, 6]], index: [[1, 0, 1]], dim: 0, out: [[4, 2, 6]]}`.
 #[track_caller]
 pub fn gather(x: &Tensor, index: &Tensor, dim: impl Into<Dim>) -> Tensor {
     api::call_one(&GATHER, vec![x.arg(), index.arg(), Value::size(Into::<Dim>::into(dim))])
@@ -64,7 +63,6 @@ pub(crate) static GATHER__VJP__X: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,

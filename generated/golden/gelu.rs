@@ -22,10 +22,6 @@ pub(crate) static GELU: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[
-            ("aten", "gelu"),
-            ("torch", "nn.functional.gelu"),
-        ],
         kernels: &[],
         file: "ops.yaml",
         line: 1,
@@ -107,7 +103,6 @@ match approximate { none => d_out * (0.5 + 0.5 * erf(x * FRAC_1_SQRT_2) + 0.3989
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,

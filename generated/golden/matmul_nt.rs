@@ -25,7 +25,6 @@ pub(crate) static MATMUL_NT: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,
@@ -37,7 +36,7 @@ pub(crate) static MATMUL_NT: Symbol = Symbol::new(
 ///
 /// `matmul_nt(x: T[..B, K], w: T[N, K]) -> T[..B, N]`
 ///
-/// A point: `{x: [[1, 2, 3]], w: [[1, 0, -1], [2, 0.5, 0]], out: [[-2, 3]], grad: {x: [[3, 0.5, -1]], w: [[1, 2, 3], [1, 2, 3]]}}`.
+/// A point: `{x: 'i32 [3, 4]', w: 'i32 [[1, 2]]', out: 'i32 [11]'}`.
 #[track_caller]
 pub fn matmul_nt(x: &Tensor, w: &Tensor) -> Tensor {
     api::call_one(&MATMUL_NT, vec![x.arg(), w.arg()])
@@ -67,7 +66,6 @@ pub(crate) static MATMUL_NT__VJP__W: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,
@@ -98,7 +96,6 @@ pub(crate) static MATMUL_NT__VJP__X: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,

@@ -25,7 +25,6 @@ pub(crate) static SOFTMAX: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[("aten", "_softmax(self: x, dim, half_to_float: _ = false)")],
         kernels: &[],
         file: "ops.yaml",
         line: 1,

@@ -22,10 +22,6 @@ pub(crate) static TRANSPOSE: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[
-            ("aten", "transpose.int"),
-            ("torch", "transpose"),
-        ],
         kernels: &[],
         file: "ops.yaml",
         line: 1,
@@ -69,7 +65,6 @@ pub(crate) static TRANSPOSE__VJP__X: Symbol = Symbol::new(
         once: "",
         autocast: "",
         subclass: &[],
-        aliases: &[],
         kernels: &[],
         file: "ops.yaml",
         line: 1,

@@ -38,7 +38,7 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | call operators | [`ops`] and [`TensorOps`]; [`torch`] and [`aten`] by PyTorch's names |
+//! | call operators | [`ops`] and [`TensorOps`]; by PyTorch's names in the crate `fulgurite-pytorch` |
 //! | make and read tensors | [`tensor`] |
 //! | write a model and train it | [`nn`], [`tree`], [`optim`], [`text`] |
 //! | differentiate, batch, compile | [`jit`](mod@jit) |

@@ -43,7 +43,7 @@ fn rows(input: TokenStream) -> Result<TokenStream> {
     let krate = std::env::var("CARGO_CRATE_NAME").unwrap_or_else(|_| "op".into());
     let mut target = Target::downstream(&krate);
     target.methods = names::camel(&first.to_string()) + "Ops";
-    let code = Artifacts::emit(&target, &compiled.rows, &compiled.classes(), &compiled.table(&upstream)).inline();
+    let code = Artifacts::emit(&target, &compiled.rows, &compiled.parts(), &compiled.table()).inline();
     let code: TokenStream = code.parse().map_err(|e| {
         Error::new(first.span(), format!("this is a bug in fulgurite: the code made of these rows does not lex: {e}"))
     })?;

@@ -1,4 +1,4 @@
-//! Calls of rows by their names in other libraries: the rows' `aten:` and `torch:` lists, and alias rows.
+//! Calls of rows by their names in other libraries: the `aten` and `torch` lists of databases, and alias rows.
 //!
 //! The arguments of a call are positional and named values of a dynamic language. The call form maps each of them to an
 //! argument of the row, and the row's signature decides its meaning: an integer names an axis, a word or its number
@@ -125,19 +125,15 @@ fn run(symbol: SymbolRef, args: &[(Name, Given)], key: &Given, loc: Loc) -> Resu
 
 fn table() -> FxHashMap<Name, Vec<ForeignForm>> {
     let mut table: FxHashMap<Name, Vec<ForeignForm>> = FxHashMap::default();
-    let mut symbols = symbol::all();
-    symbols.sort_by_key(|s| (s.krate, s.text.line, s.name()));
-    for symbol in symbols {
-        // the build has parsed and checked every form
-        let aliases = symbol.text.aliases.iter().filter_map(|(of, text)| Some((*of, parse_alias(text).ok()?)));
-        for (of, alias) in aliases {
-            let form = foreign::Form::new(symbol.row(), &alias);
-            table.entry(alias.full(of)).or_default().push(ForeignForm { symbol, form });
-        }
-        let own = Name::new(symbol.name());
-        if symbol::is_alias(symbol.name()) && !table.contains_key(&own) {
-            table.insert(own, vec![ForeignForm { symbol, form: foreign::Form::own(symbol.row()) }]);
-        }
+    for call in symbol::foreign_calls() {
+        // the build has parsed and checked every form, and found its row
+        let (Some(symbol), Ok(alias)) = (symbol::find(Name::new(call.op)), parse_alias(call.form)) else { continue };
+        let form = foreign::Form::new(symbol.row(), &alias);
+        table.entry(alias.full(call.library)).or_default().push(ForeignForm { symbol, form });
+    }
+    for symbol in symbol::all().into_iter().filter(|symbol| symbol::is_alias(symbol.name())) {
+        let own = || vec![ForeignForm { symbol, form: foreign::Form::own(symbol.row()) }];
+        table.entry(Name::new(symbol.name())).or_insert_with(own);
     }
     table
 }

@@ -259,6 +259,19 @@ pub struct Database {
     pub kernels: &'static [&'static [KernelEntry]],
     /// The tensor subclasses.
     pub classes: &'static [SubclassRef],
+    /// Other libraries' calls of these rows and of rows upstream, in the order in which they are tried.
+    pub calls: &'static [ForeignCall],
+}
+
+/// A call of a row by its name in another library.
+#[derive(Clone, Copy, Debug)]
+pub struct ForeignCall {
+    /// The name of the row.
+    pub op: &'static str,
+    /// The library.
+    pub library: &'static str,
+    /// The name or call form there: `gather(input: x, dim, index)`.
+    pub form: &'static str,
 }
 
 inventory::collect!(&'static Database);
@@ -368,6 +381,13 @@ fn hash(text: &str) -> u64 {
     let mut h = rustc_hash::FxHasher::default();
     text.hash(&mut h);
     h.finish()
+}
+
+/// Other libraries' calls of rows, database by database in the order of their crates.
+pub fn foreign_calls() -> impl Iterator<Item = &'static ForeignCall> {
+    let mut databases: Vec<&Database> = inventory::iter::<&'static Database>.into_iter().copied().collect();
+    databases.sort_by_key(|database| database.krate);
+    databases.into_iter().flat_map(|database| database.calls)
 }
 
 /// Every registered symbol, by name.

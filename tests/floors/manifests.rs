@@ -17,9 +17,10 @@ const FLOORS: &[(&str, u8)] = &[
     ("fulgurite-parallel", 3),
     ("fulgurite", 4),
     // a crate with classes of its own tests them with what the project's tests share
-    ("fulgurite-tests", 5),
+    ("fulgurite-pytorch", 5),
+    ("fulgurite-tests", 6),
     ("fulgurite-demo", 5),
-    ("fulgurite-conformance", 5),
+    ("fulgurite-conformance", 6),
     ("fulgurite-bench", 6),
 ];
 /// Commands and examples: nothing stands on them.

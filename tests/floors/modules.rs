@@ -16,6 +16,7 @@ pub const CRATES: &[&str] = &[
     "macros",
     "generated",
     "generated/kernels",
+    "compat/pytorch",
     "tools/mutate",
     "tools/demo",
     "tools/bench",

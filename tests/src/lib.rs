@@ -2,7 +2,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`rows`] | the database under test |
+//! | [`rows`] | the databases under test |
 //! | [`calls`] | valid calls of a row, made from its signature alone |
 //! | [`oracle`] | the meaning of a call: the row's own text, evaluated plainly |
 //! | [`bound`], [`guard`] | numbers with an error bound, numbers that record their branches |
@@ -11,6 +11,9 @@
 //! | [`recorded`] | values that PyTorch gave |
 //! | [`draws`] | the loop over drawn cases: proptest draws, shrinks and repeats them |
 //! | [`rng`] | random numbers that are equal on every machine |
+
+// links the database of PyTorch's calls
+use fulgurite_pytorch as _;
 
 pub mod bound;
 pub mod bridge;

@@ -1,4 +1,4 @@
-//! The database under test, read from `ops.yaml` in the way of the build.
+//! The databases under test, read in the way of the build.
 
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::files::Files;
@@ -61,9 +61,9 @@ impl TestRow {
     }
 }
 
-/// Every row of `ops.yaml`.
+/// Every row of the databases.
 pub struct Rows {
-    /// The rows of the file, in its order.
+    /// The rows of the files, in their order.
     pub source: Vec<TestRow>,
     /// These rows and the derived ones, by name.
     pub table: Table,
@@ -71,7 +71,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The row called `name`, if the file has it.
+    /// The row called `name`, if a file has it.
     pub fn get(&self, name: &str) -> Option<&TestRow> {
         self.by_name.get(&Name::new(name)).map(|&i| &self.source[i])
     }
@@ -100,37 +100,45 @@ impl Rows {
     }
 }
 
-/// The database of fulgurite.
+/// The databases of fulgurite and of PyTorch's calls.
 ///
 /// # Panics
-/// If it does not compile: then nothing can be tested, and the report is the best message.
+/// If one does not compile: then nothing can be tested, and the report is the best message.
 pub fn rows() -> &'static Rows {
     static ROWS: LazyLock<Rows> = LazyLock::new(|| {
-        // a package that is published has the rows alone
-        let files = Files::rows(Path::new(env!("FULGURITE_DATABASE")), "ops.yaml").and_then(|files| {
-            if files.folder().is_some_and(|folder| folder.is_dir()) { files.with_points() } else { Ok(files) }
-        });
-        let files = files.unwrap_or_else(|(path, e)| panic!("{}: {e}", path.display()));
-        match pipeline::compile_files(&files, &Table::default()) {
-            Ok(compiled) => collect(&compiled),
-            Err(refused) => {
-                let style = Style { color: false, width: 100 };
-                panic!("{}", render::text(&refused.diagnostics, &refused.sources, style))
-            }
-        }
+        let own = files(env!("FULGURITE_DATABASE"), "ops.yaml");
+        let upstream = pipeline::read_rows(&own.rows.text, "ops.yaml").unwrap_or_else(|report| panic!("{report}"));
+        let pytorch = files(env!("FULGURITE_PYTORCH_DATABASE"), "compat/pytorch/ops.yaml");
+        let own = compiled(&own, &Table::default());
+        let pytorch = compiled(&pytorch, &upstream);
+        let source: Vec<TestRow> = [&own, &pytorch].into_iter().flat_map(collect).collect();
+        let by_name = source.iter().enumerate().map(|(i, r)| (r.row.op, i)).collect();
+        Rows { source, table: pytorch.table(), by_name }
     });
     &ROWS
 }
 
-fn collect(compiled: &Compiled) -> Rows {
-    let mut source = Vec::new();
-    for hints in &compiled.database.rows {
-        let name = hints.name();
-        let Some(emitted) = compiled.rows.iter().find(|r| r.row.op == name) else { continue };
-        source.push(TestRow { row: emitted.row.clone(), domain: domains(hints) });
-    }
-    let by_name = source.iter().enumerate().map(|(i, r)| (r.row.op, i)).collect();
-    Rows { source, table: compiled.table(&Table::default()), by_name }
+/// The database at `path`. A published package has no files of points.
+fn files(path: &str, shown: &str) -> Files {
+    let files = Files::rows(Path::new(path), shown).and_then(|files| {
+        if files.folder().is_some_and(|folder| folder.is_dir()) { files.with_points() } else { Ok(files) }
+    });
+    files.unwrap_or_else(|(path, e)| panic!("{}: {e}", path.display()))
+}
+
+fn compiled(files: &Files, upstream: &Table) -> Compiled {
+    pipeline::compile_files(files, upstream).unwrap_or_else(|refused| {
+        let style = Style { color: false, width: 100 };
+        panic!("{}", render::text(&refused.diagnostics, &refused.sources, style))
+    })
+}
+
+fn collect(compiled: &Compiled) -> Vec<TestRow> {
+    let row = |hints: &RowSource| {
+        let emitted = compiled.rows.iter().find(|r| r.row.op == hints.name())?;
+        Some(TestRow { row: emitted.row.clone(), domain: domains(hints) })
+    };
+    compiled.database.rows.iter().filter_map(row).collect()
 }
 
 /// The hints `lo..hi` of a row.

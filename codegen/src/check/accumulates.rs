@@ -1,4 +1,5 @@
-//! E207, E009: `acc` says in what a row's sums are taken, and is no order: what it says must be so.
+//! E207, E009: `acc` documents the dtype in which a row's sums are taken. It does not set the dtype, so it must be
+//! true.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::{dtypes, report};
 use crate::diag::Diag;
 use crate::schema::{RowSource, Rule};
 
-/// The first call whose sums are taken in another dtype than `acc` says; a row that takes none.
+/// Refuses an `acc` that some call contradicts (E207), or one of a row that takes no sum (E009).
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<Diag> {
     let acc = source.acc.as_ref()?;
     let Some(body) = row.index_body() else { return Some(idle(source, acc)) };
@@ -87,7 +88,7 @@ fn sums(row: &Arc<Row>, body: &Block, set: &RowSet, case: &Case) -> Vec<(Red, DT
     found
 }
 
-/// The dtype that a word of `acc` is where a sum is taken in `taken`; `wide` is any.
+/// The dtype that a word of `acc` stands for in a sum taken in `taken`. `wide` stands for any dtype.
 fn meant(word: Name, taken: DType, case: &Case) -> Option<DType> {
     match word.as_str() {
         "wide" => Some(taken),
@@ -96,7 +97,7 @@ fn meant(word: Name, taken: DType, case: &Case) -> Option<DType> {
     }
 }
 
-/// The word that `acc` comes to in a call.
+/// The word to which `acc` evaluates in a call.
 fn word(env: &Env, e: &Expr) -> Option<Name> {
     match &*e.node {
         Node::Name(word) => Some(*word),

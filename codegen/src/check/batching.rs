@@ -7,7 +7,7 @@ use super::report;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// What stands in the way of a batched form.
+/// The fault of a row that has no batched form.
 pub fn check(source: &RowSource, row: &Row) -> Option<Diag> {
     let why = batch::way(row).err()?;
     let place = match report::body(source) {

@@ -7,36 +7,36 @@ use rustc_hash::FxHashSet;
 
 use super::walk;
 
-/// Which branch, of all texts: where its value is held.
+/// Identity of a branch among those of all texts: the address of its value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Id(usize);
 
-/// Some branches.
+/// A set of branches.
 pub type Ids = FxHashSet<Id>;
 
-/// What an `if` or a `match` may come to.
+/// A branch of an `if` or an arm of a `match`.
 #[derive(Clone, Debug)]
 pub struct Branch {
-    /// Which one.
+    /// Its identity.
     pub id: Id,
     /// Its text.
     pub span: Span,
-    /// Whether words, truth values, presence and ranks alone decide whether it is taken: there are few of each, so a
-    /// branch that none of them takes is never taken.
+    /// Whether words, truth values, presence and ranks alone decide whether it is taken. Each of them has few values,
+    /// so a finite branch that no tried call takes is dead.
     pub finite: bool,
-    /// Whether it is an arm of a `match`, which has one for each word, those that the row refuses too.
+    /// Whether it is an arm of a `match`. A `match` has an arm for every word, even for a word that the row refuses.
     pub arm: bool,
 }
 
-/// The first of these branches, which nothing takes, that need not be there. What stands in an arm that must be is not
-/// asked for either.
+/// The first of these untaken branches that can be deleted. An arm of a `match` must stay, so branches within it are
+/// not reported either.
 pub fn needless<'a>(open: &[&'a Branch]) -> Option<&'a Branch> {
     let within = |part: Span, whole: Span| whole.start <= part.start && part.end <= whole.end;
     let needed = |branch: &Branch| open.iter().any(|of| of.arm && within(branch.span, of.span));
     open.iter().copied().find(|branch| !needed(branch))
 }
 
-/// The branch with this value.
+/// The identity of the branch with this value.
 pub fn id(value: &Expr) -> Id {
     Id(std::sync::Arc::as_ptr(&value.node) as usize)
 }
@@ -53,7 +53,7 @@ pub fn of(row: &Row, text: &Block) -> Vec<Branch> {
     branches(row, text, true)
 }
 
-/// Those that any call may take.
+/// The branches of a text of `row` that any call may take, outer ones first.
 pub fn of_all(row: &Row, text: &Block) -> Vec<Branch> {
     branches(row, text, false)
 }
@@ -65,7 +65,8 @@ fn branches(row: &Row, text: &Block, gradients: bool) -> Vec<Branch> {
     texts.found
 }
 
-/// Whether a condition asks if something is a float, or whether it is none: what is none has no gradient.
+/// Whether a condition holds for floats, if it asks about the kind of a dtype. Only floats have gradients, so calls
+/// with gradients take one of its branches.
 fn floats(cond: &Expr) -> Option<bool> {
     match &*cond.node {
         Node::Call(f, _) => match f.name.as_str() {
@@ -82,9 +83,9 @@ struct Texts<'a> {
     row: &'a Row,
     /// Whether the text is in the tensor language.
     tensors: bool,
-    /// Whether what no float comes to is left out.
+    /// Whether branches that no float takes are left out.
     gradients: bool,
-    /// Names that `let` binds, and whether few values are known of them.
+    /// Names that `let` binds, each with whether it has few values.
     few: Vec<(Name, bool)>,
     found: Vec<Branch>,
 }
@@ -129,13 +130,13 @@ impl Texts<'_> {
                 arms.iter().for_each(|(_, value)| arm(value, finite));
                 arms.iter().for_each(|(_, value)| self.expr(value, finite));
             }
-            // sizes, axis by axis: what they come to shows in shapes
+            // these compute sizes axis by axis; the shapes of results show what their branches do
             Node::Zip(_) | Node::Access(_) | Node::Reduce(_) if self.tensors => {}
             _ => walk::children(e, &mut |child| self.expr(child, finite)),
         }
     }
 
-    /// Whether a condition is made of words, truth values, presence and ranks.
+    /// Whether a condition is made of words, truth values, presence and ranks alone.
     fn is_finite(&self, cond: &Expr) -> bool {
         match &*cond.node {
             Node::Int(_) | Node::Str(_) => true,

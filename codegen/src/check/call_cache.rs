@@ -1,5 +1,5 @@
-//! The call cache. Checks make the same calls again and again, in other rows and on other data; which row a call means, and
-//! what its signature makes of it, follows from types and options alone.
+//! The call cache. Checks repeat calls, in other rows and on other data. Types and options alone decide which row a
+//! call means and what its signature binds.
 
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -16,15 +16,15 @@ use smallvec::SmallVec;
 use super::branches::Id;
 use super::parts::Part;
 
-/// Of each name so many calls are kept; then they are forgotten, and the next ones are kept. Whoever runs rows on chance
-/// data makes more of them than there is room for.
+/// At most this many calls are kept per name, because runs of rows on random data make ever new ones. A full table is
+/// emptied.
 const MOST_KEPT: usize = 1 << 12;
 
 /// A call that its row accepts.
 pub struct Resolved {
     /// The row, overload chosen.
     pub row: Arc<Row>,
-    /// What the signature bound.
+    /// Bindings of the signature.
     pub solved: Solved,
     /// Its loops.
     nest: OnceLock<Arc<Nest>>,
@@ -32,20 +32,20 @@ pub struct Resolved {
     conditions: OnceLock<Vec<Open>>,
     /// The branches of its loops.
     branches: OnceLock<Vec<Id>>,
-    /// What its loops do to floats.
+    /// Effect of its loops on the floats of each result.
     parts: OnceLock<Option<Vec<Part>>>,
 }
 
 /// A condition on elements.
 pub struct Open {
-    /// As a row.
+    /// The condition, as a row.
     pub condition: Condition,
-    /// Its loops, where they follow from it alone.
+    /// Its loops, where they depend on no other row.
     nest: OnceLock<Arc<Nest>>,
 }
 
 impl Open {
-    /// The conditions of a call that its signature leaves open; none where they can't be asked.
+    /// The conditions of a call that its signature leaves open. None where they can't be derived.
     pub fn of(row: &Row, solved: &Solved) -> Vec<Open> {
         let open = runtime_checks::open(row, solved).unwrap_or_default().into_iter();
         open.map(|condition| Open { condition, nest: OnceLock::new() }).collect()
@@ -62,42 +62,42 @@ impl Open {
         let (asked, of) = (Asked::new(rows), &self.condition);
         let nest = Arc::new(lower::lower_with(&of.row, &of.body, &of.solved, &asked)?);
         if !asked.any() {
-            // another thread has found the same
+            // another thread may have stored equal loops
             _ = self.nest.set(nest.clone());
         }
         Ok(nest)
     }
 }
 
-/// What becomes of a call.
+/// Outcome of resolving a call.
 #[derive(Clone)]
 pub enum Outcome {
     /// A row accepts it.
     Accepted(Arc<Resolved>),
-    /// None does.
+    /// Every row of this name refuses it.
     Refused(Arc<Refused>),
     /// There is no row of this name.
     Unknown,
 }
 
-/// What the first row says that a refused call may mean.
+/// Refusal by the first row that a call may mean.
 pub struct Refused {
-    /// That row.
+    /// The row.
     pub row: Arc<Row>,
-    /// The types in the order of its signature, where they could be put in it.
+    /// The types in the order of its signature, where they could be arranged in it.
     pub args: Option<Vec<Value<ArgTy>>>,
-    /// Why.
+    /// The reason.
     pub refusal: Refusal,
 }
 
-/// What is known of calls of one name.
+/// Outcomes of calls of one name.
 #[derive(Default)]
 pub struct Calls {
     outcomes: Known<Outcome>,
     yielded: Known<Arc<Yielded>>,
 }
 
-/// What a call of accepted types yields, for those who ask for no more: there are many of these.
+/// Row and results of an accepted call. Most callers need no more, and there are many such calls.
 pub struct Yielded {
     /// The row, overload chosen.
     pub op: Name,
@@ -105,15 +105,15 @@ pub struct Yielded {
     pub results: SmallVec<[Value<ArgTy>; 1]>,
 }
 
-/// Calls, and something of each.
+/// A map from calls to facts about them.
 struct Known<T>(RwLock<FxHashMap<Key, T>>);
 
-/// Types and options of a call, written out as words: equal exactly where they are equal.
+/// Types and options of a call, encoded as words. Keys are equal exactly where types and options are.
 #[derive(PartialEq, Eq, Hash)]
 pub struct Key(Words);
 
 impl Calls {
-    /// What becomes of this call; `candidates` are the rows that it may mean.
+    /// The outcome of a call. `candidates` are the rows that it may mean.
     pub fn outcome<T>(
         &self,
         candidates: impl FnOnce() -> Vec<Arc<Row>>,
@@ -130,17 +130,17 @@ impl Calls {
         found
     }
 
-    /// What this call yields, if that is known.
+    /// The results of a call, if they were kept.
     pub fn yielded(&self, key: &Key) -> Option<Arc<Yielded>> {
         self.yielded.get(key)
     }
 
-    /// Says what it yields.
+    /// Keeps the results of a call.
     pub fn keep(&self, key: Key, yielded: Yielded) {
         self.yielded.insert(key, Arc::new(yielded));
     }
 
-    /// Forgets all of it.
+    /// Forgets all calls.
     pub fn clear(&mut self) {
         *self = Calls::default();
     }
@@ -166,7 +166,7 @@ impl<T: Clone> Known<T> {
     }
 }
 
-/// The same where nothing is known.
+/// The outcome of a call, resolved without the cache.
 pub fn outcome<T>(
     candidates: Vec<Arc<Row>>,
     positional: &[Value<T>],
@@ -190,54 +190,54 @@ pub fn outcome<T>(
 }
 
 impl Resolved {
-    /// A call that solved.
+    /// An accepted call with these bindings.
     pub fn new(row: Arc<Row>, solved: Solved) -> Resolved {
         let (nest, conditions, branches, parts) = Default::default();
         Resolved { row, solved, nest, conditions, branches, parts }
     }
 
-    /// The loops of its meaning, where they are known and follow from it alone.
+    /// The loops of its meaning, if they were kept.
     pub fn nest(&self) -> Option<&Arc<Nest>> {
         self.nest.get()
     }
 
-    /// Says what they are. Whether they are kept: small ones are, those of operators first of all.
+    /// Keeps the loops of its meaning if they are small, as those of operators are. Returns whether it kept them.
     pub fn keep(&self, nest: &Arc<Nest>) -> bool {
-        /// Nodes of expressions.
+        /// At most this many expression nodes in a small nest.
         const SMALL: u32 = 16;
         let small = nest.outs.iter().map(|out| out.expr.weight()).sum::<u32>() <= SMALL;
         small && self.nest.set(nest.clone()).is_ok()
     }
 
-    /// The branches that the loops of its meaning are made of, as `find` finds them the first time.
+    /// The branches that the loops of its meaning contain, which `find` computes the first time.
     pub fn branches(&self, find: impl FnOnce() -> Vec<Id>) -> &[Id] {
         self.branches.get_or_init(find)
     }
 
-    /// What its loops do to the floats of each result, as `find` finds it the first time.
+    /// The effect of its loops on the floats of each result, which `find` computes the first time.
     pub fn parts(&self, find: impl FnOnce() -> Option<Vec<Part>>) -> Option<&[Part]> {
         self.parts.get_or_init(find).as_deref()
     }
 
-    /// The conditions that its signature leaves open; none where they can't be asked.
+    /// The conditions that its signature leaves open. None where they can't be derived.
     pub fn conditions(&self) -> &[Open] {
         self.conditions.get_or_init(|| Open::of(&self.row, &self.solved))
     }
 }
 
-/// Rows, and whether any of them was asked for.
+/// Rows, with a record of whether any of them was looked up.
 pub struct Asked<'a> {
     rows: &'a dyn Rows,
     any: Cell<bool>,
 }
 
 impl<'a> Asked<'a> {
-    /// These rows; none was asked for yet.
+    /// Wraps these rows; none was looked up yet.
     pub fn new(rows: &'a dyn Rows) -> Asked<'a> {
         Asked { rows, any: Cell::new(false) }
     }
 
-    /// Whether one was.
+    /// Whether a row was looked up.
     pub fn any(&self) -> bool {
         self.any.get()
     }
@@ -255,7 +255,7 @@ impl Rows for Asked<'_> {
     }
 }
 
-/// What a word of a key says about what follows it.
+/// Kind of the value that a word of a key starts.
 #[derive(Clone, Copy)]
 enum Tag {
     Tensor,
@@ -278,7 +278,7 @@ enum Tag {
 type Words = SmallVec<[u64; 4]>;
 
 impl Key {
-    /// `None` of a call with symbolic sizes: what is asked of them is recorded, each time anew.
+    /// `None` for a call with symbolic sizes, because questions about such sizes are recorded at every call.
     pub fn of<T>(positional: &[Value<T>], named: &[(Name, Value<T>)], ty: &dyn Fn(&T) -> ArgTy) -> Option<Key> {
         let mut key = Words::new();
         positional.iter().try_for_each(|value| put(&mut key, value, ty))?;
@@ -324,8 +324,8 @@ fn put<T>(key: &mut Words, value: &Value<T>, ty: &dyn Fn(&T) -> ArgTy) -> Option
     Some(())
 }
 
-/// A dtype and a rank, then the sizes: as many as fit stand in the same word. Of a size of more than 15 bits
-/// these, then all of it.
+/// Writes dtype and rank, then 16 bits per size, as many sizes as fit in each word. A size of more than 15 bits is
+/// marked by its top bit and also written as a word of its own.
 fn put_type(key: &mut Words, tag: Tag, t: &TensorTy) -> Option<()> {
     const SIZE: u32 = 16;
     const LOW: u64 = (1 << (SIZE - 1)) - 1;

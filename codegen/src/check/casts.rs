@@ -1,5 +1,5 @@
-//! E207: in `expr` and `view` floats are computed with in f32 or f64, so a cast to fewer bits takes effect only where
-//! its value is the result, which is stored in its dtype.
+//! E207: `expr` and `view` compute floats in f32 or f64. A cast to fewer bits therefore takes effect only where its
+//! value is a result, which is stored in its dtype.
 
 use fulgurite_core::lang::{Block, Elem, Expr, Node, Span};
 use fulgurite_core::lower::Rows;
@@ -12,7 +12,7 @@ use crate::diag::Diag;
 use crate::schema::RowSource;
 use crate::yaml::Text;
 
-/// The first cast, in the meaning of a row or a condition, that rounds nothing.
+/// The first cast that rounds nothing, in the meaning of a row or in a condition.
 pub fn check(source: &RowSource, row: &Row, set: &RowSet) -> Option<Diag> {
     let refuse = |text: &Text, key: &str, (span, to): (Span, DType)| {
         let op = source.op.as_str();
@@ -35,7 +35,7 @@ pub fn check(source: &RowSource, row: &Row, set: &RowSet) -> Option<Diag> {
     })
 }
 
-/// The first cast in a body whose value is none of the results that are stored in its dtype.
+/// The first cast in a body that is no result stored in the dtype of the cast.
 fn idle(body: &Block, results: &[&[Elem]], set: &RowSet) -> Option<(Span, DType)> {
     let mut stored = Vec::new();
     ends(&body.value, results, &mut stored);
@@ -44,7 +44,7 @@ fn idle(body: &Block, results: &[&[Elem]], set: &RowSet) -> Option<(Span, DType)
     found.into_iter().find(|cast| !stored.contains(cast))
 }
 
-/// The casts that are results, with the dtype in which these are stored.
+/// Collects the results with a fixed dtype, each with that dtype.
 fn ends(e: &Expr, results: &[&[Elem]], stored: &mut Vec<(Span, DType)>) {
     match (&*e.node, results) {
         (Node::If(_, yes, no), _) => [yes, no].into_iter().for_each(|block| ends(&block.value, results, stored)),
@@ -63,7 +63,7 @@ fn casts(e: &Expr, set: &RowSet) -> Vec<(Span, DType)> {
     found
 }
 
-/// The float dtype to which a cast, or a called row whose result has that dtype, would round what is computed wider.
+/// The narrow float dtype to which a cast, or a call of a row whose result has that dtype, rounds a wider value.
 fn narrows(e: &Expr, set: &RowSet) -> Option<DType> {
     let to = match &*e.node {
         Node::Cast(_, Elem::Class(to)) => *to,

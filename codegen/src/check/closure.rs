@@ -1,4 +1,4 @@
-//! E010: decompositions end. Which row calls which, in what order rows can be looked at, and where they go in a circle.
+//! E010: decompositions end. The call graph of rows gives the order in which rows can be checked, and its cycles.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::schema::RowSource;
 pub struct Call {
     /// The row called.
     pub op: Name,
-    /// Where.
+    /// Its place in the text.
     pub at: Span,
 }
 
@@ -42,7 +42,8 @@ pub fn calls(row: &Row) -> Vec<Call> {
     calls
 }
 
-/// The rows that a program calls when it runs: an operator between sizes, options and numbers is decided while tracing.
+/// The rows that a program calls when it runs. An operator between sizes, options and numbers is evaluated while
+/// tracing.
 pub fn run_calls(row: &Row) -> Vec<Name> {
     let Meaning::Decomp(body) = &row.meaning else { return calls(row).into_iter().map(|call| call.op).collect() };
     let mut values: FxHashSet<Name> = row.sig.params.iter().map(|param| param.name.name).collect();
@@ -60,7 +61,7 @@ pub fn run_calls(row: &Row) -> Vec<Name> {
     run
 }
 
-/// Adds the names that `let` binds to what is no number known while tracing.
+/// Adds the names that `let` binds to values which are not known while tracing.
 fn bound_values(block: &Block, values: &mut FxHashSet<Name>) {
     for stmt in &block.stmts {
         match stmt {
@@ -81,7 +82,7 @@ fn bound_values(block: &Block, values: &mut FxHashSet<Name>) {
     });
 }
 
-/// Whether an expression is known while tracing: sizes, options, presence, and what is computed of them.
+/// Whether an expression is known while tracing: sizes, options, presence, and expressions of these.
 fn is_static(e: &Expr, values: &FxHashSet<Name>) -> bool {
     match &*e.node {
         Node::Int(_) | Node::Float(_) | Node::Str(_) => true,
@@ -111,17 +112,17 @@ pub fn rule_calls(source: &RowSource) -> Vec<Name> {
     calls.into_iter().map(|call| call.op).collect()
 }
 
-/// Whether what `row` means or its declared rules call reaches a row with a fault.
+/// Whether the meaning of `row`, or a declared rule of it, reaches a row with a fault.
 pub fn reaches_broken(source: &RowSource, row: &Row, set: &RowSet) -> bool {
     leads_to_broken(calls(row).into_iter().map(|call| call.op).chain(rule_calls(source)).collect(), set)
 }
 
-/// Whether what these texts call reaches a row with a fault.
+/// Whether a call in these texts reaches a row with a fault.
 pub fn texts_reach_broken<'a>(texts: impl Iterator<Item = &'a Block>, set: &RowSet) -> bool {
     leads_to_broken(text_calls(texts), set)
 }
 
-/// The rows that these texts call, operators among them.
+/// The rows that these texts call, by name or by an operator.
 pub fn text_calls<'a>(texts: impl Iterator<Item = &'a Block>) -> Vec<Name> {
     let mut made = Vec::new();
     for text in texts {
@@ -131,18 +132,18 @@ pub fn text_calls<'a>(texts: impl Iterator<Item = &'a Block>) -> Vec<Name> {
     made.into_iter().map(|call| call.op).collect()
 }
 
-/// Whether one of these rows has a fault, or what it means calls one that has.
+/// Whether one of these rows has a fault, or calls a row with one, directly or not.
 pub fn leads_to_broken(names: Vec<Name>, set: &RowSet) -> bool {
     names.iter().any(|op| set.taints(*op))
         || any_reached(names, set, &mut |row| calls(row).iter().any(|call| set.taints(call.op)))
 }
 
-/// The rows that what `row` means calls.
+/// The rows that the meaning of `row` calls.
 pub fn called(row: &Row) -> Vec<Name> {
     calls(row).into_iter().map(|call| call.op).collect()
 }
 
-/// The rows of these names, and those that what they mean calls, however deep.
+/// The rows of these names, and all rows that their meanings call, directly or not.
 pub fn all_reached(names: Vec<Name>, set: &RowSet) -> Vec<Arc<Row>> {
     let mut reached = Vec::new();
     any_reached(names, set, &mut |row| {
@@ -152,7 +153,7 @@ pub fn all_reached(names: Vec<Name>, set: &RowSet) -> Vec<Arc<Row>> {
     reached
 }
 
-/// Whether `f` holds of a row of one of these names, or of one that what it means calls, however deep.
+/// Whether `f` holds of a row of one of these names, or of a row that their meanings call, directly or not.
 pub fn any_reached(names: Vec<Name>, set: &RowSet, f: &mut dyn FnMut(&Arc<Row>) -> bool) -> bool {
     let (mut met, mut next) = (FxHashSet::default(), names);
     while let Some(op) = next.pop() {
@@ -177,7 +178,8 @@ fn named_calls(body: &Block, calls: &mut Vec<Call>) {
     });
 }
 
-/// The rows that are `wanted`, by their names without kinds, and all that they and their rules call.
+/// The names, without kinds, of the `wanted` rows and of all rows that their meanings and rules call, directly or
+/// not.
 pub fn reached(rows: &[RowSource], wanted: impl Iterator<Item = Name>) -> FxHashSet<Name> {
     let (mut met, mut next): (FxHashSet<Name>, Vec<Name>) = (FxHashSet::default(), wanted.map(super::base).collect());
     while let Some(op) = next.pop() {
@@ -192,12 +194,12 @@ pub fn reached(rows: &[RowSource], wanted: impl Iterator<Item = Name>) -> FxHash
     met
 }
 
-/// In the tensor language operators are rows.
+/// Adds the operators of a body in the tensor language, where every operator is a row.
 fn operators(body: &Block, calls: &mut Vec<Call>) {
     walk::block(body, &mut |e| own_operator(e, calls));
 }
 
-/// The row of the operator that an expression is, if it is one.
+/// Adds the row of the operator at the root of an expression, if there is one.
 fn own_operator(e: &Expr, calls: &mut Vec<Call>) {
     let op = match &*e.node {
         Node::Binary(op, ..) => op.row(),
@@ -209,8 +211,8 @@ fn own_operator(e: &Expr, calls: &mut Vec<Call>) {
     calls.push(Call { op: Name::new(op), at: e.span });
 }
 
-/// The rows that are `wanted` and those that they call, in waves: each calls only rows of waves before its own. Circles
-/// are reported and broken.
+/// The `wanted` rows and those that they call, in waves: a row calls only rows of earlier waves. Cycles are reported,
+/// and their rows are marked as broken.
 pub fn waves(
     sources: &[RowSource],
     wanted: &dyn Fn(&RowSource) -> bool,
@@ -255,7 +257,7 @@ pub fn waves(
     let mut wave_of = vec![0; sources.len()];
     let mut waves: Vec<Vec<usize>> = Vec::new();
     for n in order {
-        // within a circle a row may stand before one that it calls: it has a fault anyway
+        // within a cycle a row may come before one that it calls; it has a fault anyway
         let wave = edges[n].iter().map(|(called, _)| wave_of[*called] + 1).max().unwrap_or(0);
         wave_of[n] = wave;
         waves.resize_with(waves.len().max(wave + 1), Vec::new);
@@ -264,7 +266,7 @@ pub fn waves(
     waves
 }
 
-/// Depth first; a row on the path that is met again closes a circle.
+/// Depth-first search. A row that is met again on the path closes a cycle.
 struct Search<'a> {
     edges: &'a [Vec<(usize, Span)>],
     done: Vec<bool>,

@@ -1,6 +1,5 @@
-//! E106: indices that are divided by 0, by one that stands in the text or by a size that is 0. E105: a size that is divided
-//! by an option which may be 0; the signature would refuse such a call, but in words that name neither the option nor what
-//! is to be done.
+//! E106: an index is divided by 0, by a literal one or by a size that is 0. E105: a size is divided by an option that
+//! may be 0. The signature would refuse such a call, but its message names neither the option nor a remedy.
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::{Block, Expr, Node, OptType, Span, Type};
@@ -16,7 +15,7 @@ use super::report::Rule;
 use super::walk::{self, each, find};
 use crate::diag::Diag;
 
-/// An index that is divided by a 0 which stands in the body. What divides by a size is tried with sizes.
+/// The fault of an index that is divided by a literal 0. Divisors that are sizes are tried with sizes of 0.
 pub fn divides_by_zero(body: &Block, nest: &Nest) -> Option<Fault> {
     let at = by_literal(body)?;
     let refusal = || {
@@ -47,7 +46,7 @@ pub fn divides_by_size(body: &Block, nest: &Nest, case: &Case) -> Option<Fault> 
     Some(Fault { at, ..refusal.help(help).into() })
 }
 
-/// Where a text divides by a 0 that stands in it.
+/// The place where a text first divides by a literal 0.
 fn by_literal(body: &Block) -> Option<Span> {
     find(body, &|e| divisor(e).is_some_and(|by| matches!(&*by.node, Node::Int(0))))
 }
@@ -56,7 +55,7 @@ fn divisor(e: &Expr) -> Option<&Expr> {
     walk::division(e).map(|(_, by)| by)
 }
 
-/// Whether loops divide an integer by a number that is 0 before they run.
+/// Whether loops divide an integer by a number that is known to be 0 before they run.
 pub fn has_zero(nest: &Nest) -> bool {
     let mut found = false;
     for out in &nest.outs {
@@ -65,16 +64,16 @@ pub fn has_zero(nest: &Nest) -> bool {
     found
 }
 
-/// Whether this divides an integer by a 0 that is known.
+/// Whether `part` divides an integer by a known 0.
 pub fn is_by_zero(part: &LoopExpr) -> bool {
     let SOp::Call(Builtin::DivFloor | Builtin::RemFloor, args) = part.op() else { return false };
     part.ty() == DType::I64 && args.get(1).is_some_and(|by| by.as_int() == Some(0))
 }
 
-/// Calls that are tried with each option 0.
+/// At most this many calls are tried with each option 0.
 const TRIED: usize = 16;
 
-/// The first option that some size is divided by, and that may be 0.
+/// The first option by which some size is divided and that may be 0.
 pub fn by_options(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
     let params = row.sig.params.len();
     let numbers = row.sig.opts.iter().enumerate().filter(|(_, opt)| {
@@ -107,7 +106,7 @@ pub fn by_options(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
     })
 }
 
-/// Whether a size of the results, or a condition, may divide by this option: it reads it.
+/// Whether a size of the results, or a condition, reads this option and so may divide by it.
 fn is_read(row: &Row, option: Name) -> bool {
     let mut read = false;
     let mut meet = |name: Name| read |= name == option;

@@ -1,4 +1,4 @@
-//! E505 of positions: on small instances, two elements that mean numbers of their own must not draw the same one.
+//! E505 of positions: on small instances, elements that need random numbers of their own must not draw the same one.
 
 use fulgurite_core::DType;
 use fulgurite_core::builtins::{Builtin, eval_int};
@@ -13,7 +13,7 @@ use super::report::Rule;
 use super::walk;
 use crate::diag::Diag;
 
-/// Positions of one draw that are compared, at most: another case of the family is smaller.
+/// At most this many positions of one draw are compared, because the family has smaller cases.
 const MOST_POSITIONS: usize = 1 << 14;
 
 /// The first draw of the body whose positions collide in this call.
@@ -31,7 +31,7 @@ pub fn check(rule: &Rule, row: &Row, body: &Block, nest: &Nest, case: &Case) -> 
     })
 }
 
-/// Two elements that draw one number.
+/// Two elements that draw the same number.
 struct Clash {
     draw: u32,
     position: i64,
@@ -55,7 +55,7 @@ impl Clash {
     }
 }
 
-/// Position and number of a draw.
+/// The position and the number of a draw.
 fn position_of(e: &Expr) -> Option<(&Expr, i64)> {
     let Node::Call(f, args) = &*e.node else { return None };
     match args.as_slice() {
@@ -67,7 +67,7 @@ fn position_of(e: &Expr) -> Option<(&Expr, i64)> {
     }
 }
 
-/// The position that counts the elements of the indices which this draw's position names: `m * N + n`.
+/// A position that counts all elements of the indices in this draw's position: `m * N + n`.
 fn counted(body: &Block, draw: u32, case: &Case) -> Option<String> {
     let mut indices: Vec<Name> = Vec::new();
     let mut other = false;
@@ -92,7 +92,7 @@ fn counted(body: &Block, draw: u32, case: &Case) -> Option<String> {
     Some(indices[1..].iter().fold((first, false), count).0)
 }
 
-/// What surrounds a part of an expression.
+/// Context of a part of an expression.
 struct Scope<'a> {
     nest: &'a Nest,
     out: &'a NestOut,
@@ -132,7 +132,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Tries all values of the indices that the position, or whether it is drawn at all, depends on.
+    /// Tries all values of the indices on which the position, or the condition of the draw, depends.
     fn draw(&mut self, position: &'a LoopExpr, draw: u32) {
         let mut parts = Vec::new();
         own(position, &mut parts);
@@ -156,7 +156,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Calls itself for all values of the first of `vars`; `None` where nothing more is to be seen.
+    /// Recurses over all values of the first of `vars`. `None` ends the enumeration.
     fn each(&self, vars: &[(VarId, Option<&SRange>)], values: &mut Vec<i64>, met: &mut Met) -> Option<()> {
         let Some(((var, range), rest)) = vars.split_first() else {
             let drawn = |(guard, taken): &(&LoopExpr, bool)| value(guard, values).is_none_or(|x| (x != 0) == *taken);
@@ -187,16 +187,16 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// What tells an element apart, and the values of all indices there.
+/// The values that identify an element, and the values of all indices there.
 type Element = (Vec<i64>, Vec<i64>);
 
-/// Positions so far.
+/// Positions met so far.
 struct Met<'a> {
-    /// Parts of the position, each with what tells its elements apart.
+    /// Parts of the position, each with the expressions that identify its elements.
     parts: Vec<(&'a LoopExpr, Vec<&'a LoopExpr>)>,
     seen: Vec<FxHashMap<i64, Element>>,
     left: usize,
-    /// Two elements of one position.
+    /// Two elements of one position, and the position.
     at: Option<(Vec<i64>, Vec<i64>, i64)>,
 }
 
@@ -216,8 +216,9 @@ impl Met<'_> {
     }
 }
 
-/// `position`, and what is divided in it, each with the parts that tell elements apart: indices, and quotients and
-/// remainders as they are, since these share a number on purpose: `n / 2` draws once for two elements.
+/// `position`, and every dividend in it, each with the expressions that identify elements: indices, quotients and
+/// remainders. A quotient is not split into its indices, because its elements share a number on purpose: `n / 2`
+/// draws once for two elements.
 fn own<'a>(position: &'a LoopExpr, all: &mut Vec<(&'a LoopExpr, Vec<&'a LoopExpr>)>) {
     fn collect<'a>(e: &'a LoopExpr, apart: &mut Vec<&'a LoopExpr>, divided: &mut Vec<&'a LoopExpr>) {
         match e.op() {

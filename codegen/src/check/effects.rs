@@ -1,5 +1,5 @@
-//! E302, E503, E504, E505, E506: what a row writes it declares, nothing is read after it was written, no random number
-//! is drawn twice.
+//! E302, E503, E504, E505, E506: a row declares all arguments that it writes, reads nothing after it was written, and
+//! draws no random number twice.
 
 use fulgurite_core::lang::{Access, Block, Elem, Expr, Ident, Node, Span, Stmt};
 use fulgurite_core::{Name, lang};
@@ -10,7 +10,7 @@ use crate::diag::Diag;
 use crate::schema::{Body, RowSource, Rule};
 use crate::yaml::Text;
 
-/// What is wrong with the effects of a row.
+/// Faults of the effects of a row.
 pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
     let mut diags = rules_read_old_values(source);
     match &source.body {
@@ -27,7 +27,7 @@ pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
     diags
 }
 
-/// E506: a rule runs after the row, when a `mut` argument has its new value.
+/// E506: a rule runs after the row, when a `mut` argument already has its new value.
 fn rules_read_old_values(source: &RowSource) -> Vec<Diag> {
     let mut diags = Vec::new();
     let written: Vec<_> = source.sig.tree.params.iter().filter(|param| param.access == Access::Mut).collect();
@@ -66,7 +66,7 @@ fn writes(source: &RowSource, rule: &Rule<Block>, rows: &RowSet, diags: &mut Vec
     read_after_write(source, &rule.tree, &rule.text, diags);
 }
 
-/// The `mut` arguments that a call in the body writes; E302 where it writes anything else.
+/// The `mut` arguments that calls in the body write. E302 if a call writes anything else.
 fn written_by_calls(source: &RowSource, rule: &Rule<Block>, rows: &RowSet, diags: &mut Vec<Diag>) -> Vec<Name> {
     let own = |e: &Expr| {
         let Node::Name(name) = &*e.node else { return None };
@@ -119,7 +119,7 @@ fn collect_writes(block: &Block, written: &mut Vec<Ident>) {
     });
 }
 
-/// E504: in one block, a name that a statement above has written; E503 where it is written again.
+/// E504: a statement reads a name that an earlier one of its block has written. E503: a statement writes it again.
 fn read_after_write(source: &RowSource, block: &Block, text: &Text, diags: &mut Vec<Diag>) {
     let (mut written, mut twice): (Vec<Ident>, Vec<(Ident, Ident)>) = Default::default();
     let mut report = |e: &Expr, written: &[Ident]| {
@@ -158,7 +158,7 @@ fn keys(source: &RowSource) -> Vec<Name> {
     params.map(|param| param.name.name).collect()
 }
 
-/// E505 of a composite: one key, two calls.
+/// E505 of a composite: two calls take one key.
 fn key_calls(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
     for key in keys(source) {
         let mut uses = Uses::default();
@@ -178,7 +178,7 @@ fn key_calls(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
     }
 }
 
-/// E505 of an index body: one key, the same draw number twice.
+/// E505 of an index body: two draws of one key have the same number.
 fn draws(source: &RowSource, rule: &Rule<Block>, diags: &mut Vec<Diag>) {
     for key in keys(source) {
         let mut uses = Uses::default();
@@ -204,10 +204,10 @@ fn is_name(e: &Expr, name: Name) -> bool {
     matches!(&*e.node, Node::Name(n) if *n == name)
 }
 
-/// Uses of something that can be used once, apart from branches of which one is taken.
+/// Uses of a resource that may be used once. Branches exclude each other, so each of them may use it.
 #[derive(Default)]
 struct Uses {
-    /// What is used (a draw number), where.
+    /// The resource used (a draw number), and the place.
     seen: Vec<(i64, Span)>,
     clash: Option<(Span, Span)>,
 }

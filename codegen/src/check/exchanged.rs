@@ -1,4 +1,4 @@
-//! E416: a result stands where another is declared.
+//! E416: a result stands in the place of another.
 
 use fulgurite_core::lang::{Block, Node};
 
@@ -6,7 +6,7 @@ use super::report;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource};
 
-/// The first result of a body that has the name of another result: `(mean, var)` for `(var: …, mean: …)`.
+/// The first result of a body that has the name of another declared result: `(mean, var)` for `(var: …, mean: …)`.
 pub fn check(source: &RowSource) -> Option<Diag> {
     let outs = &source.sig.tree.outs;
     let body: &Block = match &source.body {

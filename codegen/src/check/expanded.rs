@@ -1,5 +1,5 @@
-//! Programs of rows expanded: every call of a program is followed into the programs that it calls, down to loops. Values
-//! are types, with a mark that says what is known of them.
+//! Expansion of programs: every call of a program is followed into the programs that it calls, down to loops. Values
+//! are types, each with a mark that holds the facts known of the value.
 
 use std::sync::Arc;
 
@@ -13,35 +13,36 @@ use super::call_cache::{self, Outcome, Resolved};
 use super::machine::Types;
 use super::rows::RowSet;
 
-/// Calls that are followed, those of programs within programs too, at most: a program that doubles at each level has no end.
+/// At most this many calls, nested ones included, because a program that doubles at each level takes exponential
+/// time.
 const MOST_CALLS: usize = 1 << 12;
 
-/// Programs within programs are followed so deep, because each is a frame of the stack.
+/// At most this many nested programs, because each is a frame of the stack.
 const DEEPEST: usize = 24;
 
-/// A value of a program: its type, and what is known of it.
+/// A value of a program: its type, and the facts known of it.
 #[derive(Clone)]
 pub struct Marked<M> {
     /// The type.
     pub ty: ArgTy,
-    /// What is known.
+    /// Facts known of the value.
     pub mark: M,
 }
 
 /// Results of calls.
 pub type Results<L> = Result<Vec<Value<Marked<<L as Look>::Mark>>>, <L as Look>::Halt>;
 
-/// What looks at the calls of an expanded program.
+/// An observer of the calls of an expanded program.
 pub trait Look {
-    /// What is known of a value.
+    /// Facts known of a value.
     type Mark: Clone + Default;
-    /// Why a program is followed no further.
+    /// The reason why a program is followed no further.
     type Halt: From<Refusal>;
 
     /// The results of a call of a row that is no program, then the auxiliary ones.
     fn loops(&mut self, rows: &RowSet, of: &Resolved, args: &[Value<Marked<Self::Mark>>]) -> Results<Self>;
 
-    /// The results of a call of a row that is a program, whose lines gave `results`.
+    /// The results of a call of a row that is a program. Its lines gave `results`.
     fn program(
         &mut self,
         _rows: &RowSet,
@@ -52,21 +53,21 @@ pub trait Look {
         results
     }
 
-    /// The value of a branch that a text takes.
+    /// Notes that a text takes the branch with this value.
     fn took(&mut self, _branch: &Expr) {}
 
-    /// `halt` arose at this part of the text.
+    /// `halt`, with the part of the text at which it arose.
     fn located(&self, halt: Self::Halt, _part: Span) -> Self::Halt {
         halt
     }
 }
 
-/// The machine.
+/// The machine that expands programs.
 pub struct Expanded<'a, L> {
     rows: &'a RowSet<'a>,
-    /// Rows that only this program knows: those derived for it.
+    /// Rows that were derived for this program, and that only it knows.
     own: &'a [Row],
-    /// What looks at the calls.
+    /// The observer.
     pub look: L,
     left: usize,
     depth: usize,
@@ -78,15 +79,15 @@ impl<'a, L: Look> Expanded<'a, L> {
         Expanded { rows, own: &[], look, left: MOST_CALLS, depth: 0 }
     }
 
-    /// A walker whose programs may also call the rows in `own`.
+    /// The machine, with programs that may also call the rows in `own`.
     pub fn with(self, own: &'a [Row]) -> Expanded<'a, L> {
         Expanded { own, ..self }
     }
 
-    /// Follows the meaning of a call: its results, then the auxiliary ones.
+    /// Follows the meaning of a call. The results come first, then the auxiliary ones.
     ///
     /// # Errors
-    /// Why it was followed no further.
+    /// The reason why it was followed no further.
     pub fn call(&mut self, of: &Resolved, args: &[Value<Marked<L::Mark>>]) -> Results<L> {
         let Meaning::Decomp(body) = &of.row.meaning else { return self.look.loops(self.rows, of, args) };
         if self.depth > DEEPEST {
@@ -102,10 +103,10 @@ impl<'a, L: Look> Expanded<'a, L> {
         self.look.program(self.rows, of, args, results)
     }
 
-    /// Follows `block`, a text of `row`, in a call; `names` are bound besides. Nothing is known of the arguments.
+    /// Follows `block`, a text of `row`, in a call, with `names` bound besides. Nothing is known of the arguments.
     ///
     /// # Errors
-    /// Why it was followed no further.
+    /// The reason why it was followed no further.
     pub fn follow(
         &mut self,
         row: &Row,
@@ -123,7 +124,7 @@ impl<'a, L: Look> Expanded<'a, L> {
     }
 }
 
-/// The results that a call promises, each with the mark that `mark` has for its type, in their order.
+/// The results that a call promises, in order, each with the mark that `mark` gives its type.
 pub fn promised<M: Clone>(
     rows: &RowSet,
     of: &Resolved,
@@ -155,7 +156,7 @@ impl<L: Look> Machine for Expanded<'_, L> {
         let Outcome::Accepted(of) = outcome else { return Err(halt("takes no such call")) };
         let args = signature::arrange(&of.row, positional, named)?;
         let mut results = Expanded::call(self, &of, &args)?;
-        // a text has no names for the auxiliary ones
+        // a text has no names for auxiliary results
         results.truncate(of.row.sig.outs.len());
         Ok(results)
     }

@@ -1,5 +1,5 @@
-//! The gradient rules that a row states, as every check of them reads them: `grad` from results to an argument, `jvp` from
-//! an argument to results.
+//! The gradient rules that a row declares, in the form that all checks of them read. `grad` leads from results to an
+//! argument, `jvp` from an argument to results.
 
 use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::lang::Block;
@@ -9,7 +9,7 @@ use fulgurite_core::{Name, Value};
 use super::report;
 use crate::schema::{RowSource, Rule};
 
-/// From results to an argument, or from an argument to results.
+/// Direction of a rule: from results to an argument, or from an argument to results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// `grad`
@@ -21,17 +21,17 @@ pub enum Way {
 /// A rule that a row states.
 #[derive(Clone, Copy)]
 pub struct Declared<'a> {
-    /// Which key.
+    /// The direction.
     pub way: Way,
-    /// For which argument.
+    /// The argument.
     pub arg: Name,
-    /// Its position.
+    /// The position of the argument.
     pub at: usize,
     /// The rule.
     pub rule: &'a Rule<Block>,
 }
 
-/// Every `grad`, then every `jvp` of a row, for the arguments that it has.
+/// Every `grad`, then every `jvp` of a row, where it is for an argument that the row has.
 pub fn of(source: &RowSource) -> Vec<Declared<'_>> {
     let rules = source.grad.iter().map(|rule| (Way::Vjp, rule)).chain(source.jvp.iter().map(|rule| (Way::Jvp, rule)));
     let declared = rules.filter_map(|(way, (arg, rule))| {
@@ -48,7 +48,7 @@ pub fn any(source: &RowSource) -> bool {
 }
 
 impl<'a> Declared<'a> {
-    /// `grad`, `jvp`
+    /// The key: `grad` or `jvp`.
     pub fn key(&self) -> &'static str {
         match self.way {
             Way::Vjp => "grad",
@@ -56,7 +56,7 @@ impl<'a> Declared<'a> {
         }
     }
 
-    /// "`grad` in `x`"
+    /// The rule in a message: "`grad` in `x`".
     pub fn what(&self) -> String {
         format!("`{}` in `{}`", self.key(), self.arg)
     }
@@ -66,7 +66,8 @@ impl<'a> Declared<'a> {
         report::Rule { source, what: self.what(), text: &self.rule.text }
     }
 
-    /// The names of what the rule is linear in: a cotangent per result, or the tangent under both of its names.
+    /// The names of the values in which the rule is linear: a cotangent per result, or the tangent under both of its
+    /// names.
     pub fn seeds(&self, row: &Row) -> Vec<Name> {
         match self.way {
             Way::Vjp => row.sig.outs.iter().map(|out| derive::cotangent(row, out.name.name)).collect(),
@@ -74,14 +75,15 @@ impl<'a> Declared<'a> {
         }
     }
 
-    /// What the rule is linear in, by name: of a `grad` a value per result, of a `jvp` the first one.
+    /// Binds the values in which the rule is linear to their names. A `grad` has one per result, a `jvp` reads the
+    /// first.
     pub fn bind<T: Clone>(&self, row: &Row, values: &[Value<T>]) -> Vec<(Name, Value<T>)> {
         let given = |n: usize| values.get(if self.way == Way::Vjp { n } else { 0 }).cloned();
         self.seeds(row).into_iter().enumerate().filter_map(|(n, name)| Some((name, given(n)?))).collect()
     }
 }
 
-/// The rule for the gradient of an argument that holds: the one that the row states, else the one that is derived.
+/// The rule in force for the gradient of an argument: the declared one, else the derived one.
 pub fn holding<'r>(row: &'r Row, derived: &'r Derived, arg: Name) -> Option<&'r Block> {
     let written = row.vjp.iter().find(|(of, _)| *of == arg).map(|(_, rule)| rule);
     written.or_else(|| derived.rule(arg))

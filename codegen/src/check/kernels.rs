@@ -1,4 +1,5 @@
-//! E117: a kernel that a row names for an executor takes what the row takes, and is of the family of its meaning.
+//! E117: a kernel that a row names for an executor takes the row's arguments, and is of the family of the row's
+//! meaning.
 
 use std::sync::Arc;
 
@@ -12,19 +13,19 @@ use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// What a kernel made by hand takes and does, as far as a row shows it.
+/// Arguments and family of a handwritten kernel, as far as a row shows them.
 struct Interface {
-    /// The elements of its arguments, in their order: one of these.
+    /// Element classes of its arguments, in order: the alternatives of each.
     args: &'static [&'static [&'static str]],
-    /// How many of the last ones a row may lack.
+    /// How many of the last arguments a row may lack.
     optional: usize,
     /// The option that it reads.
     option: &'static str,
-    /// The loops that it stands for.
+    /// The family of loops that it replaces.
     family: Family,
 }
 
-/// `None` of a primitive, which is the meaning of its row.
+/// The interface of a kernel. `None` for a primitive, which is the meaning of its row.
 fn interface(kernel: Special) -> Option<Interface> {
     Some(match kernel {
         Special::LinearScan => {
@@ -43,7 +44,7 @@ fn interface(kernel: Special) -> Option<Interface> {
     })
 }
 
-/// The hints that can't be right for this row.
+/// Faults of `kernels`: names of kernels that can't be right for this row.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &cases::Family) -> Vec<Diag> {
     let refuted = source.kernels.iter().filter_map(|(executor, name)| {
         let interface = interface(Special::named(executor.as_str(), name.as_str())?)?;
@@ -55,7 +56,7 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &cases::F
     refuted.collect()
 }
 
-/// What the row does not have of what the kernel takes.
+/// The first argument or option that the kernel needs and the row does not have.
 fn misfit(interface: &Interface, row: &Row) -> Option<String> {
     let elements = |row: &Row, at: usize| {
         let words = row.sig.params.get(at).into_iter().flat_map(|param| &param.ty.elem);
@@ -79,7 +80,7 @@ fn misfit(interface: &Interface, row: &Row) -> Option<String> {
     None
 }
 
-/// What the row means instead of what the kernel computes.
+/// How the row's meaning differs from the family of the kernel.
 fn other_family(interface: &Interface, row: &Arc<Row>, set: &RowSet, family: &cases::Family) -> Option<String> {
     let wanted = interface.family;
     let found = facts::loops(row, set, &family.cases);
@@ -90,7 +91,7 @@ fn other_family(interface: &Interface, row: &Arc<Row>, set: &RowSet, family: &ca
     })
 }
 
-/// Whether a program calls a row of a family.
+/// Whether a program calls a row of a family, directly or not.
 fn calls_family(row: &Arc<Row>, set: &RowSet, wanted: Family) -> bool {
     closure::any_reached(closure::called(row), set, &mut |called| {
         let cases = cases::family(called, super::element(called)).cases;

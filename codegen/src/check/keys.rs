@@ -1,4 +1,5 @@
-//! E004, E201: `promote` stands where it must, and fits the signature. E009: `ties` where there is a maximum.
+//! E004, E201: `promote` stands where it must, and fits the signature. E009: `ties` stands only where a maximum is
+//! taken.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Elem, Expr, Node, OptType, Red};
@@ -8,7 +9,7 @@ use super::walk;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource, Rule};
 
-/// What is wrong with `promote` and `ties`.
+/// Faults of `promote` and `ties`.
 pub fn check(source: &RowSource) -> Vec<Diag> {
     let promote = match &source.promote {
         None => missing(source),
@@ -17,7 +18,7 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
     promote.into_iter().chain(untied(source)).collect()
 }
 
-/// E009: a word on ties where no maximum or minimum over axes is taken.
+/// E009: `ties` of a row that takes no maximum or minimum over axes.
 fn untied(source: &RowSource) -> Option<Diag> {
     let (_, says) = source.ties.as_ref()?;
     let mut extreme = false;
@@ -37,7 +38,7 @@ fn untied(source: &RowSource) -> Option<Diag> {
     Some(Diag::error("E009", says.place, message).help(help))
 }
 
-/// A reduction of the body that makes numbers of elements.
+/// The first sum, product or mean of the body over elements of an argument.
 fn computed(source: &RowSource) -> Option<Red> {
     let Body::Expr(body) = &source.body else { return None };
     let is_tensor = |name: Name| source.sig.tree.params.iter().any(|param| param.name.name == name);
@@ -53,7 +54,7 @@ fn computed(source: &RowSource) -> Option<Red> {
     found
 }
 
-/// A row that computes says in what.
+/// E004: a row computes, but does not say in which dtype.
 fn missing(source: &RowSource) -> Option<Diag> {
     let Body::Expr(body) = &source.body else { return None };
     if is_access(&body.tree.value) && body.tree.stmts.is_empty() || !yields_joined(source) {
@@ -68,14 +69,14 @@ fn missing(source: &RowSource) -> Option<Diag> {
     Some(diag.help(format!("add `promote: {kind}` ({what}), or another kind: float, keep, equal, long_if_int")))
 }
 
-/// Whether some result has the dtype that the arguments join to.
+/// Whether some result has the joined dtype of the arguments.
 fn yields_joined(source: &RowSource) -> bool {
     let sig = &source.sig.tree;
     let chosen: Vec<_> = sig
         .opts
         .iter()
         .filter_map(|opt| match opt.ty {
-            // an option that may be absent leaves the join
+            // while the option is absent, the dtype is the join
             OptType::Dtype(name) if !opt.optional => Some(name),
             _ => None,
         })
@@ -86,7 +87,7 @@ fn yields_joined(source: &RowSource) -> bool {
     })
 }
 
-/// An access, or a choice of accesses: no element is computed with.
+/// Whether `e` is an access, or a choice of accesses, so that no element is computed with.
 fn is_access(e: &Expr) -> bool {
     match &*e.node {
         Node::Access(_) => true,
@@ -100,7 +101,7 @@ fn comparison(e: &Expr) -> bool {
     matches!(&*e.node, Node::Binary(Or | And | Eq | Ne | Lt | Le | Gt | Ge, ..))
 }
 
-/// E201: a kind that can't be meant.
+/// E201: a kind of promotion that does not fit the row.
 fn misfit(source: &RowSource, rule: &Rule<Expr>) -> Option<Diag> {
     let sig = &source.sig.tree;
     let mut kinds = Vec::new();

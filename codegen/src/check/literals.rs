@@ -1,4 +1,4 @@
-//! E205, E208: a number that stands in a rule is one of the dtype that it meets.
+//! E205, E208: a number in a body is representable in the dtype that it meets.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::{cases, report, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// Numbers in the body of an index or pointwise row that an accepted dtype can't hold; each once.
+/// Reports the numbers in the body of an index or pointwise row that an accepted dtype can't hold, each once.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
     let (Some(body), Some((_, text))) = (row.index_body(), report::body(source)) else { return Vec::new() };
     let accepted = row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok());
     let accepted = accepted.unwrap_or(DTypeSet::all());
     let mut diags = Vec::new();
     for (number, span) in literals(body) {
-        // dtypes that are narrower than the number, and what they compute in
+        // the accepted dtypes whose compute dtype can't hold the number
         let narrow = accepted.iter().filter(|d| d.is_float() == matches!(number, Scalar::Float(_)));
         let narrow: Vec<DType> = narrow.filter(|d| !holds(d.opmath(), number)).collect();
         let Some((dtype, case)) = narrow.into_iter().find_map(|d| Some((d, lost(row, body, set, d, number)?))) else {
@@ -45,7 +45,7 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
     diags
 }
 
-/// The call in which the loops lose `number`, where `T` is `dtype`.
+/// The first call with `T` of `dtype` whose loops lose `number`.
 fn lost(row: &Arc<Row>, body: &Block, set: &RowSet, dtype: DType, number: Scalar) -> Option<String> {
     let family = cases::family(row, dtype);
     let loses = |case: &&cases::Case| {
@@ -63,7 +63,7 @@ fn lost(row: &Arc<Row>, body: &Block, set: &RowSet, dtype: DType, number: Scalar
     family.cases.iter().find(loses).map(|case| case.show(row))
 }
 
-/// The numbers of a body with their places, signs included.
+/// The numbers of a body with their places. A number includes its sign.
 fn literals(body: &Block) -> Vec<(Scalar, Span)> {
     fn number(e: &Expr) -> Option<Scalar> {
         match &*e.node {

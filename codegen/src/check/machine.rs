@@ -1,4 +1,5 @@
-//! The tensor language over types alone: what a body or rule yields for arguments of given types, without data.
+//! The tensor language over types alone: the types that a body or rule yields for arguments of given types, without
+//! data.
 
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Elem, Expr, Param, Span};
@@ -11,22 +12,23 @@ use super::branches::{self, Ids};
 use super::call_cache::{Key, Yielded};
 use super::rows::{RowSet, ty};
 
-/// Rows within rows within rows: a cycle was reported before, this only keeps the stack whole.
+/// At most this many nested rows, because each is a frame of the stack. Cycles were reported before.
 const DEEPEST: usize = 24;
 
-/// Calls that a body makes, with those of the bodies that decide the types of results, at most.
+/// At most this many calls of a body, nested ones included, because a body that doubles at each level has no end.
+/// Only bodies that decide the types of results are entered.
 const MOST_CALLS: usize = 1 << 12;
 
-/// Why a body has no type.
+/// Reason why a body has no type.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What refused.
+    /// The refusal.
     pub refusal: Refusal,
-    /// The smallest part of the text that it concerns.
+    /// The smallest part of the text that the refusal concerns.
     pub at: Option<Span>,
     /// The row whose call was refused, if a call was.
     pub called: Option<Name>,
-    /// A row with a fault of its own was called: there is nothing to say here.
+    /// A row with a fault of its own was called, which is reported there and not here.
     pub tainted: bool,
 }
 
@@ -36,21 +38,21 @@ impl From<Refusal> for Fault {
     }
 }
 
-/// Whether a call is one that is looked for.
+/// Whether a call is the one that a check searches.
 pub type Watch<'a> = dyn Fn(&Row, &Solved, &[Value<ArgTy>]) -> bool + 'a;
 
-/// The machine: values are types.
+/// The machine whose values are types.
 pub struct Types<'a> {
     rows: &'a RowSet<'a>,
     depth: usize,
     calls: usize,
-    /// The float dtypes to which a call may round, if not any.
+    /// The float dtypes to which a call may round. `None` allows all.
     kept: Option<Vec<DType>>,
-    /// Refuses calls, if any (E208).
+    /// Selects calls that are refused, if any (E208).
     watch: Option<&'a Watch<'a>>,
     /// Every row called so far.
     pub called: Vec<Name>,
-    /// `name <- type`, in order.
+    /// Writes of arguments, `name <- type`, in order.
     pub written: Vec<(Name, Value<ArgTy>)>,
     /// The branches of the text that were taken.
     pub taken: Ids,
@@ -63,7 +65,7 @@ impl<'a> Types<'a> {
         Types { rows, depth: 0, calls: 0, kept: None, watch: None, called: Vec::new(), written: Vec::new(), taken }
     }
 
-    /// The same, where a call that rounds floats to another dtype than these is refused (E207).
+    /// A machine that refuses a call which rounds floats to another dtype than these (E207).
     pub fn keeping(self, kept: Vec<DType>) -> Types<'a> {
         Types { kept: Some(kept), ..self }
     }
@@ -73,7 +75,8 @@ impl<'a> Types<'a> {
         Types { watch: Some(watch), ..self }
     }
 
-    /// The dtypes of a float that is given and of one that is made of it, which has fewer digits than may be lost.
+    /// The dtypes of a float argument and of a float result that has fewer digits or a smaller range, if the loss is
+    /// not allowed.
     fn lost(&self, args: &[Value<ArgTy>], results: &[Value<ArgTy>]) -> Option<(DType, DType)> {
         let kept = self.kept.as_ref()?;
         let to = floats(results).into_iter().find(|to| !kept.contains(to))?;
@@ -96,14 +99,14 @@ impl<'a> Types<'a> {
         tensor::run(self, row, block, solved, args, extra)
     }
 
-    /// The results of a call, then the auxiliary ones, as far as they are known.
+    /// The results of a call, then the auxiliary ones, as far as types tell them.
     pub fn promised(rows: &'a RowSet<'a>, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Vec<Value<ArgTy>> {
         let outs = Types::new(rows).results(row, solved, args);
         let outs = outs.unwrap_or_else(|_| solved.outs.iter().map(promised).collect());
         outs.into_iter().chain(solved.aux.iter().map(promised)).collect()
     }
 
-    /// The results that `solved` promises; where only the body knows them, those of the body.
+    /// The results that `solved` promises. Where only the body knows them, those of the body.
     fn results(&mut self, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Result<Vec<Value<ArgTy>>, Fault> {
         if !solved.outs.contains(&OutTy::FromBody) {
             return Ok(solved.outs.iter().map(promised).collect());
@@ -120,7 +123,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// The dtypes of the tensors of floats among these.
+/// The dtypes of the float tensors among these values, each once.
 pub fn floats(values: &[Value<ArgTy>]) -> Vec<DType> {
     let mut found = Vec::new();
     let mut add = |ty: &ArgTy| match ty {
@@ -131,7 +134,7 @@ pub fn floats(values: &[Value<ArgTy>]) -> Vec<DType> {
     found
 }
 
-/// An integer among the elements of a call that wraps in the dtype of the computation.
+/// An integer argument of a call that wraps in the dtype of the computation.
 fn overflow(row: &Row, args: &[Value<ArgTy>], solved: &Solved) -> Option<(Scalar, DType)> {
     let compute = solved.compute;
     let joins = |param: &Param| matches!(param.ty.elem.first(), Some(Elem::Var(name)) if *name == "T");
@@ -170,7 +173,7 @@ impl Machine for Types<'_> {
             let refusal = Refusal::new("E010", format!("more than {MOST_CALLS} calls are made before `{op}`"));
             return Err(failed(refusal, false));
         }
-        // what is lost depends on more than what is yielded
+        // refusals for losses depend on more than the yielded types, so such calls are not looked up
         let key = if self.kept.is_none() && self.watch.is_none() { Key::of(&positional, &named, &ty) } else { None };
         if let Some(known) = key.as_ref().and_then(|key| self.rows.yielded(op, key)) {
             if self.rows.is_broken(known.op) {
@@ -197,7 +200,7 @@ impl Machine for Types<'_> {
         }
         self.called.push(row.op);
         let results = self.results(row, solved, &call.args)?;
-        // what the body yields may be undefined for other reasons the next time
+        // whether a body yields anything also depends on the calls made so far
         if let Some(key) = key.filter(|_| !solved.outs.contains(&OutTy::FromBody)) {
             self.rows.keep_yielded(op, key, Yielded { op: row.op, results: results.iter().cloned().collect() });
         }
@@ -226,7 +229,7 @@ impl Machine for Types<'_> {
     }
 }
 
-/// A type as people read it: `f32[2, 3]`, `a number`.
+/// A value as messages show it: `f32[2, 3]`, `f32 number`.
 pub fn show(v: &Value<ArgTy>) -> String {
     match v {
         Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => t.to_string(),

@@ -9,6 +9,7 @@ mod batching;
 mod bounds;
 mod branches;
 mod call_cache;
+mod calls;
 pub mod cases;
 mod casts;
 pub mod closure;
@@ -53,7 +54,7 @@ pub use subclasses::meets;
 
 use std::sync::Arc;
 
-use fulgurite_core::lower::Rows;
+use fulgurite_core::lower::{NoRows, Rows};
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::Env;
 use fulgurite_core::signature::const_eval;
@@ -63,7 +64,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::diag::{Diag, Diagnostics};
 use crate::parallel;
 use crate::schema::{Database, RowSource};
-use crate::source::{Place, Sources};
+use crate::source::Place;
 use cases::{Case, Family};
 use gradients::Graded;
 use report::Rule;
@@ -79,7 +80,7 @@ pub struct Checked {
 }
 
 /// Checks every row of `db`; what is wrong goes to `diags`. `upstream` are the rows that it may use: they are right.
-pub fn run(db: &Database, upstream: &(dyn Rows + Sync), _sources: &Sources, diags: &mut Diagnostics) -> Checked {
+pub fn run(db: &Database, upstream: &(dyn Rows + Sync), diags: &mut Diagnostics) -> Checked {
     some(db, upstream, &db.names().collect(), diags)
 }
 
@@ -118,14 +119,42 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
     for (source, faults) in reached.into_iter().zip(named) {
         settle(faults, source, &mut set, diags);
     }
+    let mut families = meanings(db, &waves, &mut set, diags);
+    families.retain(|name, _| bases.contains(&base(*name)));
+    overloads(db, &mut set, &families, diags);
+    let mut of_classes = Diagnostics::new();
+    let classes = || subclasses::check(db, &set, &families, wanted, &mut of_classes);
+    let graded = parallel::beside(classes, || derivatives(db, &set, &families, diags));
+    diags.extend(of_classes);
+    let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
+    // both are large
+    parallel::drop_beside((families, set.into_known()));
+    Checked { rows, graded }
+}
+
+/// The rows of a database that was checked elsewhere, of these names without kinds and of those that they call:
+/// completed, as [`some`] completes rows.
+pub fn completed(db: &Database, wanted: &FxHashSet<Name>) -> Vec<Arc<Row>> {
+    let lowered = parallel::map(&db.rows, |source| Arc::new(source.lower_to_row()));
+    let mut set = RowSet::new(&NoRows, lowered, &db.broken);
+    let mut diags = Diagnostics::new();
+    let waves = closure::waves(&db.rows, &|source| wanted.contains(&base(source.name())), &mut set, &mut diags);
+    meanings(db, &waves, &mut set, &mut diags);
+    let reached = waves.iter().flatten().filter_map(|n| set.row(db.rows[*n].name())).collect();
+    parallel::drop_beside(set.into_known());
+    reached
+}
+
+/// Checks the meanings of rows, wave by wave, and completes the rows. Returns the calls on which they were looked at.
+fn meanings(db: &Database, waves: &[Vec<usize>], set: &mut RowSet, diags: &mut Diagnostics) -> FxHashMap<Name, Family> {
     let mut families: FxHashMap<Name, Family> = FxHashMap::default();
-    for wave in &waves {
+    for wave in waves {
         let sources = wave.iter().map(|n| &db.rows[*n]).filter(|source| !set.is_broken(source.name()));
         let sources: Vec<&RowSource> = sources.collect();
         let looked = parallel::map(&sources, |source| {
             let row = set.row(source.name())?;
             let mut family = cases::family(&row, element(&row));
-            Some((meaning(source, &row, &set, &mut family), family))
+            Some((meaning(source, &row, set, &mut family), family))
         });
         for (source, (found, family)) in sources.into_iter().zip(looked).filter_map(|(s, looked)| Some((s, looked?))) {
             match found {
@@ -137,22 +166,13 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
                         continue;
                     }
                 }
-                Err(_) if follows(source, &set) => set.break_row(source.name()),
-                Err(fault) => settle(vec![*fault], source, &mut set, diags),
+                Err(_) if follows(source, set) => set.break_row(source.name()),
+                Err(fault) => settle(vec![*fault], source, set, diags),
             }
             families.insert(source.name(), family);
         }
     }
-    families.retain(|name, _| bases.contains(&base(*name)));
-    overloads(db, &mut set, &families, diags);
-    let mut of_classes = Diagnostics::new();
-    let classes = || subclasses::check(db, &set, &families, wanted, &mut of_classes);
-    let graded = parallel::beside(classes, || derivatives(db, &set, &families, diags));
-    diags.extend(of_classes);
-    let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
-    // both are large
-    parallel::drop_beside((families, set.into_known()));
-    Checked { rows, graded }
+    families
 }
 
 /// `matmul` of `matmul.mv`, any other name itself.
@@ -243,7 +263,11 @@ fn derivatives(
 ) -> Vec<Graded> {
     let lowered: Vec<(usize, &RowSource, Arc<Row>)> =
         db.rows.iter().enumerate().filter_map(|(n, source)| Some((n, source, set.row(source.name())?))).collect();
-    let forms = recorded::Forms::of(lowered.iter().map(|(n, source, row)| (*n, *source, &**row)));
+    let own = lowered.iter().map(|(n, source, row)| (*n, *source, &**row));
+    let forms = recorded::Forms::upstream(&db.calls, set).with(own);
+    if !families.is_empty() {
+        calls::check(db, set, &forms).into_iter().for_each(|fault| diags.push(fault));
+    }
     let looked = parallel::map(&db.rows, |source| {
         let (mut faults, mut graded) = (Vec::new(), Vec::new());
         let (Some(row), Some(family)) = (set.row(source.name()), families.get(&source.name())) else {

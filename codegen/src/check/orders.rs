@@ -1,8 +1,8 @@
-//! E417: a gradient takes no more steps than an order of what it is the gradient of.
+//! E417: the steps of a gradient are of no higher order than those of the value.
 //!
-//! Each program is expanded to loops at sizes that are large, by types alone, and the steps of its loops are counted; so are
-//! those of the rule of each argument. What executors walk once counts once: a scan, and a reduction whose condition is an
-//! equation that says where each element goes.
+//! Each program is expanded, by types alone, to loops at large sizes, and the steps of its loops are counted. So are
+//! those of the rule of each argument. Loops that executors walk once count once: a scan, and a reduction whose
+//! condition is an equation that determines where each element goes.
 
 use std::sync::Arc;
 
@@ -25,23 +25,26 @@ use super::{gradient_rules, rules, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// Every size of a call, times this: so much larger than the numbers of options that these are no part of an order.
+/// Factor by which every size of a call grows. It exceeds the numbers of options by far, so that these are no part of
+/// an order.
 const LARGER: i64 = 1 << 12;
 
-/// A gradient of the same order takes at most 512 times the steps of the value: options such as widths of kernels, and
-/// repeated walks over the same elements, make up the factor. One of a higher order takes `LARGER` times the steps.
+/// A gradient of the same order takes at most 512 times the steps of the value, because options such as widths of
+/// kernels, and repeated walks over the same elements, make up the factor. One of a higher order takes `LARGER` times
+/// the steps.
 const MOST: f64 = (1 << 9) as f64;
 
-/// Calls that are looked at, which differ in presence, words, truth values and ranks.
+/// At most this many calls are counted. They differ in presence, words, truth values and ranks.
 const CALLS: usize = 4;
 
-/// Tensors that a call gives as a list, at most: loops are written out for each of them, and sizes may say how many.
+/// At most this many tensors per list, because loops are written out for each of them, and sizes may give their
+/// number.
 const MOST_ITEMS: usize = 8;
 
-/// Nodes of loops that are counted, at most.
+/// At most this many nodes of loops, because more take too long to count.
 const MOST_NODES: u32 = 1 << 16;
 
-/// A rule whose steps are of a higher order.
+/// A rule whose steps are of a higher order than those of the value.
 pub struct Higher {
     /// The argument.
     pub arg: Name,
@@ -52,7 +55,7 @@ pub struct Higher {
 }
 
 impl Higher {
-    /// The orders, as powers of the sizes: `n^1`, `n^2`.
+    /// Both orders, as powers of the sizes: `n^1`, `n^2`.
     fn orders(&self) -> [f64; 2] {
         let size = |arg: &Value<ArgTy>| {
             let mut most = 1.0f64;
@@ -68,7 +71,7 @@ impl Higher {
     }
 }
 
-/// The first rule of the row, written or derived, whose steps are of a higher order than those of the meaning.
+/// The first rule of the row, declared or derived, whose steps are of a higher order than those of the meaning.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<Diag> {
     let higher = higher(row, set, family)?;
     let written = source.grad.iter().find(|(arg, _)| higher.arg == arg.as_str());
@@ -85,13 +88,13 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) 
     })
 }
 
-/// The argument whose gradient takes steps of a higher order, with both orders.
+/// The first argument whose gradient takes steps of a higher order than the value, with both numbers of steps.
 fn higher(row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<Higher> {
     if !has_rules(row) {
         return None;
     }
     let derived = set.derived(row);
-    // what is derived without a condition runs over the places of the value's own loops
+    // a derived rule without a condition runs over the places of the value's own loops
     let filters = derived.rows.iter().any(|row| row.index_body().is_some_and(has_filter));
     let rules: Vec<Rule> = rules_of(row, &derived)
         .into_iter()
@@ -105,14 +108,14 @@ fn higher(row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<Higher> {
     })
 }
 
-/// Whether a text has a sum over those places for which a condition holds.
+/// Whether a text has a reduction over the places for which a condition holds.
 fn has_filter(body: &Block) -> bool {
     let mut found = false;
     walk::block(body, &mut |e| found |= matches!(&*e.node, Node::Reduce(r) if r.filter.is_some()));
     found
 }
 
-/// How many times the steps of the value each gradient takes at large sizes, and the call.
+/// The steps of each gradient at large sizes, as a multiple of the value's, and the call.
 pub fn times(row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<(Vec<(Name, f64)>, Case)> {
     if !has_rules(row) {
         return None;
@@ -125,13 +128,13 @@ pub fn times(row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<(Vec<(Name
     (!times.is_empty()).then_some((times, case))
 }
 
-/// Whether a row has rules of its own: elements alone have those of builtins, and the lines of a program are judged for
-/// themselves.
+/// Whether a row has rules of its own. A pointwise row has those of builtins. A program without declared rules has
+/// those of its lines, which are checked by themselves.
 fn has_rules(row: &Row) -> bool {
     !row.is_pointwise() && row.no_grad.is_none() && !(row.is_composite() && row.vjp.is_empty())
 }
 
-/// An argument: its place, its name, its rule.
+/// An argument: its position, its name, its rule.
 type Rule<'r> = (usize, Name, &'r Block);
 
 fn rules_of<'r>(row: &'r Row, derived: &'r Derived) -> Vec<Rule<'r>> {
@@ -142,7 +145,7 @@ fn rules_of<'r>(row: &'r Row, derived: &'r Derived) -> Vec<Rule<'r>> {
     row.sig.params.iter().enumerate().filter_map(rule).collect()
 }
 
-/// Calls at large sizes: such in which the sizes of arguments alone are large, and such in which those that options name
+/// Calls at large sizes. In some of them the sizes of arguments alone are large, in others those that options name
 /// are too.
 fn cases(row: &Row, family: &Family) -> Vec<Case> {
     let mut kinds = FxHashSet::default();
@@ -153,11 +156,13 @@ fn cases(row: &Row, family: &Family) -> Vec<Case> {
     let alone = small.iter().filter(|_| named).filter_map(|case| grown(row, &case.args, false));
     let all = small.iter().filter_map(|case| grown(row, &case.args, true));
     let (several, one): (Vec<Case>, Vec<Case>) = alone.chain(all).partition(many);
-    // where one window holds all of an argument, its gradient is of the order of the window, which is small elsewhere
+    // where one window holds a whole argument, the gradient is of the order of the window, which is small in other
+    // calls
     if several.is_empty() { one } else { several }
 }
 
-/// The steps of the value and of each rule in a call, and an element each for what the call reads and gives.
+/// The steps of the value and of each rule in a call. Each includes one step per element that the call reads or
+/// returns.
 fn counted(row: &Row, set: &RowSet, derived: &Derived, rules: &[Rule], case: &Case) -> Option<(f64, Vec<(Name, f64)>)> {
     let ends = elements(case) + results(case);
     let own = match &row.meaning {
@@ -179,7 +184,7 @@ fn counted(row: &Row, set: &RowSet, derived: &Derived, rules: &[Rule], case: &Ca
     Some((own + ends, rules.iter().filter_map(of_rule).collect()))
 }
 
-/// Whether every tensor has axes, and each of them several elements: what is small does not grow.
+/// Whether some tensor has axes, and every axis several elements. An axis of one element would not grow.
 fn whole(case: &Case) -> bool {
     let (mut any, mut all) = (false, true);
     let each = &mut |ty: &ArgTy| {
@@ -234,7 +239,7 @@ fn results(case: &Case) -> f64 {
     made.sum()
 }
 
-/// The call with every axis `LARGER` times as long; if `named`, also the sizes that options name.
+/// The call with every axis of several elements `LARGER` times as long. If `named`, sizes in options grow as well.
 fn grown(row: &Row, args: &[Value<ArgTy>], named: bool) -> Option<Case> {
     let longer = |d: &Dim| if d.value() > 1 { Dim::from(d.value() * LARGER) } else { *d };
     let tensor = |t: &TensorTy| TensorTy { dtype: t.dtype, shape: t.shape.iter().map(longer).collect() };
@@ -260,12 +265,12 @@ fn grown(row: &Row, args: &[Value<ArgTy>], named: bool) -> Option<Case> {
     Some(Case { args, solved })
 }
 
-/// Whether the loops of a call can be written out.
+/// Whether the loops of a call can be written out, because its lists of results are short.
 fn written_out(solved: &Solved) -> bool {
     solved.outs.iter().chain(&solved.aux).all(|out| !matches!(out, OutTy::List(ts) if ts.len() > MOST_ITEMS))
 }
 
-/// The loops of a call.
+/// The loops of a call. They are refused if they are too many to be counted.
 fn nest(row: &Row, body: &Block, solved: &Solved, rows: &RowSet) -> Result<Nest, Refusal> {
     let too_large = || Refusal::new("E706", format!("the loops of `{}` are too many to be counted", row.op));
     if !written_out(solved) {
@@ -276,7 +281,7 @@ fn nest(row: &Row, body: &Block, solved: &Solved, rows: &RowSet) -> Result<Nest,
     if weight > MOST_NODES { Err(too_large()) } else { Ok(nest) }
 }
 
-/// Counts the steps of what is called.
+/// Counts the steps of the rows that a program calls.
 #[derive(Default)]
 struct Steps {
     walked: f64,
@@ -298,7 +303,7 @@ impl Look for Steps {
         };
         self.walked += match &row.meaning {
             Meaning::View(_) => 0.0,
-            // one after the other
+            // one step per element
             _ if row.is_pointwise() => made(),
             Meaning::Expr(body) => steps(&nest(row, body, solved, rows)?),
             Meaning::Host(_) | Meaning::Decomp(_) => made(),
@@ -307,7 +312,7 @@ impl Look for Steps {
     }
 }
 
-/// The steps of loops as executors walk them.
+/// The steps of loops, as executors walk them.
 pub fn steps(nest: &Nest) -> f64 {
     let extent = |v: VarId| nest.vars.get(v).map_or(1.0, |d| d.value() as f64);
     let of = |out: &NestOut| {
@@ -317,7 +322,7 @@ pub fn steps(nest: &Nest) -> f64 {
     nest.outs.iter().map(of).sum()
 }
 
-/// The steps for one element.
+/// The steps for one element of a result.
 fn inside(e: &LoopExpr, extent: &dyn Fn(VarId) -> f64) -> f64 {
     let mut sum = 0.0;
     let SOp::Reduce { vars, filter, body, otherwise, .. } = e.op() else {
@@ -327,13 +332,13 @@ fn inside(e: &LoopExpr, extent: &dyn Fn(VarId) -> f64) -> f64 {
     let mut times = 1.0;
     for range in vars {
         let (lo, hi) = (range.lo.as_int(), range.hi.as_int());
-        // the next element goes on where this one ended
+        // a range that depends on the element belongs to a scan, which goes on where the last element ended
         times *= match (lo, hi) {
             (Some(lo), Some(hi)) => hi.saturating_sub(lo).max(0) as f64,
             _ => 1.0,
         };
     }
-    // an equation says where each element goes: one of its variables has no choice, of the loops or of the result's
+    // an equation determines one of its variables, of the reduction or of the result, so that one is not walked
     let mut fixed = Vec::new();
     if let Some(filter) = filter {
         equations(filter, &mut fixed);
@@ -351,7 +356,7 @@ fn inside(e: &LoopExpr, extent: &dyn Fn(VarId) -> f64) -> f64 {
     times * (1.0 + nested)
 }
 
-/// The equations that all must hold.
+/// Collects the equations that all must hold.
 fn equations<'e>(e: &'e LoopExpr, found: &mut Vec<(&'e LoopExpr, &'e LoopExpr)>) {
     match e.op() {
         SOp::Call(Builtin::And, sides) => sides.iter().for_each(|side| equations(side, found)),
@@ -360,7 +365,7 @@ fn equations<'e>(e: &'e LoopExpr, found: &mut Vec<(&'e LoopExpr, &'e LoopExpr)>)
     }
 }
 
-/// The variables of an expression that no element decides.
+/// Collects the variables of an expression outside of element accesses.
 fn variables(e: &LoopExpr, found: &mut Vec<VarId>) {
     match e.op() {
         SOp::Var(v) => found.push(*v),

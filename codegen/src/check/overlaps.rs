@@ -23,7 +23,7 @@ pub fn check(
     let others: Vec<Arc<Row>> = rows.candidates(base).into_iter().filter(|other| other.op != row.op).collect();
     let here = place_of(row.op).map_or(0, |(_, n)| n);
     others.iter().find_map(|other| {
-        // rows of another database stand before all of these
+        // rows of an upstream database count as earlier than all of these
         let at = place_of(other.op);
         let there = at.map(|(_, n)| n);
         let case = family.cases.iter().find(|case| accepts(other, row, case))?;
@@ -41,7 +41,7 @@ pub fn check(
     })
 }
 
-/// Whether the pair is found from the other side too, so that one report is enough.
+/// Whether the family of the other overload shows the pair as well, so that one report is enough.
 fn family_meets(other: &Row, row: &Row) -> bool {
     let family = super::cases::family(other, fulgurite_core::DType::F32);
     family.cases.iter().any(|case| accepts(row, other, case))

@@ -1,21 +1,21 @@
-//! What loops do to the floats that become a result: whether they compute, and which tensors they read for it.
+//! Effect of loops on the floats of a result: whether they compute, and the tensors that they read.
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
 use fulgurite_core::loop_nest::{LoopExpr, SOp};
 use smallvec::SmallVec;
 
-/// What loops do to the floats that become a result.
+/// Effect of loops on the floats of a result.
 #[derive(Default)]
 pub struct Part {
-    /// Whether they compute anything that may have to be rounded.
+    /// Whether the loops compute a value that may have to be rounded.
     pub computes: bool,
-    /// The tensors whose elements the result is made of, one after the other.
+    /// The tensors whose elements the result is made of, in the order in which they appear.
     pub reads: SmallVec<[usize; 4]>,
 }
 
 impl Part {
-    /// What loops do that give this.
+    /// The effect of the loops that compute `e`.
     pub fn of(e: &LoopExpr) -> Part {
         let mut part = Part::default();
         part.add(e);
@@ -36,7 +36,7 @@ impl Part {
             SOp::Select(_, a, b) => [a, b].into_iter().for_each(|e| self.add(e)),
             SOp::Call(builtin, args) => match builtin {
                 Builtin::Copysign => args.iter().take(1).for_each(|e| self.add(e)),
-                // whole numbers and signs, exact of what they are given
+                // their results are whole numbers and signs, which are exact
                 Builtin::Sign | Builtin::Floor | Builtin::Ceil | Builtin::Round | Builtin::Trunc => {}
                 _ => {
                     self.computes |=

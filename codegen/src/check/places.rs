@@ -1,4 +1,4 @@
-//! E202: what an element is looked up by is an integer.
+//! E202: an index of an element is an integer.
 
 use fulgurite_core::DTypeSet;
 use fulgurite_core::lang::{Elem, Expr, Node, Param, Place};
@@ -9,7 +9,7 @@ use crate::diag::Diag;
 use crate::schema::{Body, RowSource};
 use crate::yaml::Text;
 
-/// The first index of a row's body that is read from a tensor which may hold other numbers than integers.
+/// The first index in a row's body that is read from a tensor which may hold fractions.
 pub fn check(source: &RowSource) -> Option<Diag> {
     let (Body::Expr(rule) | Body::View(rule)) = &source.body else { return None };
     let mut found = None;
@@ -28,7 +28,7 @@ pub fn check(source: &RowSource) -> Option<Diag> {
 
 fn fraction(source: &RowSource, e: &Expr, text: &Text) -> Option<Diag> {
     let read = match &*e.node {
-        // a comparison chooses, a cast rounds
+        // a cast rounds; the condition of an `if` only chooses
         Node::Cast(..) => return None,
         Node::If(_, yes, no) => {
             return [yes, no].into_iter().find_map(|block| fraction(source, &block.value, text));

@@ -1,4 +1,4 @@
-//! From a fault of the evaluators to a diagnostic at a place in a rule's text.
+//! Turns faults of the evaluators into diagnostics at a place in a rule's text.
 
 use super::machine::Fault;
 use crate::diag::Diag;
@@ -15,11 +15,11 @@ pub fn body(source: &RowSource) -> Option<(&'static str, &Text)> {
     }
 }
 
-/// A rule text and what it is called in messages.
+/// A rule text and its name in messages.
 pub struct Rule<'a> {
     /// The row.
     pub source: &'a RowSource,
-    /// "`decomp`", "`grad` in `x`"
+    /// The name without the row: "`decomp`", "`grad` in `x`".
     pub what: String,
     /// The text.
     pub text: &'a Text,
@@ -32,12 +32,13 @@ impl<'a> Rule<'a> {
         Some(Rule { source, what: format!("`{key}`"), text })
     }
 
-    /// "`decomp` of `linear`"
+    /// The name with the row: "`decomp` of `linear`".
     pub fn name(&self) -> String {
         format!("{} of `{}`", self.what, self.source.op.as_str())
     }
 
-    /// What to do where a called row refuses what this row accepts: a gradient has no say in what that is.
+    /// Help where a called row refuses a call that this row accepts. A gradient rule can't change which calls are
+    /// accepted.
     fn accepted(&self, dtypes: bool) -> &'static str {
         match (self.what.starts_with("`grad`") || self.what.starts_with("`jvp`"), dtypes) {
             (true, true) => "a rule serves every call that the row accepts: cast in it, or narrow `dtypes`",
@@ -47,7 +48,7 @@ impl<'a> Rule<'a> {
         }
     }
 
-    /// `fault` in this rule, met by the call `case`.
+    /// The diagnostic of `fault` in this rule, for the call `case`.
     pub fn diag(&self, fault: &Fault, case: &str) -> Diag {
         let refusal = &fault.refusal;
         let place = fault.at.or(refusal.at).map_or(self.text.place, |span| self.text.at(span));
@@ -94,7 +95,7 @@ impl<'a> Rule<'a> {
     }
 }
 
-/// A refusal's message without the row that it begins with: the diagnostic names it.
+/// A refusal's message without the row at its start, which the diagnostic names itself.
 fn plain(message: &str) -> String {
     let rest = message.strip_prefix("the body of ").or_else(|| message.strip_prefix("a rule of ")).map(|rest| {
         let cut = rest.find(": ").map_or(0, |at| at + 2);

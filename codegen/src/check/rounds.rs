@@ -1,8 +1,9 @@
-//! E209: a program of rows, and each of its rules, rounds to the half precision of its arguments once, where a result is
-//! stored, unless the row says in `rounds` why it rounds before. E009: `rounds` of one that does not.
+//! E209: a program of rows, and each of its rules, rounds to the half precision of its arguments once, where a result
+//! is stored, unless the row says in `rounds` why it rounds earlier. E009: `rounds` of a row that does not round
+//! earlier.
 //!
-//! Each call of the family is made in f16 and its lines are followed: what a line rounded must not be computed with by
-//! another. Moves, selections and comparisons round nothing.
+//! Each call of the family is made in f16 and its lines are followed. No line may compute with a value that another
+//! line rounded. Moves, selections and comparisons round nothing.
 
 use fulgurite_core::lang::{Block, Elem, Param, Span};
 use fulgurite_core::lower::lower_with;
@@ -22,11 +23,11 @@ use super::{gradient_rules, machine, rules};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// How many calls of the family are made again with each argument as a tensor of rank 0: the first ones have the most
-/// usual ranks.
+/// At most this many calls of the family are repeated with each argument as a tensor of rank 0, because the first
+/// ones have the most usual ranks.
 const SCALARS: usize = 4;
 
-/// The first line of the body, or of a rule, that computes with what another line rounded.
+/// The first line of the body, or of a rule, that computes with a value that another line rounded.
 pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
     let found = first(source, row, rows, family);
     let Some(why) = &source.rounds else { return found };
@@ -38,7 +39,7 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> O
 }
 
 fn first(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
-    // a rule of one operation is held by the tests: p18 compares every gradient in half precision
+    // the tests cover rules of one operation: p18 compares every gradient in half precision
     let Meaning::Decomp(body) = &row.meaning else { return None };
     let cases = halves(row, family);
     let rule = Rule::body(source)?;
@@ -51,18 +52,18 @@ fn first(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Optio
     })
 }
 
-/// The calls of the family with f16 for each float. What is rounded follows from dtypes, ranks, presence, words and numbers,
-/// so of calls that differ in sizes alone, or in which axis an option names, one is enough; 0 and 1 are sizes of their
-/// own, because conditions ask for them.
+/// The calls of the family with f16 for each float. Rounding depends on dtypes, ranks, presence, words and numbers,
+/// so one call is enough of those that differ only in sizes, or in the axis that an option names. Sizes of 0 and 1
+/// are kept apart, because conditions test them.
 fn halves(row: &Row, family: &Family) -> Vec<Case> {
     let mut met = FxHashSet::default();
-    // what is of a dtype of its own may be whole numbers beside halves
+    // an argument with a dtype of its own may hold integers beside halves
     let own = |param: &Param| matches!(param.ty.elem.as_slice(), [Elem::Var(name)] if *name != "T");
     let own: Vec<bool> = row.sig.params.iter().map(own).collect();
     let ways = if own.contains(&true) { vec![false, true] } else { vec![false] };
     let tried = ways.into_iter().flat_map(|whole| {
         let called = family.cases.iter().map(move |case| (whole, None, case));
-        // beside a tensor of a rank of its own, one of rank 0 has no say in the dtype
+        // a tensor of rank 0 has no say in the dtype beside one with axes
         let scalars = (0..own.len()).filter(|_| own.len() > 1).map(Some);
         let first = family.cases.iter().take(SCALARS);
         called.chain(first.flat_map(move |case| scalars.clone().map(move |at| (whole, at, case))))
@@ -74,7 +75,7 @@ fn halves(row: &Row, family: &Family) -> Vec<Case> {
             _ => narrow(arg),
         });
         let args: Vec<Value<ArgTy>> = args.collect();
-        // it has a dtype of its own, or none: nothing is rounded to f16
+        // the call has another float dtype, or none: nothing is rounded to f16
         if !machine::floats(&args).contains(&DType::F16) {
             return None;
         }
@@ -88,7 +89,7 @@ fn halves(row: &Row, family: &Family) -> Vec<Case> {
     narrowed.collect()
 }
 
-/// A tensor of floats as one of rank 0, in f16.
+/// A tensor of floats as one of rank 0 in f16.
 fn of_rank_0(arg: &Value<ArgTy>) -> Value<ArgTy> {
     match arg {
         Value::Tensor(ArgTy::Tensor(t)) if t.dtype.is_float() => {
@@ -98,7 +99,7 @@ fn of_rank_0(arg: &Value<ArgTy>) -> Value<ArgTy> {
     }
 }
 
-/// An argument with f16 for each float; so is an option that is the dtype of a result.
+/// An argument with f16 for each float. An option that is the dtype of a result becomes f16 too.
 fn narrow(arg: &Value<ArgTy>) -> Value<ArgTy> {
     match arg {
         Value::DType(d) if d.is_float() => Value::DType(DType::F16),
@@ -118,7 +119,7 @@ fn with_dtype(arg: &Value<ArgTy>, dtype: DType) -> Value<ArgTy> {
     }
 }
 
-/// A key of an argument: calls with equal keys round their values alike.
+/// A key of an argument. Calls with equal keys round their values alike.
 fn alike(arg: &Value<ArgTy>) -> Value<ArgTy> {
     let shape = |t: &TensorTy| {
         let least = t.shape.iter().map(|d| d.value()).min().unwrap_or(0);
@@ -155,11 +156,11 @@ fn follow(
     Some(diag.help("widen the arguments first, `x as acc(T)`, and round the result once: `(…) as T`; in f32 and f64 both are nothing"))
 }
 
-/// Why a program is followed no further.
+/// Reason why a program is followed no further.
 enum Halt {
-    /// `by` computes with what `after` rounded.
+    /// `by` computes with a value that `after` rounded.
     Twice { at: Option<Span>, by: Name, after: Name },
-    /// It has no meaning for these types, which is reported elsewhere.
+    /// The program has no meaning for these types, which is reported elsewhere.
     Other,
 }
 
@@ -169,19 +170,19 @@ impl From<Refusal> for Halt {
     }
 }
 
-/// Follows who rounded what: the mark of a value is the row that rounded it to f16, if one did.
+/// Follows roundings. The mark of a value is the row that rounded it to f16, if one did.
 struct Lines;
 
 type Kept = Marked<Option<Name>>;
 
-/// The first of these arguments that was rounded, by whom.
+/// The row that rounded the first of these arguments that was rounded.
 fn rounded(args: &[Value<Kept>]) -> Option<Name> {
     let mut after = None;
     args.iter().for_each(|arg| arg.for_each(&mut |kept: &Kept| after = after.or(kept.mark)));
     after
 }
 
-/// Results by their types alone, all rounded by one row or none.
+/// The results that a call promises. Those in f16 are marked as rounded by this row, or by none.
 fn promised(rows: &RowSet, of: &Resolved, args: &[Value<Kept>], rounded: Option<Name>) -> Vec<Value<Kept>> {
     let is_half = |ty: &ArgTy| matches!(ty, ArgTy::Tensor(t) if t.dtype == DType::F16);
     expanded::promised(rows, of, args, |ty| rounded.filter(|_| is_half(ty)))
@@ -238,7 +239,7 @@ impl Look for Lines {
     ) -> Results<Lines> {
         match (results, rounded(args)) {
             (Err(Halt::Twice { .. }), Some(after)) => Err(Halt::Twice { at: None, by: of.row.op, after }),
-            // its own fault, and told there
+            // the called program rounds too early by itself, which is reported there
             (Err(Halt::Twice { .. }), None) => Ok(promised(rows, of, args, Some(of.row.op))),
             (results, _) => results,
         }
@@ -252,7 +253,7 @@ impl Look for Lines {
     }
 }
 
-/// What the loops of a call do to the floats of each result; `None` where there are none.
+/// The effect of the loops of a call on the floats of each result. `None` where there are no loops.
 fn parts(of: &Resolved, rows: &RowSet) -> Option<Vec<Part>> {
     let row = &of.row;
     let nest = match of.nest() {

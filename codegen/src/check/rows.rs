@@ -1,4 +1,4 @@
-//! The rows that a check may look at: those of this database that are right so far, then those of upstream databases.
+//! The rows that a check may look up: those of this database, then those of upstream databases.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use super::walk;
 
 /// A call that its row accepts.
 pub struct Accepted {
-    /// The row, overload chosen, and what the types come to.
+    /// The row, overload chosen, and the bindings of its signature.
     pub of: Arc<Resolved>,
     /// One value per argument and option.
     pub args: Vec<Value<ArgTy>>,
@@ -28,13 +28,13 @@ impl Accepted {
         &self.of.row
     }
 
-    /// What the signature bound.
+    /// Bindings of the signature.
     pub fn solved(&self) -> &Solved {
         &self.of.solved
     }
 }
 
-/// What was derived, and of which row.
+/// Derivations by row name, each with the row that it was made for.
 type Known = FxHashMap<Name, (Arc<Row>, Arc<Derived>)>;
 
 /// Rows by name, overloads together.
@@ -42,25 +42,25 @@ pub struct RowSet<'a> {
     rows: FxHashMap<Name, Arc<Row>>,
     /// `matmul` → `matmul.mv`, `matmul.vm`, in order of their names.
     overloads: FxHashMap<Name, Vec<Name>>,
-    /// Rows that have a fault: a call of one can't be checked, and is no fault of its caller.
+    /// Rows with a fault. A call of such a row can't be checked, and is no fault of its caller.
     broken: FxHashSet<Name>,
     upstream: &'a (dyn Rows + Sync),
-    /// What was derived.
+    /// Derivations made so far.
     derived: Mutex<Known>,
-    /// Calls of each name that may be called.
+    /// Cached calls of each name that may be called.
     calls: FxHashMap<Name, Calls>,
 }
 
-/// Builtins and the rows that do the same to tensors: element by element, and over axes.
+/// Builtins, and the rows that do the same to tensors: element by element, and over axes.
 const OF_TENSORS: &[(&str, &str, &str)] = &[("max", "maximum", "amax"), ("min", "minimum", "amin")];
 
-/// The type of a value of the abstract machine: the value is its type.
+/// The type of a value of the abstract machine, which is the value itself.
 pub fn ty(v: &ArgTy) -> ArgTy {
     v.clone()
 }
 
 impl<'a> RowSet<'a> {
-    /// These rows, and those of `upstream`.
+    /// The set of these rows and those of `upstream`.
     pub fn new(
         upstream: &'a (dyn Rows + Sync),
         rows: impl IntoIterator<Item = Arc<Row>>,
@@ -86,7 +86,7 @@ impl<'a> RowSet<'a> {
         set
     }
 
-    /// Bodies and rules may call derived rows, `conv.vjp.x`: those stand beside the rows of the file.
+    /// Adds the derived rows that bodies and rules call, `conv.vjp.x`, to the rows of the file.
     fn derive_called(&mut self) {
         let called = derived_calls(self.rows.values().map(|row| &**row));
         let mut bases: FxHashSet<Name> = called.iter().filter_map(|name| derive::origin(*name)).collect();
@@ -94,43 +94,43 @@ impl<'a> RowSet<'a> {
         let nothing = FxHashSet::default();
         for base in bases {
             let Some(row) = self.row(base) else { continue };
-            // what another database calls decides what was made there
+            // which rows were derived in an upstream database depends on the calls there
             let called = if self.rows.contains_key(&base) { &called } else { &nothing };
             let (_, derived) = with_rules(&row, self, called);
             self.rows.extend(derived.into_iter().map(|row| (row.op, Arc::new(row))));
         }
     }
 
-    /// The rows, and those derived from them, apart from those of upstream.
+    /// The rows of this database and those derived from them, without those of upstream.
     pub fn own(&self) -> impl Iterator<Item = &Arc<Row>> {
         self.rows.values()
     }
 
-    /// What is known of calls, which nobody asks for any more: much to be dropped.
+    /// The caches, which are large: the caller may drop them on another thread.
     pub fn into_known(self) -> impl Send + 'static {
         (self.calls, self.derived)
     }
 
-    /// Takes `name` for broken from now on.
+    /// Marks `name` as broken from now on.
     pub fn break_row(&mut self, name: Name) {
         self.broken.insert(name);
     }
 
-    /// Whether this row has a fault, or the one that it is derived from.
+    /// Whether this row, or the row from which it is derived, has a fault.
     pub fn is_broken(&self, name: Name) -> bool {
-        // asked at every call, and mostly nothing is broken
+        // every call asks this, and mostly nothing is broken
         let of_origin = || derive::origin(name).is_some_and(|base| self.broken.contains(&base));
         !self.broken.is_empty() && (self.broken.contains(&name) || of_origin())
     }
 
-    /// Whether a row that a refusal misses may be one that has a fault of its own.
+    /// Whether the row that a refusal misses may be one with a fault of its own.
     pub fn may_hide(&self, refusal: &Refusal) -> bool {
         refusal.code == "E007" && !self.broken.is_empty()
     }
 
     /// Puts `row` in the place of the one of its name.
     pub fn replace(&mut self, row: Arc<Row>) {
-        // what is known is known of the old one
+        // the caches are about the old row
         self.derived = Mutex::default();
         for name in std::iter::once(row.op).chain(base(row.op)) {
             self.calls.get_mut(&name).into_iter().for_each(Calls::clear);
@@ -155,7 +155,7 @@ impl<'a> RowSet<'a> {
         std::iter::once(&op).chain(overloads).any(|name| self.is_broken(*name))
     }
 
-    /// The rows that do to tensors what the builtin `f` does to numbers, where it has another name.
+    /// Help for a call of the builtin `f` on tensors, where rows with other names do the same to tensors.
     pub fn of_tensors(&self, f: Name) -> Option<String> {
         let (_, both, over) = OF_TENSORS.iter().find(|(name, ..)| f == *name)?;
         let forms =
@@ -168,7 +168,7 @@ impl<'a> RowSet<'a> {
     /// The overload of `op` that accepts these arguments.
     ///
     /// # Errors
-    /// What the first candidate says where none accepts them.
+    /// The refusal of the first candidate, if none accepts them.
     pub fn resolve(
         &self,
         op: Name,
@@ -178,7 +178,7 @@ impl<'a> RowSet<'a> {
         self.accepted(op, self.outcome(op, &positional, &named, &ty), positional, named)
     }
 
-    /// The same of a call that hardly anybody will make again: nothing is kept of it.
+    /// Resolves a call without the cache, because hardly any other call will equal it.
     ///
     /// # Errors
     /// As [`RowSet::resolve`].
@@ -213,19 +213,19 @@ impl<'a> RowSet<'a> {
         }
     }
 
-    /// What a call of `op` yields, if that is known.
+    /// Row and results of a call of `op`, if they were kept.
     pub fn yielded(&self, op: Name, key: &Key) -> Option<Arc<Yielded>> {
         self.calls.get(&op)?.yielded(key)
     }
 
-    /// Says what it yields.
+    /// Keeps row and results of a call of `op`.
     pub fn keep_yielded(&self, op: Name, key: Key, yielded: Yielded) {
         if let Some(calls) = self.calls.get(&op) {
             calls.keep(key, yielded);
         }
     }
 
-    /// What becomes of a call of `op` with arguments of these types.
+    /// The outcome of a call of `op` with arguments of these types.
     pub fn outcome<T>(
         &self,
         op: Name,
@@ -239,7 +239,7 @@ impl<'a> RowSet<'a> {
         }
     }
 
-    /// What is derived for a row.
+    /// Rules and rows that are derived for a row. They are kept.
     pub fn derived(&self, row: &Arc<Row>) -> Arc<Derived> {
         let known = || self.derived.lock().unwrap_or_else(|e| e.into_inner());
         if let Some((of, derived)) = known().get(&row.op)
@@ -266,8 +266,8 @@ impl Rows for RowSet<'_> {
     }
 }
 
-/// The refusal of sizes with the types of all arguments and the signature, so that a reader sees what met what; not
-/// where it says so itself.
+/// The refusal of sizes with the types of all arguments and the signature as help, so that a reader sees the
+/// conflict. A refusal with help of its own stays as it is.
 fn with_types(refused: &Refused) -> Refusal {
     let Refused { row, args, refusal } = refused;
     let refusal = refusal.clone();
@@ -300,8 +300,8 @@ pub fn derived_calls<'r>(rows: impl Iterator<Item = &'r Row>) -> FxHashSet<Name>
     called
 }
 
-/// A row with the rules that are derived for it, and the rows that these rules call, or that are `called` elsewhere: a
-/// declared rule makes all others superfluous, and no executor has those.
+/// A row with the rules that are derived for it, and the derived rows that its rules call or that are `called`
+/// elsewhere. A declared rule makes all others superfluous, and no executor has them.
 pub fn with_rules(row: &Row, rows: &dyn Rows, called: &FxHashSet<Name>) -> (Row, Vec<Row>) {
     let mut derived = derive::derive(row, rows);
     let mut full = row.clone();
@@ -315,7 +315,7 @@ pub fn with_rules(row: &Row, rows: &dyn Rows, called: &FxHashSet<Name>) -> (Row,
     (full, derived.rows)
 }
 
-/// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`) are none.
+/// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`) are no overloads.
 pub fn base(name: Name) -> Option<Name> {
     let (base, kind) = name.as_str().split_once('.')?;
     let overload = !matches!(base, "aten" | "torch") && !kind.contains('.') && !matches!(kind, "vjp" | "jvp" | "d");

@@ -1,5 +1,5 @@
-//! E402, E403, E207: a gradient has the shape and dtype of its argument, a tangent those of its result; neither is
-//! rounded to fewer digits on its way.
+//! E402, E403, E207: a gradient has the shape and dtype of its argument, a tangent those of its result. Neither is
+//! rounded to fewer digits on the way.
 
 use fulgurite_core::lang::{Block, DimKind, DimPat, Node, Type};
 use fulgurite_core::row::Row;
@@ -16,7 +16,7 @@ use super::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// What is wrong with the types of a rule that `row` declares, in these cases: the first fault.
+/// The first fault in the types of a rule that `row` declares, in these cases.
 pub fn check(source: &RowSource, declared: &Declared, row: &Row, rows: &RowSet, cases: &[Case]) -> Option<Diag> {
     match declared.way {
         Way::Vjp => vjp(&declared.named(source), declared, row, rows, cases),
@@ -31,7 +31,7 @@ fn vjp(rule: &Rule, declared: &Declared, row: &Row, rows: &RowSet, cases: &[Case
         let diag = Diag::error("E412", rule.text.place, message);
         return Some(diag.help("delete the rule: integers, truth values and keys have no gradient"));
     }
-    // no float result, no cotangent: the rule is never run
+    // without a float result there is no cotangent, and the rule is never run
     let flows = |case: &Case| {
         let mut outs = case.solved.outs.iter();
         outs.any(|out| *out == OutTy::FromBody || differentiable(&machine::promised(out)))
@@ -94,14 +94,14 @@ fn jvp(rule: &Rule, declared: &Declared, row: &Row, rows: &RowSet, cases: &[Case
     })
 }
 
-/// E412: a rule that no call runs.
+/// E412: no call runs a rule.
 fn never(rule: &Rule, arg: Name, what: &str) -> Diag {
     let message = format!("{} is a {what} for `{arg}`, but no call has one", rule.name());
     let diag = Diag::error("E412", rule.text.place, message);
     diag.help("delete the rule: integers and truth values have no gradient, neither as arguments nor as results")
 }
 
-/// A machine for a rule, which may round to what the call has, and to what is computed in.
+/// A machine for a rule. It may round to the float dtypes of the call, and to those in which these are computed.
 fn types<'a>(row: &Row, case: &Case, rows: &'a RowSet<'a>) -> Types<'a> {
     let outs = Types::promised(rows, row, &case.solved, &case.args);
     let mut kept = machine::floats(&case.args);
@@ -111,7 +111,8 @@ fn types<'a>(row: &Row, case: &Case, rows: &'a RowSet<'a>) -> Types<'a> {
     Types::new(rows).keeping(kept)
 }
 
-/// What a rule reads besides arguments and options: results, auxiliary results, and cotangents; a tangent's also that.
+/// The values that a rule reads besides arguments and options: results, auxiliary results, cotangents, and in a `jvp`
+/// the tangent.
 pub fn names_of(row: &Row, case: &Case, rows: &RowSet, rule: &Declared) -> Vec<(Name, Value<ArgTy>)> {
     let mut names = names(row, case, rows);
     if rule.way == Way::Jvp {
@@ -120,7 +121,8 @@ pub fn names_of(row: &Row, case: &Case, rows: &RowSet, rule: &Declared) -> Vec<(
     names
 }
 
-/// What a rule reads besides arguments and options: results, auxiliary results, cotangents of the float results' types.
+/// The values that any rule reads besides arguments and options: results, auxiliary results, and a cotangent for each
+/// float result, of its type.
 pub fn names(row: &Row, case: &Case, rows: &RowSet) -> Vec<(Name, Value<ArgTy>)> {
     let values = Types::promised(rows, row, &case.solved, &case.args);
     let mut names = gradient_rules::results(row, &values);
@@ -139,17 +141,17 @@ fn differentiable(v: &Value<ArgTy>) -> bool {
     }
 }
 
-/// What a rule yields for a call.
+/// Result of a rule for a call.
 struct Yields<'a> {
     rule: &'a Rule<'a>,
     row: &'a Row,
-    /// Whose gradient or tangent it is.
+    /// The argument or result that the gradient or tangent is of.
     of: Name,
     block: &'a Block,
     case: &'a Case,
-    /// What to do where the value has axes or elements too many.
+    /// Help where the value has too many axes or elements.
     larger: &'a str,
-    /// And where it has too few.
+    /// Help where it has too few.
     smaller: &'a str,
 }
 
@@ -161,7 +163,7 @@ impl Yields<'_> {
             (Value::List(wanted), Value::List(yielded)) if wanted.len() == yielded.len() => {
                 wanted.iter().zip(yielded).collect()
             }
-            // of a list of one, its one gradient may stand alone
+            // the gradient of a list of one tensor may stand alone
             (Value::List(wanted), one @ Value::Tensor(_)) if wanted.len() == 1 => vec![(&wanted[0], one)],
             (Value::List(wanted), _) => return Some(self.several(wanted.len(), yielded)),
             _ => vec![(wanted, yielded)],
@@ -169,7 +171,7 @@ impl Yields<'_> {
         pairs.into_iter().find_map(|(wanted, yielded)| self.compare_one(tensor(wanted)?, yielded))
     }
 
-    /// E402 of a list, each item of which has a gradient of its own.
+    /// E402 of a list: a rule does not yield a gradient for each item.
     fn several(&self, items: usize, yielded: &Value<ArgTy>) -> Diag {
         let message = format!("{} is no gradient for each item of `{}`", self.rule.name(), self.of);
         let have = match yielded {
@@ -183,8 +185,8 @@ impl Yields<'_> {
         diag.note(format!("for {}", self.case.show(self.row))).help(help)
     }
 
-    /// Whether arguments and results have several float dtypes, here or by the classes of an argument in another call:
-    /// then whoever applies the rule casts its value.
+    /// Whether arguments and results have several float dtypes, in this call or, by the classes of an argument, in
+    /// another one. The caller of the rule then casts its value.
     fn is_mixed(&self) -> bool {
         if self.row.sig.params.iter().any(|param| param.ty.elem.len() > 1) {
             return true;
@@ -231,7 +233,7 @@ impl Yields<'_> {
     }
 }
 
-/// Whether somewhere plain numbers are chosen: `if c { 1 } else { slope }`.
+/// Whether a text chooses between plain numbers: `if c { 1 } else { slope }`.
 fn chooses_numbers(row: &Row, block: &Block) -> bool {
     let option = |name: Name| row.sig.opts.iter().any(|opt| opt.name.name == name);
     let number = |block: &Block| match &*block.value.node {

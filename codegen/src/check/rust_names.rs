@@ -1,5 +1,5 @@
-//! E012: rows that would be one thing in Rust. All rows' items stand in one module, without dots and without `_` at the
-//! start of a part: `torch.a` and `torch._a` are `torch_a` there.
+//! E012: two rows have one name in Rust. All rows' items stand in one module, without dots and without `_` at the
+//! start of a part: `torch.a` and `torch._a` are both `torch_a` there.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{OptType, Sig};
@@ -9,7 +9,7 @@ use crate::diag::Diag;
 use crate::emit::{api, names};
 use crate::schema::RowSource;
 
-/// A fault of each row whose items another one has.
+/// One fault for each row whose items have the name of another row's item, or of a type.
 pub(super) fn check(rows: &[RowSource]) -> Vec<(&RowSource, Diag)> {
     let mut taken: FxHashMap<String, &RowSource> = FxHashMap::default();
     let mut faults = Vec::new();
@@ -29,7 +29,8 @@ pub(super) fn check(rows: &[RowSource]) -> Vec<(&RowSource, Diag)> {
     faults
 }
 
-/// What a row becomes: its file and static, its functions, its types. An overload is called by the name before its dot.
+/// The items of a row: its file and static, its functions, its types. An overload has no function, because it is
+/// called by the name before its dot.
 fn items(op: &str, sig: &Sig) -> Vec<String> {
     let mut items = vec![names::stem(Name::new(op)).to_ascii_lowercase()];
     if op.contains('.') && names::library(op).is_none() {

@@ -1,4 +1,4 @@
-//! E101, E104, E105, E106, E505: what a body yields has the shapes that the signature says, for every call of the family.
+//! E101, E104, E105, E106, E505: a body yields the shapes that the signature declares, in every call of the family.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use super::rows::{RowSet, ty};
 use super::{bounds, division, draws, element, walk};
 use crate::diag::Diag;
 
-/// Calls with several windows and steps above 1, beyond the usual ones, on which loops are looked at.
+/// Calls with several windows and steps above 1 on which loops are checked, beyond the usual ones.
 const STEPPING: usize = 8;
 
-/// Calls with few elements and steps that are about as large, where windows may hold nothing.
+/// Calls with few elements and steps of about the same number, where windows may be empty.
 const TIGHT: usize = 96;
 
-/// What is wrong with the body of `row`: the first fault. What calls take is no longer among the branches of `open`.
+/// The first fault of the body of `row`. Branches that calls take are removed from `open`.
 pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: &mut Open) -> Option<Diag> {
     if family.cases.is_empty() {
         return Some(unreachable(rule, row, family));
@@ -33,15 +33,15 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: 
     if let Some(diag) = refused.or_else(|| division::by_options(rule, row, family)) {
         return Some(diag);
     }
-    // many calls of a small signature are one
+    // many calls of a small signature are equal
     let mut met = FxHashSet::default();
     let mut is_new = |case: &Case| Key::of(&case.args, &[], &ty).is_none_or(|key| met.insert(key));
     let usual = family.cases.iter().filter(|case| is_new(case)).find_map(|case| one(rule, row, rows, case, open));
     usual.or_else(|| {
-        // a program indexes nothing itself
+        // a program itself indexes nothing
         row.index_body()?;
         let mut more = cases::stepping(row, element(row), STEPPING);
-        // of windows that skip what is outside, small ones may have nothing inside
+        // where windows skip elements outside, small ones may be empty
         if walk::body(row).is_some_and(bounds::may_skip) {
             more.extend(cases::tight(row, element(row), TIGHT));
         }
@@ -49,7 +49,7 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family, open: 
     })
 }
 
-/// The same of one call.
+/// The fault of the body of `row` in one call.
 pub fn one(rule: &Rule, row: &Arc<Row>, rows: &RowSet, case: &Case, open: &mut Open) -> Option<Diag> {
     match &row.meaning {
         Meaning::Expr(body) | Meaning::View(body) => {
@@ -86,13 +86,13 @@ fn unreachable(rule: &Rule, row: &Row, family: &Family) -> Diag {
     }
 }
 
-/// Whether an axis of an argument is the one that this option names.
+/// Whether an argument has the axis that this option names.
 fn anchors(row: &Row, option: Name) -> bool {
     let named = |dim: &DimPat| matches!(&dim.kind, DimKind::One { at: Some(at), .. } if at.name == option);
     row.sig.params.iter().flat_map(|param| param.ty.dims.iter().flatten()).any(named)
 }
 
-/// E108: a default that no call which is accepted otherwise may leave out.
+/// E108: a default with which no call is accepted.
 fn refused_default(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
     let params = row.sig.params.len();
     let asked = |name: Name| {
@@ -120,7 +120,7 @@ fn refused_default(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
     })
 }
 
-/// E108: what may be left out, or given, in no call that is accepted.
+/// E108: an optional argument or option that every accepted call gives, or that none gives.
 fn one_way(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
     let params = row.sig.params.iter().map(|param| (param.name, param.optional));
     let opts = row.sig.opts.iter().map(|opt| (opt.name, opt.optional && opt.default.is_none()));
@@ -140,7 +140,7 @@ fn one_way(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
     })
 }
 
-/// E103: two lists of unknown length side by side.
+/// E103: two lists of unknown length stand side by side.
 fn ambiguous(rule: &Rule, row: &Row) -> Option<Diag> {
     row.sig.params.iter().find_map(|param| {
         let mut open: Option<&DimPat> = None;
@@ -216,7 +216,7 @@ fn composite(rule: &Rule, row: &Arc<Row>, body: &Block, rows: &RowSet, case: &Ca
     })
 }
 
-/// E104: an argument keeps its shape when it is written; nothing broadcasts there.
+/// E104: a written value has another shape than its argument. Writes do not broadcast.
 fn written(rule: &Rule, row: &Row, body: &Block, case: &Case, name: Name, value: &Value<ArgTy>) -> Option<Diag> {
     let at = row.sig.params.iter().position(|param| param.name.name == name)?;
     let (Some(param), Value::Tensor(ArgTy::Tensor(old))) = (row.sig.params.get(at), case.args.get(at)?) else {
@@ -238,7 +238,7 @@ fn written(rule: &Rule, row: &Row, body: &Block, case: &Case, name: Name, value:
     Some(diag.note(format!("for {}", case.show(row))).help(help))
 }
 
-/// The expression that gives result `n`.
+/// The expression that yields result `n`.
 fn value(body: &Block, n: usize) -> &Expr {
     match &*body.value.node {
         Node::Tuple(items) => items.get(n).unwrap_or(&body.value),

@@ -1,4 +1,4 @@
-//! E204: a row computes in no storage dtype, which only holds numbers, and in none that no tensor has.
+//! E204: a row computes neither in a storage dtype, which only holds numbers, nor in a dtype that no tensor has.
 
 use fulgurite_core::lang::Node;
 use fulgurite_core::promote::Kind;
@@ -9,7 +9,8 @@ use super::walk;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource};
 
-/// A row that accepts complex numbers alone, or that computes in floats of eight bits and the like.
+/// The fault of a row that accepts complex numbers alone, or that computes in a storage dtype, such as a float of
+/// eight bits.
 pub fn check(source: &RowSource) -> Option<Diag> {
     let rule = source.dtypes.as_ref()?;
     let set = const_eval::dtype_set(&Env::default(), &rule.tree).ok()?;
@@ -31,7 +32,7 @@ pub fn check(source: &RowSource) -> Option<Diag> {
     Some(diag.help(help))
 }
 
-/// Whether the kind of promotion is none of those that only move elements.
+/// Whether some kind of promotion in `promote` does more than move elements.
 fn computes(source: &RowSource) -> bool {
     let mut computes = false;
     let Some(promote) = &source.promote else { return false };

@@ -1,31 +1,32 @@
-//! The numbers with which a row compares: a branch is taken on one side of each alone, so both sides are tried.
+//! Thresholds: the numbers with which a row compares. A branch may be taken on one side only, so both sides are
+//! tried.
 
 use fulgurite_core::lang::{BinOp, Block, DimKind, Expr, Node, UnOp, walk};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Scalar};
 
-/// A number with which something is compared.
+/// A number with which a row compares a value.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Threshold {
     /// The number.
     pub number: Scalar,
-    /// Whether it has two sides: another is smaller, or larger.
+    /// Whether it has two sides, because the comparison is an order and no equality.
     pub sides: bool,
 }
 
-/// What bounds its first argument by the others.
+/// Functions that bound their first argument by the others.
 const BOUNDS: [&str; 5] = ["min", "max", "minimum", "maximum", "clamp"];
 
-/// Calls `f` with each comparison with a number, in the meaning, the conditions, the rules and the conventions of a row,
-/// and what is compared.
+/// Calls `f` on each comparison with a number in the meaning, the conditions, the rules and the conventions of a row.
+/// `f` gets the other side and the threshold.
 fn each(row: &Row, f: &mut dyn FnMut(&Expr, Threshold)) {
     texts(row).for_each(|block| walk::block(block, &mut |e| compared(e, f)));
     conditions(row).for_each(|cond| walk::expr(cond, &mut |e| compared(e, f)));
 }
 
-/// Calls `f` with what `e` itself compares with a number.
+/// Calls `f` on the comparisons with numbers that `e` itself makes.
 fn compared(e: &Expr, f: &mut dyn FnMut(&Expr, Threshold)) {
-    // what is bounded by a number is compared with it
+    // bounding a value by a number compares both
     if let Node::Call(by, args) = &*e.node
         && BOUNDS.contains(&by.name.as_str())
         && let Some((bounded, by)) = args.split_first()
@@ -50,7 +51,7 @@ fn compared(e: &Expr, f: &mut dyn FnMut(&Expr, Threshold)) {
     }
 }
 
-/// The words in quotes with which the texts of a row compare something.
+/// The quoted texts with which a row compares something.
 pub fn quoted(row: &Row) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut look = |e: &Expr| {
@@ -74,12 +75,12 @@ fn texts(row: &Row) -> impl Iterator<Item = &Block> {
     super::walk::body(row).into_iter().chain(rules)
 }
 
-/// What a row requires, and where it has conventions.
+/// The conditions of a row in `require` and in `at`.
 fn conditions(row: &Row) -> impl Iterator<Item = &Expr> {
     row.require.iter().map(|require| &require.cond).chain(row.at.iter().map(|(cond, _)| cond))
 }
 
-/// The number that an expression is.
+/// The number that an expression stands for, if it is a literal.
 pub fn literal(e: &Expr) -> Option<Scalar> {
     match &*e.node {
         Node::Int(n) => Some(Scalar::Int(*n)),
@@ -94,22 +95,22 @@ pub fn literal(e: &Expr) -> Option<Scalar> {
     }
 }
 
-/// Every number with which something is compared.
+/// Every number with which a row compares something.
 pub fn all(row: &Row) -> Vec<f64> {
     let mut found = Vec::new();
     each(row, &mut |_, threshold| found.push(threshold.number.as_f64()));
     found
 }
 
-/// The numbers with which elements are compared: what a size or an option is compared with is left out.
+/// The numbers with which a row compares elements. Comparisons of sizes and options are left out.
 pub fn of_elements(row: &Row) -> Vec<f64> {
     let mut found = Vec::new();
     each(row, &mut |side, threshold| found.extend(is_element(row, side).then(|| threshold.number.as_f64())));
     found
 }
 
-/// Whether a text bounds something by a number that is neither 0 nor infinite, or has one that may be such a bound: rows that
-/// are called bound as well.
+/// Whether a text bounds a value by a number that is neither 0 nor infinite, or has a number that a called row may
+/// use as such a bound.
 pub fn may_bound(text: &Block) -> bool {
     /// Smaller numbers are factors and axes.
     const LEAST: f64 = 3.0;
@@ -125,7 +126,7 @@ pub fn may_bound(text: &Block) -> bool {
     found
 }
 
-/// Whether something is made of elements alone.
+/// Whether an expression reads elements alone.
 fn is_element(row: &Row, side: &Expr) -> bool {
     let is_static = |name: Name| name.is_size() || row.sig.opts.iter().any(|opt| opt.name.name == name);
     let (mut any, mut all) = (false, true);
@@ -136,7 +137,7 @@ fn is_element(row: &Row, side: &Expr) -> bool {
     any && all
 }
 
-/// Every number that stands in a condition, a rule or the meaning of a row.
+/// Every number in a condition, a rule or the meaning of a row.
 pub fn literals(row: &Row) -> Vec<f64> {
     let mut found = Vec::new();
     texts(row).for_each(|block| walk::block(block, &mut |e| note(e, &mut found)));
@@ -144,7 +145,7 @@ pub fn literals(row: &Row) -> Vec<f64> {
     found
 }
 
-/// Every number that stands in a written rule, or where a convention holds.
+/// Every number in a declared rule, or in a condition of `at`.
 pub fn of_rules(row: &Row) -> Vec<f64> {
     let mut found = Vec::new();
     row.vjp.iter().chain(&row.jvp).for_each(|(_, rule)| walk::block(rule, &mut |e| note(e, &mut found)));
@@ -160,7 +161,7 @@ fn note(e: &Expr, found: &mut Vec<f64>) {
     }
 }
 
-/// The numbers with which a size or an option is compared.
+/// The numbers with which a row compares a size or an option.
 pub fn of(row: &Row, name: Name) -> Vec<Threshold> {
     let mut found = Vec::new();
     each(row, &mut |side, threshold| {
@@ -193,8 +194,7 @@ pub fn divisors(row: &Row, size: Name) -> Vec<i64> {
     found
 }
 
-/// The numbers with which the rank of a list of sizes is compared: `len(S) == 4`, `rank(x) > 3` of whatever lists the
-/// argument has.
+/// The numbers with which a row compares the rank of a list of sizes: `len(S) == 4`, or `rank(x) > 3` with any `x`.
 pub fn of_rank(row: &Row, list: Name) -> Vec<i64> {
     let mut found = Vec::new();
     each(row, &mut |side, threshold| {

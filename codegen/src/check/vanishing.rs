@@ -1,5 +1,5 @@
-//! E208 of programs: between its lines a program holds values in the dtype of its arguments, so a number that meets them may
-//! be 0 or infinite there, though single expressions compute in f32.
+//! E208 of programs: between its lines a program holds values in the dtype of its arguments. A number that meets them
+//! may be 0 or infinite there, though single expressions compute in f32.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use crate::pytorch::is_alias;
 use crate::schema::RowSource;
 use crate::yaml::Text;
 
-/// Calls of a row on which its lines are looked at, at most: those that differ in presence and words first, for these decide
-/// which branches are taken.
+/// At most this many calls of a row are followed. Calls that differ in presence and words come first, because these
+/// decide which branches are taken.
 const CALLS: usize = 24;
 
-/// Numbers that a tensor holds at the line: the least and the largest of f16, and some between them.
+/// Elements of tensors at a line: the least and the largest of f16, and some between them.
 const HELD: [f64; 9] = [0.0, 1.0, -0.5, 6e-8, -6e-8, 1e-3, 65504.0, -65504.0, 300.0];
 
-/// The first number of a program, of the body or of a rule, that a line loses in an accepted dtype.
+/// The first number in the body or a rule of a program that a line loses in an accepted dtype.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
     let accepted = row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok());
     let takes = |dtype: &DType| accepted.is_none_or(|set| set.contains(*dtype));
@@ -42,7 +42,7 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
     };
     let rules = gradient_rules::of(source).into_iter().map(|rule| (&rule.rule.text, &rule.rule.tree, Some(rule)));
     body.into_iter().chain(rules).find_map(|(text, block, of)| {
-        // an option that a rule hands on is a number of the value, which is judged for itself
+        // an option that a rule passes on is a number of the value, whose own check covers it
         let numbers = numbers(if of.is_none() { &row.sig.opts } else { &[] }, row, block);
         halves.iter().find_map(|dtype| {
             let lost: Vec<f64> = numbers.iter().copied().filter(|x| is_lost(*x, *dtype)).collect();
@@ -51,7 +51,7 @@ pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Option<Diag> {
     })
 }
 
-/// The first line of a text, perhaps a rule, that loses one of these numbers in `dtype`.
+/// The fault of the first line of a text, perhaps of a rule, that loses one of these numbers in `dtype`.
 fn lines(
     source: &RowSource,
     row: &Arc<Row>,
@@ -96,13 +96,13 @@ fn lines(
     Some(diag.note(format!("for {}", case.show(row))).help(help))
 }
 
-/// Whether a number is another in kind in this dtype.
+/// Whether a finite number other than 0 becomes 0 or infinite in this dtype.
 fn is_lost(x: f64, dtype: DType) -> bool {
     let held = cast_f64(x, dtype).as_f64();
     x != 0.0 && x.is_finite() && (held == 0.0 || held.is_infinite())
 }
 
-/// The numbers of a text, and the defaults of these options.
+/// The numbers in a text, and the defaults of these options.
 fn numbers(opts: &[Opt], row: &Row, text: &Block) -> Vec<f64> {
     let mut found = Vec::new();
     walk::block(text, &mut |e| match &*e.node {
@@ -110,7 +110,7 @@ fn numbers(opts: &[Opt], row: &Row, text: &Block) -> Vec<f64> {
         Node::Int(i) => found.push(*i as f64),
         _ => {}
     });
-    // the defaults of an alias row are PyTorch's, and what becomes of them there is what it means
+    // the defaults of an alias row are PyTorch's, and the row means whatever becomes of them there
     let opts = if is_alias(row.op.as_str()) { &[] } else { opts };
     let defaults = opts.iter().filter_map(|opt| thresholds::literal(opt.default.as_ref()?));
     found.extend(defaults.map(Scalar::as_f64));
@@ -129,8 +129,8 @@ fn without_numbers(row: &Row, args: &[Value<ArgTy>]) -> Vec<Value<ArgTy>> {
     args
 }
 
-/// A number among the arguments of a call in `dtype` without which the call gives the same: 0 in its place is as good, or
-/// infinity.
+/// The first number among the arguments of a call in `dtype` that the call loses: its results stay the same with the
+/// number as `dtype` holds it, 0 or infinity.
 fn number(row: &Row, solved: &Solved, args: &[Value<ArgTy>], dtype: DType, lost: &[f64], set: &RowSet) -> Option<f64> {
     let narrow = |out: &signature::OutTy| matches!(out, signature::OutTy::Tensor(t) if t.dtype == dtype);
     if !solved.outs.iter().all(narrow) {
@@ -168,19 +168,19 @@ fn number(row: &Row, solved: &Solved, args: &[Value<ArgTy>], dtype: DType, lost:
                 });
                 Some(elements)
             };
-            // of what can't be run nothing is said
+            // a call that can't be run shows nothing
             let (with, without) = (run(args)?, run(&without)?);
             let bits = |x: &f64| cast_f64(*x, dtype).as_f64().to_bits();
             let equal = |a: &[f64], b: &[f64]| a.iter().map(bits).eq(b.iter().map(bits));
             matters = matters || run(&other).is_some_and(|other| !equal(&other, &with));
             (!with.is_empty() && equal(&with, &without)).then_some(())
         });
-        // in a branch that is not taken a number is no one's
+        // a number in a branch that is not taken does not matter
         same.filter(|()| matters).map(|()| x)
     })
 }
 
-/// A tensor of one of the numbers, or in the last turn of all of them.
+/// A tensor filled with one of the numbers, or in the last turn with all of them.
 fn filled(ty: &ArgTy, turn: usize) -> V<f64> {
     let ArgTy::Tensor(t) = ty else { return V::Key([7, 11]) };
     let shape: Vec<usize> = t.sizes().to_vec();

@@ -1,4 +1,4 @@
-//! E116: a `view` is what strides can say.
+//! E116: strides can express a `view`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::report::Rule;
 use super::rows::RowSet;
 use crate::diag::Diag;
 
-/// Whether each result is one access whose indices grow evenly with the position.
+/// The fault of a result that is not one access whose indices grow evenly with the position.
 pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Option<Diag> {
     let Meaning::View(body) = &row.meaning else { return None };
     family.cases.iter().find_map(|case| {
@@ -33,8 +33,9 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Opt
     })
 }
 
-/// Whether the elements that a view shows lie evenly in memory though its indices do not say so one by one, as those of
-/// `unravel(offset + sum[..](o * strides), S)` do: looked up in every call, of which one shows more than two.
+/// Whether the elements that a view shows lie evenly in memory though single indices do not grow evenly, as those of
+/// `unravel(offset + sum[..](o * strides), S)`. All calls are run for that, and one of them must show more than two
+/// elements.
 fn grows_evenly(cases: &[Case], row: &Row, body: &Block, rows: &RowSet) -> bool {
     let mut long = false;
     let evenly = |case: &Case| {

@@ -43,12 +43,12 @@ pub fn names(block: &Block, f: &mut dyn FnMut(Name)) {
     self::block(block, &mut |e| own_names(e, f));
 }
 
-/// The same for one expression.
+/// Calls `f` on every name that an expression mentions.
 pub fn expr_names(e: &Expr, f: &mut dyn FnMut(Name)) {
     expr(e, &mut |part| own_names(part, f));
 }
 
-/// The names that stand in an expression itself, not in its parts.
+/// Calls `f` on the names in an expression itself, not on those in its parts.
 fn own_names(e: &Expr, f: &mut dyn FnMut(Name)) {
     match &*e.node {
         Node::Name(name) => f(*name),
@@ -67,7 +67,7 @@ fn own_names(e: &Expr, f: &mut dyn FnMut(Name)) {
         }
         _ => {}
     }
-    // lets inside branches
+    // `let`s and writes inside branches
     if let Node::If(_, yes, no) = &*e.node {
         for stmt in yes.stmts.iter().chain(&no.stmts) {
             match stmt {
@@ -96,7 +96,7 @@ fn place_names(places: &[Place], f: &mut dyn FnMut(Name)) {
     }
 }
 
-/// The names in a choice of axes.
+/// Calls `f` on the names in a choice of axes.
 pub fn axes(axes: &Axes, f: &mut dyn FnMut(Name)) {
     match &axes.kind {
         AxesKind::Name(name) | AxesKind::Before(name) | AxesKind::From(name) => f(name.name),
@@ -105,7 +105,7 @@ pub fn axes(axes: &Axes, f: &mut dyn FnMut(Name)) {
     }
 }
 
-/// The dtype variable in an element class.
+/// Calls `f` on the dtype variable in an element class.
 pub fn elem(elem: &Elem, f: &mut dyn FnMut(Name)) {
     match elem {
         Elem::Var(name) | Elem::Acc(name) | Elem::Real(name) => f(*name),
@@ -113,7 +113,7 @@ pub fn elem(elem: &Elem, f: &mut dyn FnMut(Name)) {
     }
 }
 
-/// The names in a type: sizes, options that choose axes, dtype variables.
+/// Calls `f` on the names in a type: sizes, options that choose axes, dtype variables.
 pub fn ty(ty: &Type, f: &mut dyn FnMut(Name)) {
     ty.elem.iter().for_each(|elem| self::elem(elem, f));
     ty.dims.iter().for_each(|dims| self::dims(dims, f));
@@ -122,7 +122,7 @@ pub fn ty(ty: &Type, f: &mut dyn FnMut(Name)) {
     }
 }
 
-/// The names in a shape pattern.
+/// Calls `f` on the names in a shape pattern.
 pub fn dims(dims: &[DimPat], f: &mut dyn FnMut(Name)) {
     for dim in dims {
         dim.cond.iter().for_each(|cond| expr_names(cond, f));
@@ -153,7 +153,7 @@ pub fn each<'a>(e: &'a LoopExpr, f: &mut dyn FnMut(&'a LoopExpr)) {
     e.op().parts(&mut |part| each(part, f));
 }
 
-/// The first expression of a body that is `wanted`.
+/// The place of the first expression of a body that is `wanted`.
 pub fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<Span> {
     let mut found = None;
     block(body, &mut |e| {
@@ -164,10 +164,10 @@ pub fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<Span> {
     found
 }
 
-/// What divides its first argument by the second.
+/// Functions that divide their first argument by the second.
 const BY_SECOND: [&str; 5] = ["div_floor", "div_trunc", "rem_floor", "rem_trunc", "ceil_div"];
 
-/// What `a / b`, `a % b` and `rem_floor(a, b)` divide, and by what.
+/// The dividend and the divisor of `a / b`, `a % b` and `rem_floor(a, b)`.
 pub fn division(e: &Expr) -> Option<(&Expr, &Expr)> {
     match &*e.node {
         Node::Binary(BinOp::Div | BinOp::Rem, of, by) => Some((of, by)),

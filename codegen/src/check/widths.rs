@@ -1,5 +1,5 @@
-//! E207: what is widened is widened before it is computed with, what is narrowed was widened, and what an argument gets
-//! is as wide as it may be.
+//! E207: a value is widened before anything is computed with it, only a widened value is narrowed, and a gradient is
+//! as wide as its argument may be.
 
 use fulgurite_core::lang::{BinOp, Block, Elem, Expr, Node, Pattern, Span, Stmt, UnOp};
 use fulgurite_core::promote::Kind;
@@ -13,7 +13,7 @@ use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// What is narrow in the meaning of a row and need not be.
+/// The first value in the meaning or a rule of a row that is narrow without need.
 pub fn check(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
     let halves = |e: &Expr| const_eval::dtype_set(&Env::default(), e).is_ok_and(|set| set.contains(DType::F16));
     if !row.dtypes.as_ref().is_none_or(halves) {
@@ -34,7 +34,7 @@ fn rules(source: &RowSource, row: &Row, rows: &RowSet) -> Option<Diag> {
     })
 }
 
-/// A gradient that was rounded to f16, of an argument that may be wider: what is summed for it is summed as wide.
+/// The fault of a gradient that was rounded to f16 though its argument may be wider, so that its sums must be wide.
 fn narrow(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet) -> Option<Diag> {
     let param = row.sig.params.iter().find(|param| param.name.name == arg)?;
     let wider = param.ty.elem.iter().any(|elem| matches!(elem, Elem::Acc(name) if *name == "T"));
@@ -47,7 +47,7 @@ fn narrow(rule: &Rule, row: &Row, arg: Name, block: &Block, rows: &RowSet) -> Op
     Some(diag.help("widen the cotangent, `g as acc(T)`, and compute: an argument gets its gradient in its own dtype"))
 }
 
-/// A value that is widened after it was rounded, or narrowed though nothing in it was widened.
+/// The first value that is widened after it was rounded, or narrowed though no part of it was widened.
 fn late(rule: &Rule, row: &Row, block: &Block, rows: &RowSet) -> Option<Diag> {
     let (span, step) = Widths { row, rows, lets: Vec::new(), late: None }.whole(block)?;
     let claim = match step {
@@ -59,10 +59,10 @@ fn late(rule: &Rule, row: &Row, block: &Block, rows: &RowSet) -> Option<Diag> {
     Some(diag.help("widen the arguments, `x as acc(T)`, compute, and narrow the result: `… as T`"))
 }
 
-/// How wide a value is where `T` is f16.
+/// Width of a value where `T` is f16.
 #[derive(Clone, Copy, PartialEq)]
 enum Width {
-    /// A number: as wide as what it meets.
+    /// A number, which takes the width of the other operand.
     Any,
     /// An argument, or elements of one, as it was given.
     Given,
@@ -77,9 +77,9 @@ enum Width {
 /// A step that comes too late.
 #[derive(Clone, Copy)]
 enum Step {
-    /// To `acc(T)`, of what was rounded.
+    /// A cast to `acc(T)` of a rounded value.
     Widened,
-    /// To `T`, of what never was wider.
+    /// A cast to `T` of a value that never was wider.
     Narrowed,
 }
 
@@ -170,9 +170,9 @@ impl Widths<'_> {
         }
     }
 
-    /// The result of a row whose elements are `T`: moved, or computed and rounded.
+    /// The width of the result of a call. A row whose elements are `T` moves them, or computes and rounds.
     fn call(&self, f: Name, args: &[Width]) -> Width {
-        // the helper sums
+        // the helper sums, and so rounds
         if let ("unbroadcast", [Width::Given | Width::Rounded, ..]) = (f.as_str(), args) {
             return Width::Rounded;
         }
@@ -197,7 +197,7 @@ impl Widths<'_> {
     }
 }
 
-/// Two values that meet: rounded if both are narrow and one was computed.
+/// The width of two values that meet: rounded if both are narrow and one was computed.
 fn join(a: Width, b: Width) -> Width {
     match (a, b) {
         (Width::Any, other) | (other, Width::Any) => other,

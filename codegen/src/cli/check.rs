@@ -139,9 +139,8 @@ impl Check {
         let Loaded { database, diags, .. } = loaded;
         let kept = closure::reached(&database.rows, self.only.iter().map(|op| Name::new(op)));
         let others = database.places.iter().filter(|(op, _)| op.is_none_or(|op| !kept.contains(&base(op))));
-        let further =
-            database.rows.iter().filter(|row| !kept.contains(&base(row.name()))).filter_map(|row| row.further);
-        let others: Vec<Place> = others.map(|(_, place)| *place).chain(further).collect();
+        let further = database.rows.iter().filter(|row| !kept.contains(&base(row.name()))).flat_map(|row| &row.further);
+        let others: Vec<Place> = others.map(|(_, place)| *place).chain(further.copied()).collect();
         diags.retain(|at| others.iter().all(|row| at.file != row.file || !(row.start..=row.end).contains(&at.start)));
         database.broken.retain(|op| kept.contains(&base(*op)));
     }

@@ -34,8 +34,8 @@ impl Fmt {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let files = load::read(common, self.file.as_deref())?;
         let mut status = self.file(&files.rows, fmt::format, common, paint, out, err)?;
-        for points in &files.points {
-            status = status.max(self.file(points, fmt::format_points, common, paint, out, err)?);
+        for part in files.calls.iter().chain(&files.points) {
+            status = status.max(self.file(part, fmt::format_further, common, paint, out, err)?);
         }
         Ok(status)
     }

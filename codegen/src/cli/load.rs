@@ -11,7 +11,7 @@ use super::fault::CommandFault;
 use super::{Common, upstream};
 use crate::check::{self, Checked};
 use crate::diag::Diagnostics;
-use crate::files::{DatabaseFile, Files};
+use crate::files::Files;
 use crate::nearest::near;
 use crate::pipeline;
 use crate::schema::{Database, RowSource, read_database};
@@ -66,7 +66,8 @@ fn unreadable((path, why): (PathBuf, std::io::Error)) -> CommandFault {
 
 /// A database of one text, with `path` as its (future) file.
 pub(super) fn of_text(path: PathBuf, text: String) -> Files {
-    Files { rows: DatabaseFile { shown: path.display().to_string(), path, text }, points: Vec::new() }
+    let shown = path.display().to_string();
+    Files::of_text(path, shown, text)
 }
 
 /// Like [`load`]; falls back to the program's own database if no file is named or found.
@@ -101,6 +102,7 @@ pub(super) fn loaded_some(
     database.upstream.clone_from(&upstream.classes);
     pipeline::taken(&database, &upstream, &mut diags);
     let wanted = choose(&database, &sources);
+    let upstream = upstream.completed_for(&database, &wanted);
     let checked = check::some(&database, &upstream, &wanted, &mut diags);
     Loaded { wanted, files, sources, diags, database, checked, upstream }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::load::Loaded;
 use super::paint::Paint;
 use super::{Common, FINE, Outcome};
-use crate::emit::{Artifacts, Classes, Target, Unit, names};
+use crate::emit::{Artifacts, DatabaseParts, Target, Unit, names};
 use crate::pipeline;
 
 /// Bytes: symbol and functions, CPU kernels.
@@ -58,7 +58,7 @@ fn of_rows(loaded: &Loaded) -> Vec<(Name, Sizes)> {
     let made = Artifacts::emit(
         &Target::upstream("fulgurite"),
         &rows,
-        &Classes { list: &[], sources: &loaded.sources },
+        &DatabaseParts { classes: &[], calls: &[], sources: &loaded.sources },
         &table,
     );
     let bytes = |units: &[Unit]| -> HashMap<String, usize> {

@@ -12,7 +12,7 @@ pub mod symbols;
 pub mod variants;
 
 use crate::atomic;
-use crate::schema::ClassSource;
+use crate::schema::{Calls, ClassSource};
 use crate::source::Sources;
 use fulgurite_core::Name;
 use fulgurite_core::row::Row;
@@ -36,7 +36,7 @@ pub struct Emitted {
     pub derived_from: Option<Name>,
     /// Rules by tensor subclass.
     pub subclass: Vec<(String, String)>,
-    /// Names or call forms by library.
+    /// Names or call forms by library, as the row lists them.
     pub aliases: Vec<(&'static str, String)>,
     /// Handwritten kernels by executor.
     pub kernels: Vec<(String, String)>,
@@ -100,10 +100,12 @@ impl Target {
     }
 }
 
-/// The tensor subclasses of a database, with their sources.
-pub struct Classes<'a> {
-    /// The classes in file order.
-    pub list: &'a [ClassSource],
+/// The parts of a database beside its rows.
+pub struct DatabaseParts<'a> {
+    /// The tensor subclasses in file order.
+    pub classes: &'a [ClassSource],
+    /// Other libraries' calls of upstream rows.
+    pub calls: &'a [Calls],
     /// The sources for their places.
     pub sources: &'a Sources,
 }
@@ -113,7 +115,7 @@ impl Artifacts {
     pub fn emit(
         target: &Target,
         rows: &[Emitted],
-        classes: &Classes<'_>,
+        parts: &DatabaseParts<'_>,
         resolve: &dyn fulgurite_core::lower::Rows,
     ) -> Artifacts {
         let mut out = Artifacts::default();
@@ -138,12 +140,12 @@ impl Artifacts {
                 kernels.push((stem.clone(), entries));
             }
         }
-        if !classes.list.is_empty() {
-            let units = classes.list.iter().map(|class| subclasses::unit(target, class, classes.sources));
+        if !parts.classes.is_empty() {
+            let units = parts.classes.iter().map(|class| subclasses::unit(target, class, parts.sources));
             out.database.push(Unit { path: "classes.rs".into(), text: units.collect() });
         }
-        let names: Vec<String> = classes.list.iter().map(|class| subclasses::constant(class.name())).collect();
-        out.database.push(symbols::index(target, rows, &symbols, &functions, &methods, &names));
+        let names: Vec<String> = parts.classes.iter().map(|class| subclasses::constant(class.name())).collect();
+        out.database.push(symbols::index(target, rows, parts.calls, &symbols, &functions, &methods, &names));
         out.kernels.push(cpu::index(target, &kernels));
         out
     }

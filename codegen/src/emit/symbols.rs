@@ -2,7 +2,7 @@
 
 use super::api::Export;
 use super::{Emitted, Target, Unit, names};
-use crate::schema::LIBRARIES;
+use crate::schema::{Calls, LIBRARIES};
 use fulgurite_core::row::{Meaning, Row, Ties};
 use std::fmt::Write;
 
@@ -74,7 +74,6 @@ pub fn row_text(emitted: &Emitted) -> String {
         once: {once},
         autocast: {autocast:?},
         subclass: {subclass},
-        aliases: {aliases},
         kernels: {kernels},
         file: {file},
         line: {line},
@@ -94,7 +93,6 @@ pub fn row_text(emitted: &Emitted) -> String {
         once = literal(row.once.as_deref().unwrap_or("")),
         autocast = row.autocast.map_or("", |class| class.word()),
         subclass = pairs(emitted.subclass.iter().map(|(class, rule)| (class, rule))),
-        aliases = pairs(emitted.aliases.iter().map(|(library, form)| (library, form))),
         kernels = pairs(emitted.kernels.iter().map(|(executor, kernel)| (executor, kernel))),
         file = literal(&emitted.file),
         line = emitted.line,
@@ -159,10 +157,33 @@ const ALIASES: &str = "\
 /// Each is a row for calls that no list of arguments turns into a call of a row in [`ops`].
 ";
 
+/// Other libraries' calls, of upstream rows and then of the rows of this database, which is the order in which they are
+/// tried.
+fn foreign_calls(runtime: &str, calls: &[Calls], rows: &[Emitted]) -> String {
+    let upstream = calls.iter().flat_map(|calls| {
+        calls.aliases.iter().map(|(library, alias)| (calls.op.as_str(), *library, alias.text.as_str()))
+    });
+    let own = rows
+        .iter()
+        .flat_map(|row| row.aliases.iter().map(|(library, form)| (row.row.op.as_str(), *library, form.as_str())));
+    let all: Vec<String> = upstream
+        .chain(own)
+        .map(|(op, library, form)| {
+            format!("        ForeignCall {{ op: {op:?}, library: {library:?}, form: {} }},\n", literal(form))
+        })
+        .collect();
+    let ty = format!("{runtime}::symbol::ForeignCall");
+    if all.is_empty() {
+        return format!("static CALLS: [{ty}; 0] = [];\n\n");
+    }
+    format!("static CALLS: [{ty}; {}] = {{\n    use {ty};\n    [\n{}    ]\n}};\n\n", all.len(), all.concat())
+}
+
 /// The file that includes every unit: modules, re-exports, the extension trait, the database.
 pub fn index(
     target: &Target,
     rows: &[Emitted],
+    calls: &[Calls],
     symbols: &[String],
     exports: &[Vec<Export>],
     methods: &[(String, String)],
@@ -209,9 +230,10 @@ pub fn index(
         let _ = writeln!(text, "    &classes::{class},");
     }
     text += "];\n\n";
+    text += &foreign_calls(runtime, calls, rows);
     let _ = writeln!(
         text,
-        "/// The rows of this crate.\npub static DATABASE: {runtime}::symbol::Database =\n    {runtime}::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS, kernels: {kernels}, classes: &CLASSES }};\n"
+        "/// The rows of this crate.\npub static DATABASE: {runtime}::symbol::Database =\n    {runtime}::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS, kernels: {kernels}, classes: &CLASSES, calls: &CALLS }};\n"
     );
     Unit { path: "database.rs".into(), text }
 }

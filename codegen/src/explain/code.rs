@@ -2,7 +2,7 @@
 
 use fulgurite_core::Name;
 
-use crate::emit::{Artifacts, Classes, Emitted, Target, Unit};
+use crate::emit::{Artifacts, DatabaseParts, Emitted, Target, Unit};
 use crate::files::Files;
 use crate::pipeline::{self, Table};
 use crate::source::Sources;
@@ -17,7 +17,7 @@ pub fn of(op: &Name, files: &Files, upstream: &Table) -> Result<Vec<Unit>, Strin
     })?;
     let wanted: Vec<_> =
         compiled.rows.iter().filter(|row| row.row.op == *op || row.derived_from == Some(*op)).cloned().collect();
-    Ok(units(&wanted, &compiled.table(upstream)))
+    Ok(units(&wanted, &compiled.table()))
 }
 
 /// The units of these rows.
@@ -25,7 +25,7 @@ pub fn units(rows: &[Emitted], table: &Table) -> Vec<Unit> {
     let artifacts = Artifacts::emit(
         &Target::upstream("fulgurite"),
         rows,
-        &Classes { list: &[], sources: &Sources::default() },
+        &DatabaseParts { classes: &[], calls: &[], sources: &Sources::default() },
         table,
     );
     let units = artifacts.database.into_iter().chain(artifacts.kernels);

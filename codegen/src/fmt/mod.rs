@@ -7,7 +7,7 @@
 use fulgurite_core::lang::Dialect;
 
 use crate::diag::{Diag, Diagnostics};
-use crate::schema::{self, Database, KEYS, points, read_database};
+use crate::schema::{self, Database, KEYS, further, read_database};
 use crate::source::{Place, Sources};
 use crate::yaml::{self, Node, ScalarKind, Text, Value};
 use rule::Language;
@@ -72,27 +72,26 @@ pub fn format(path: &str, text: &str) -> Formatting {
     Ok(Formatted { text: made, changed, sources: before.sources })
 }
 
-/// Formats a file of points.
+/// Formats a file of points or of calls.
 ///
 /// # Errors
 /// The faults of reading.
-pub fn format_points(path: &str, text: &str) -> Formatting {
+pub fn format_further(path: &str, text: &str) -> Formatting {
     let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
     let file = sources.add(path, text);
-    let further = points::read(file, &sources, &mut diags);
+    let read = further::read(file, &sources, &mut diags);
     let tree = yaml::read(file, &sources, &mut Diagnostics::new()).filter(|_| diags.errors() == 0);
     let Some(tree) = tree else { return Err((sources, diags)) };
-    let made = File { text, comments: trivia::comments(text, &tree) }.points(&further);
+    let made = File { text, comments: trivia::comments(text, &tree) }.further(&tree);
     let after = sources.add(path, made.as_str());
-    let again = points::read(after, &sources, &mut diags);
-    let plain = |further: &points::Further| further.points.iter().map(Node::plain).collect::<Vec<_>>();
-    let is_same = |(a, b): (&points::Further, &points::Further)| a.op.text == b.op.text && plain(a) == plain(b);
-    if further.len() != again.len() || !further.iter().zip(&again).all(is_same) {
+    let again = further::read(after, &sources, &mut diags);
+    let is_same = yaml::read(after, &sources, &mut diags).is_some_and(|after| after.plain() == tree.plain());
+    if !is_same {
         let diag = Diag::error("E999", tree.place.head(), "in the one form these points read as others: a bug of ours");
         diags.push(diag.help("please report it with this file; nothing was written"));
         return Err((sources, diags));
     }
-    let changed = further.iter().zip(&again).filter(|(a, b)| sources.text(a.place) != sources.text(b.place));
+    let changed = read.iter().zip(&again).filter(|(a, b)| sources.text(a.place) != sources.text(b.place));
     let changed = changed.map(|(a, _)| (a.op.text.clone(), a.op.place)).collect();
     Ok(Formatted { text: made, changed, sources })
 }
@@ -137,18 +136,37 @@ impl File<'_> {
         made
     }
 
-    /// A file of points: each operator, with one line per point.
-    fn points(&self, further: &[points::Further]) -> String {
+    /// A file of points or of calls: each operator, with one line per point.
+    fn further(&self, root: &Node) -> String {
+        let Value::Map(entries) = &root.value else { return self.text.to_owned() };
         let mut made = String::new();
         let mut end = 0;
-        for points::Further { op, points, .. } in further {
+        for (op, node) in entries {
             let remarks = trivia::between(&self.text[end..op.place.start as usize]);
-            if !made.is_empty() {
+            // calls on one line stand together
+            if !made.is_empty() && (!remarks.is_empty() || matches!(node.value, Value::List(_))) {
                 made.push('\n');
             }
             remarks.iter().for_each(|line| made += &format!("{line}\n"));
-            made += &format!("{}:\n", scalar::plain_or_quoted(op.as_str()));
+            let name = scalar::plain_or_quoted(op.as_str());
             end = op.place.end as usize;
+            let inside = end..node.place.end as usize;
+            let points = match &node.value {
+                Value::List(points) => points.as_slice(),
+                _ if self.comments.iter().any(|comment| inside.contains(&comment.start)) => {
+                    made += &format!("{name}{}\n", &self.text[inside.clone()]);
+                    end = inside.end;
+                    &[]
+                }
+                _ => {
+                    made += &(value(&name, node, &["further"], 0).join("\n") + "\n");
+                    end = inside.end;
+                    &[]
+                }
+            };
+            if !points.is_empty() {
+                made += &format!("{name}:\n");
+            }
             for point in points {
                 let (start, stop) = (point.place.start as usize, point.place.end as usize);
                 let above = self.comments.iter().filter(|c| (end..start).contains(&c.start));

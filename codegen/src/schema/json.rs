@@ -53,6 +53,10 @@ pub fn schema() -> Value {
         "description": "the folder beside this file whose files have further points: `operator: [{x: 0, out: 1}]`",
         "type": "string",
     });
+    file["properties"]["calls"] = json!({
+        "description": "the file beside this one with other libraries' calls of upstream rows: `operator: {torch: [name]}`",
+        "type": "string",
+    });
     file["properties"]["subclasses"] = json!({"description": "tensor subclasses", "type": "array", "items": class});
     file["properties"]["ops"] =
         json!({"description": "the rows, each from `- op: name` in column 1", "type": ["array", "null"], "items": row});

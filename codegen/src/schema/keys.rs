@@ -128,7 +128,7 @@ pub const HINTS: &[Key] = &[
 pub const TIES: [&str; 3] = ["first", "last", "even"];
 
 /// Keys of the file, in canonical order.
-pub const FILE_KEYS: [&str; 3] = ["points", "subclasses", "ops"];
+pub const FILE_KEYS: [&str; 4] = ["points", "calls", "subclasses", "ops"];
 
 /// The keys that give the meaning, of which a row has exactly one.
 pub const BODIES: [&str; 4] = ["expr", "view", "decomp", "host"];

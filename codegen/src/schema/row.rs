@@ -1,14 +1,14 @@
 //! Reads one row: each key by its type; the faults of all keys are reported together.
 
 use fulgurite_core::autocast::Class;
-use fulgurite_core::lang::{
-    Alias, Block, Dialect, Expr, Sig, parse_alias, parse_block, parse_expr, parse_rule, parse_sig,
-};
+use fulgurite_core::lang::{Alias, Block, Dialect, Expr, Sig, parse_block, parse_expr, parse_rule, parse_sig};
 use fulgurite_core::row::Ties;
 
 use super::fields::Fields;
 use super::keys::{BODIES, HINTS};
-use super::{Body, KEYS, Kink, LIBRARIES, RowSource, Rule, SkipVjp, TestHints, hints, kinds, names, pointwise};
+use super::{
+    Body, KEYS, Kink, LIBRARIES, RowSource, Rule, SkipVjp, TestHints, further, hints, kinds, names, pointwise,
+};
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
 use crate::source::Place;
@@ -105,7 +105,7 @@ impl RowReader<'_> {
             kernels,
             aliases,
             tests,
-            further: None,
+            further: Vec::new(),
         })
     }
 
@@ -363,14 +363,9 @@ impl RowReader<'_> {
     fn aliases(&mut self) -> Vec<(&'static str, Rule<Alias>)> {
         let mut all = Vec::new();
         for library in LIBRARIES {
-            let Some(node) = self.take(library) else { continue };
-            let Value::List(items) = node.value else {
-                self.fields.wrong_type(&node, library, "a list", Some("write `[name, 'name(argument, …)']`"));
-                continue;
-            };
-            all.extend(
-                items.into_iter().filter_map(|item| Some((library, self.fields.rule(item, library, parse_alias)?))),
-            );
+            if let Some(node) = self.take(library) {
+                all.extend(further::calls(&mut self.fields, library, node));
+            }
         }
         all
     }

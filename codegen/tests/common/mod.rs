@@ -1,12 +1,39 @@
 //! What several tests share.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use fulgurite_codegen::check;
 use fulgurite_codegen::check::gradients::Graded;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::diag::render::{self, Style};
+use fulgurite_codegen::files::Files;
+use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::read_database;
 use fulgurite_codegen::source::{FileId, Sources};
-use fulgurite_core::lower::NoRows;
+use std::path::Path;
+
+/// The databases of the project: the rows of fulgurite and those of PyTorch's calls, which use them.
+pub const DATABASES: [&str; 2] = [
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../compat/pytorch/ops.yaml"),
+];
+
+/// The rows of the two databases in one, which is how a check that is not about databases sees all of them.
+pub fn joined() -> String {
+    let [own, pytorch] = DATABASES.map(|path| std::fs::read_to_string(path).expect("a database"));
+    let (_, rows) = pytorch.split_once("\nops:\n").expect("rows");
+    format!("{own}\n{}", rows.trim_start())
+}
+
+/// [`joined`], with the points and calls of both.
+pub fn joined_sources() -> (Sources, FileId) {
+    let mut sources = Sources::default();
+    let file = sources.add("ops.yaml", joined());
+    for path in DATABASES {
+        let files = Files::read(Path::new(path), "ops.yaml").expect("a database in files");
+        files.points.iter().for_each(|part| sources.add_points(&part.shown, part.text.as_str()));
+    }
+    (sources, file)
+}
 
 /// A database read and checked: what was said about it, and the file.
 pub fn check(path: &str, text: &str) -> (Diagnostics, Sources) {
@@ -23,9 +50,16 @@ pub fn graded(path: &str, text: &str) -> (Vec<Graded>, Diagnostics, Sources) {
 
 /// Like [`graded`], of the database whose rows stand in `file`.
 pub fn checked(sources: Sources, file: FileId) -> (Vec<Graded>, Diagnostics, Sources) {
+    checked_below(sources, file, &Table::default())
+}
+
+/// Like [`checked`], of a database whose rows may use those of `upstream`.
+pub fn checked_below(sources: Sources, file: FileId, upstream: &Table) -> (Vec<Graded>, Diagnostics, Sources) {
     let mut diags = Diagnostics::new();
-    let database = read_database(file, &sources, &mut diags);
-    let checked = check::run(&database, &NoRows, &sources, &mut diags);
+    let mut database = read_database(file, &sources, &mut diags);
+    database.upstream.clone_from(&upstream.classes);
+    let upstream = upstream.completed_for(&database, &database.names().collect());
+    let checked = check::run(&database, &upstream, &mut diags);
     (checked.graded, diags, sources)
 }
 

@@ -21,8 +21,8 @@ const NUDGES: u64 = 6;
 /// while every line rounds.
 const MOVES: f64 = 16.0;
 
-/// Refusals of a class, and of a batch of one slice, which tracing finds.
-const OF_CLASSES: [&str; 4] = ["E701", "E708", "E715", "E727"];
+/// Refusals of a class, and of a batch, which tracing finds.
+const OF_CLASSES: [&str; 5] = ["E701", "E708", "E715", "E726", "E727"];
 /// Refusals of elements. An eager run may refuse them in an earlier line, while a traced program has not yet read
 /// elements when a class refuses a later line.
 const OF_ELEMENTS: [&str; 2] = ["E705", "E804"];
@@ -40,9 +40,9 @@ fn allowed(dtype: DType) -> f64 {
     }
 }
 
-/// The smallest scale of a result. Arguments are of order one, so a small result may be a difference of two numbers of
-/// that order within one row, and no nudge of an argument shows how that difference rounds.
-const SMALLEST: f64 = 0.1;
+/// The smallest scale of a result. Arguments and draws are of order one, so a small result may be a difference of two
+/// numbers of that order within one row, or the cosine of such a number. No nudge of an argument shows how that rounds.
+const SMALLEST: f64 = 1.0;
 
 /// The largest finite number of a result, at least [`SMALLEST`].
 fn scale(a: &Array<f64>) -> f64 {

@@ -1,7 +1,10 @@
 //! Runs recorded calls of PyTorch operators, and writes the results.
 //!
-//! The formats are those of docs/pytorch.md. No operator is named here: names become rows through the rows' own `aten:`
-//! and `torch:` lists ([`fulgurite::foreign`]). Expected results are never read.
+//! The formats are those of docs/pytorch.md. No operator is named here: names become rows through the `aten` and `torch`
+//! lists of the databases ([`fulgurite::foreign`]). Expected results are never read.
+
+// links the database of PyTorch's calls
+use fulgurite_pytorch as _;
 
 mod answer;
 mod case;

@@ -31,8 +31,10 @@ pub(super) struct Evidence {
 impl Evidence {
     pub(super) fn new(cases: Vec<Case>, database: &Database, table: &Table) -> Evidence {
         let lowered: Vec<Arc<Row>> = database.rows.iter().filter_map(|row| table.row(row.name())).collect();
-        let forms = Forms::of(database.rows.iter().zip(&lowered).enumerate().map(|(at, (s, row))| (at, s, &**row)));
         let set = RowSet::new(table, [], &[]);
+        let forms = Forms::upstream(&database.calls, &set)
+            .with(database.rows.iter().zip(&lowered).enumerate().map(|(at, (s, row))| (at, s, &**row)));
+        let cases: Vec<Case> = cases.into_iter().filter(|case| is_known(case, &forms, &set)).collect();
         let met: Vec<bool> = {
             let half = cases.len() / 2;
             let meets = |cases: &[Case]| -> Vec<bool> {
@@ -124,6 +126,12 @@ impl Evidence {
         let cases = self.of_row.get(&row.op)?;
         cases.iter().map(|at| &self.cases[*at]).find(|case| !runner.meets(case)).map(|case| case.name.as_str())
     }
+}
+
+/// Whether the database, or one upstream, has a row that the case calls. Databases share the recorded values.
+fn is_known(case: &Case, forms: &Forms, set: &RowSet) -> bool {
+    let (row, name) = case.callee();
+    if row { !set.candidates(name).is_empty() } else { !forms.rows(name).is_empty() }
 }
 
 /// The row, and all rows that its bodies and rules call, directly or not.

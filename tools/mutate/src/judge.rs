@@ -240,8 +240,12 @@ impl<'a> Bench<'a> {
         let mut sources = Sources::default();
         let mut diags = Diagnostics::new();
         let file = sources.add("ops.yaml", text);
-        let further = |at: &usize| Some(format!("{}\n", self.sources.text(self.database.rows[*at].further?)));
-        sources.add_points("points", beside.iter().chain([&mutant.at]).filter_map(further).collect::<String>());
+        // the entries of one row stand in several files
+        let further = |file: usize| -> String {
+            let entries = beside.iter().chain([&mutant.at]).filter_map(|at| self.database.rows[*at].further.get(file));
+            entries.map(|entry| format!("{}\n", self.sources.text(*entry))).collect()
+        };
+        (0..).map(further).take_while(|text| !text.is_empty()).for_each(|text| sources.add_points("points", text));
         let mut database = read_database(file, &sources, &mut diags);
         let own = database.rows.iter_mut().filter(|row| !without.is_empty() && row.name() == mutant.row);
         own.for_each(|row| row.tests.points.retain(|point| !without.contains(&point.plain())));
@@ -251,7 +255,7 @@ impl<'a> Bench<'a> {
         if diags.errors() > 0 {
             return Err(refused(&diags));
         }
-        let checked = check::run(&database, &self.table, &sources, &mut diags);
+        let checked = check::run(&database, &self.table, &mut diags);
         let at = database.rows.iter().position(|row| row.name() == mutant.row);
         match (diags.errors() == 0, at) {
             (true, Some(at)) => Ok((database.rows.swap_remove(at), checked.rows[at].clone(), checked.graded)),

@@ -56,7 +56,7 @@ fn parsed(text: &str) -> (Database, Sources, Diagnostics) {
 
 fn read(text: &str) -> (Database, Checked, Sources) {
     let (database, sources, mut diags) = parsed(text);
-    let checked = check::run(&database, &Table::default(), &sources, &mut diags);
+    let checked = check::run(&database, &Table::default(), &mut diags);
     assert!(diags.is_empty(), "the database has faults of its own");
     (database, checked, sources)
 }
@@ -142,8 +142,8 @@ fn a_survivor_comes_with_the_point_that_refutes_it() {
     for (mutant, point) in survived.take(12) {
         let with = |text: &str| {
             let text = format!("ops:\n{}  tests:\n    points:\n    - {point}\n", text.trim_end().to_owned() + "\n");
-            let (database, sources, mut diags) = parsed(&text);
-            check::run(&database, &Table::default(), &sources, &mut diags);
+            let (database, _, mut diags) = parsed(&text);
+            check::run(&database, &Table::default(), &mut diags);
             diags.sorted().iter().map(|diag| diag.code).collect::<Vec<_>>()
         };
         let right = ROWS.lines().skip(1).take(5).map(|line| format!("{line}\n")).collect::<String>();
@@ -201,7 +201,7 @@ fn points_apart_are_evidence() {
         sources.add_points("points.yaml", further);
         let mut diags = Diagnostics::new();
         let database = read_database(file, &sources, &mut diags);
-        let checked = check::run(&database, &Table::default(), &sources, &mut diags);
+        let checked = check::run(&database, &Table::default(), &mut diags);
         assert!(diags.is_empty(), "the database has faults of its own");
         let mutants = mutate::mutants(&database, &sources).into_iter().filter(|mutant| mutant.row == *"softplus");
         let mutants: Vec<Mutant> = mutants.collect();
@@ -233,7 +233,7 @@ fn wrong_rows_of_the_database_are_refuted() {
     let (sources, file) = files.sources();
     let mut diags = Diagnostics::new();
     let database = read_database(file, &sources, &mut diags);
-    let checked = check::run(&database, &Table::default(), &sources, &mut diags);
+    let checked = check::run(&database, &Table::default(), &mut diags);
     assert!(diags.is_empty(), "the database has faults of its own");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data");
     let cases = recorded::load(&folder).expect("the recorded values");
@@ -262,8 +262,8 @@ fn wrong_rules_of_a_class_are_refuted() {
     let mutants = mutate::classes::mutants(&database, &text);
     assert!(mutants.len() >= 8, "{}", mutants.len());
     for mutant in mutants {
-        let (database, sources, mut diags) = parsed(&mutant.text);
-        check::run(&database, &table, &sources, &mut diags);
+        let (database, _, mut diags) = parsed(&mutant.text);
+        check::run(&database, &table, &mut diags);
         assert!(diags.errors() > 0, "{} has {} for {}", mutant.class, mutant.edit.1, mutant.edit.0);
     }
 }

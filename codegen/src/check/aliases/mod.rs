@@ -4,20 +4,39 @@ mod pytorch;
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::ast::Elem;
-use fulgurite_core::lang::{Alias, Becomes, Gives};
+use fulgurite_core::lang::{Alias, Becomes, Gives, Sig};
 
 use crate::diag::Diag;
 use crate::schema::{RowSource, Rule};
 
-/// Arguments that the row does not have, that are given twice, or that the form leaves open.
+/// A row, and other libraries' calls of it.
+pub struct Called<'a> {
+    /// The name of the row.
+    pub op: &'a str,
+    /// The signature of the row.
+    pub sig: &'a Rule<Sig>,
+    /// The names or call forms by library.
+    pub aliases: &'a [(&'static str, Rule<Alias>)],
+}
+
+/// The faults of a row's call forms, and of its own name where that is a call of another library.
 pub fn check(source: &RowSource) -> Vec<Diag> {
+    let called = Called { op: source.op.as_str(), sig: &source.sig, aliases: &source.aliases };
+    let mut faults = pytorch::own(&called);
+    faults.extend(check_forms(&called));
+    faults
+}
+
+/// Arguments that the row does not have, that are given twice, or that a form leaves open; forms that PyTorch's
+/// signatures do not fit.
+pub fn check_forms(source: &Called) -> Vec<Diag> {
     let sig = &source.sig.tree;
     // a key comes from whoever calls
     let params = sig.params.iter().map(|p| (p.name.name, p.optional || p.ty.elem.contains(&Elem::Key)));
     let opts = sig.opts.iter().map(|o| (o.name.name, o.optional || o.default.is_some()));
     let known: Vec<(Name, bool)> = params.chain(opts).collect();
-    let mut faults = pytorch::own(source);
-    for (library, alias) in &source.aliases {
+    let mut faults = Vec::new();
+    for (library, alias) in source.aliases {
         let form = alias.tree.full(library);
         let before = faults.len();
         faults.extend(numbers(source, library, alias));
@@ -34,7 +53,7 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
         for arg in named {
             if known.iter().all(|(name, _)| *name != arg.name) {
                 let all: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
-                let message = format!("`{form}` gives `{}`, which `{}` does not have", arg.name, source.op.as_str());
+                let message = format!("`{form}` gives `{}`, which `{}` does not have", arg.name, source.op);
                 error(arg.span, message, format!("it has {}; `name: _` takes part in nothing", all.join(", ")));
             } else if met.contains(&arg.name) {
                 error(arg.span, format!("`{form}` gives `{}` twice", arg.name), "delete one".into());
@@ -74,13 +93,13 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
 }
 
 /// A form that gives plain numbers, of a row with results that have axes.
-fn numbers(source: &RowSource, library: &str, alias: &Rule<Alias>) -> Option<Diag> {
+fn numbers(source: &Called, library: &str, alias: &Rule<Alias>) -> Option<Diag> {
     if alias.tree.gives != Gives::Numbers {
         return None;
     }
     let out = source.sig.tree.outs.iter().find(|out| out.ty.dims.as_ref().is_none_or(|dims| !dims.is_empty()))?;
     let form = alias.tree.full(library);
-    let message = format!("`{form}` gives a number, and a result of `{}` is `{}`", source.op.as_str(), out.ty);
+    let message = format!("`{form}` gives a number, and a result of `{}` is `{}`", source.op, out.ty);
     let diag = Diag::error("E305", alias.text.at(alias.tree.name.span), message);
     let diag = diag.label(source.sig.text.at(out.ty.span), "not of rank 0");
     Some(diag.help("delete `-> number`: a plain number stands for a tensor of rank 0, `T[]`"))

@@ -7,11 +7,12 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::ast::{Elem, Opt, OptType, Param};
 use fulgurite_core::lang::{Alias, Becomes, Count, Given, Ident};
 
+use super::Called;
 use crate::diag::Diag;
 use crate::nearest::nearest;
 use crate::pytorch::names::takes_numbers;
 use crate::pytorch::{Formal, declared, function_default, is_default, operator, overloads};
-use crate::schema::{RowSource, Rule};
+use crate::schema::Rule;
 use crate::yaml::Text;
 
 /// An argument of a row.
@@ -22,7 +23,7 @@ enum Argument<'a> {
 }
 
 /// What the form and PyTorch's signature do not agree in.
-pub fn check(source: &RowSource, library: &str, alias: &Rule<Alias>) -> Vec<Diag> {
+pub fn check(source: &Called, library: &str, alias: &Rule<Alias>) -> Vec<Diag> {
     let form = alias.tree.full(library);
     let mut known = overloads(form);
     if known.is_empty() && alias.tree.given.is_none() {
@@ -64,9 +65,9 @@ impl From<Vec<Diag>> for Faults {
     }
 }
 
-/// The same of a row that has the name of a call there, and no form that says otherwise: its arguments are that call's.
-pub fn own(source: &RowSource) -> Vec<Diag> {
-    let form = source.name();
+/// A row whose name is a call of PyTorch, and that has no form of this name, has the arguments of that call.
+pub fn own(source: &Called) -> Vec<Diag> {
+    let form = Name::new(source.op);
     let sig = &source.sig.tree;
     if source.aliases.iter().any(|(library, alias)| alias.tree.full(library) == form) {
         return Vec::new();
@@ -85,7 +86,7 @@ fn itself(name: Ident) -> Given {
 }
 
 struct Check<'a> {
-    source: &'a RowSource,
+    source: &'a Called<'a>,
     text: &'a Text,
     form: Name,
     formals: &'a [Formal],
@@ -215,12 +216,7 @@ impl Check<'_> {
         let given = |f: &Formal| f.is(&formal.name) && !f.is_optional() && !f.ty.is_empty();
         let must = overloads(self.form).iter().all(|formals| formals.iter().any(given));
         (may && must).then(|| {
-            format!(
-                "`{}` needs `{}`, and a call of `{}` may leave it out",
-                self.form,
-                formal.name,
-                self.source.op.as_str()
-            )
+            format!("`{}` needs `{}`, and a call of `{}` may leave it out", self.form, formal.name, self.source.op)
         })
     }
 
@@ -239,7 +235,7 @@ impl Check<'_> {
             Argument::Param(p) => ("a tensor", p.ty.to_string(), p.name.name),
             Argument::Option(o) => ("an option", o.ty.to_string(), o.name.name),
         };
-        let op = self.source.op.as_str();
+        let op = self.source.op;
         let message =
             format!("`{}` gives its `{}` to `{name}` of `{op}`, which is of another type", self.form, formal.name);
         let diag = self.error(
@@ -284,8 +280,7 @@ impl Check<'_> {
         }
         let left = self.formals.iter().skip(all.len()).find(|f| !f.is_optional());
         if let Some(formal) = left {
-            let message =
-                format!("`{}` needs `{}`, which `{}` does not take", self.form, formal.name, self.source.op.as_str());
+            let message = format!("`{}` needs `{}`, which `{}` does not take", self.form, formal.name, self.source.op);
             return vec![self.error(at, message, help)].into();
         }
         // one is told: all of them are mended by the same list
@@ -294,7 +289,7 @@ impl Check<'_> {
     }
 
     fn superfluous(&self, at: Ident, name: Ident, help: String) -> Diag {
-        let op = self.source.op.as_str();
+        let op = self.source.op;
         self.error(at, format!("`{}` has no parameter for `{}` of `{op}`", self.form, name.name), help)
     }
 

@@ -1,5 +1,5 @@
-//! Which loops leave a tensor, although they are too long to be run, or are right on the data on which they were: where an
-//! index is a sum of loop variables, each times a number, its extreme values are met.
+//! Accesses that leave a tensor, found without running the loops: these may be too long to run, or a run may have had
+//! data that spared the access. Where an index is a linear combination of loop variables, its extreme values occur.
 
 use fulgurite_core::Scalar;
 use fulgurite_core::builtins::Builtin;
@@ -15,8 +15,8 @@ pub(super) struct Left {
     pub(super) size: usize,
 }
 
-/// The first access of `nest` that is made, whatever the elements are or for some, and leaves a tensor of these shapes.
-/// `None` says nothing.
+/// The first access of `nest` that leaves a tensor of these shapes and is made always, or for some elements. `None`
+/// proves nothing.
 pub(super) fn find(nest: &Nest, shapes: &[&[usize]]) -> Option<Left> {
     nest.outs.iter().find_map(|out| {
         let mut vars = vec![None; nest.vars.len()];
@@ -27,7 +27,7 @@ pub(super) fn find(nest: &Nest, shapes: &[&[usize]]) -> Option<Left> {
     })
 }
 
-/// First and last number of a loop that runs.
+/// First and last value of a loop variable whose loop is not empty.
 type Range = (i64, i64);
 
 fn range(lo: i64, hi: i64) -> Option<Range> {
@@ -36,19 +36,19 @@ fn range(lo: i64, hi: i64) -> Option<Range> {
 
 struct Walk<'a> {
     shapes: &'a [&'a [usize]],
-    /// The ranges of variables that are numbers.
+    /// The range of each variable in scope; `None` where its bounds are not constant.
     vars: Vec<Option<Range>>,
 }
 
 impl Walk<'_> {
-    /// Parts that are evaluated, some of them where elements say so alone.
+    /// Visits the parts of `e` that are evaluated always, or for some elements.
     fn walk(&mut self, e: &LoopExpr) -> Option<Left> {
         match e.op() {
             SOp::Load { tensor, idx, outside } => {
                 let inner = idx.iter().find_map(|i| self.walk(i));
                 inner.or_else(|| if *outside == SOutside::Refuse { self.leaves(*tensor, idx) } else { None })
             }
-            // of the others the second argument may be spared
+            // other builtins evaluate all arguments; these may spare all but the first
             SOp::Call(b, args) => {
                 let spares = matches!(b, Builtin::And | Builtin::Or | Builtin::Select);
                 let sure = if spares && !args.first().is_some_and(of_elements) { 1 } else { args.len() };
@@ -68,7 +68,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `None` where the loop is not known to run.
+    /// Binds a loop variable. `None` where the loop is not known to run.
     fn bind(&mut self, bound: &SRange) -> Option<()> {
         let known = range(bound.lo.as_int()?, bound.hi.as_int()?)?;
         *self.vars.get_mut(bound.var)? = Some(known);
@@ -97,10 +97,10 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a condition is about elements alone, so that at every place it may hold, and may not: no loop variable stands in
-/// it but where an element is read.
+/// Whether a condition depends on elements alone, so that it may hold and may fail at every place. Loop variables
+/// stand only in the indices of these elements.
 fn of_elements(cond: &LoopExpr) -> bool {
-    /// Whether variables stand in `e`, and whether elements do.
+    /// Whether `e` has loop variables outside the indices of elements, and whether it has elements.
     fn look(e: &LoopExpr) -> (bool, bool) {
         match e.op() {
             SOp::Load { outside: SOutside::Refuse, .. } => (false, true),
@@ -123,21 +123,21 @@ fn whole(red: Red) -> bool {
     matches!(red, Red::Sum | Red::Prod | Red::Max | Red::Min | Red::ArgMax | Red::ArgMin)
 }
 
-/// Whether an element may be left out before all of it is read.
+/// Whether one access may skip an element, so that the other accesses of that element may not be made.
 fn skips(e: &LoopExpr) -> bool {
     let mut skips = matches!(e.op(), SOp::Load { outside: SOutside::Skip, .. });
     e.op().parts(&mut |part| skips |= self::skips(part));
     skips
 }
 
-/// Variables, each times a number, and a number.
+/// A linear combination of loop variables, plus a constant.
 struct Sum {
     offset: i64,
     times: Vec<(VarId, i64)>,
 }
 
 impl Sum {
-    /// Adds `e` so often. `None` where it is no such sum.
+    /// Adds `times * e`. `None` where `e` is not linear in loop variables.
     fn add(&mut self, e: &LoopExpr, times: i64) -> Option<()> {
         match e.op() {
             SOp::Const(Scalar::Int(i)) => self.offset = self.offset.checked_add(i.checked_mul(times)?)?,

@@ -1,5 +1,5 @@
-//! Which loops need not be run: index arithmetic over intervals shows that no access leaves its tensor, or that one does
-//! whose index is read from a tensor and bounded too widely.
+//! Index arithmetic over intervals. It proves that no access leaves its tensor, so that the loops need not be run, or
+//! that an index computed from an element is bounded beyond its axis.
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
@@ -10,17 +10,17 @@ use super::extremes::Left;
 use crate::check::division;
 use crate::check::walk::each;
 
-/// What index arithmetic says of loops.
+/// Verdict of index arithmetic on the loops of a call.
 pub(super) enum Reach {
     /// Running them can't fail.
     Stays,
-    /// This access leaves its tensor for some elements, although the row bounds the index that it makes of them.
+    /// This access leaves its tensor for some elements, although the row bounds the index that it computes from them.
     Leaves(Left),
-    /// Nothing.
+    /// Nothing is proved.
     Open,
 }
 
-/// What is known of running `nest` on tensors of these shapes.
+/// The verdict on running `nest` on tensors of these shapes.
 pub(super) fn look(nest: &Nest, shapes: &[&[usize]]) -> Reach {
     let whole = |n: i64| if n == i64::MAX { ANY } else { (0, (n - 1).max(0)) };
     let mut walk = Walk { shapes, vars: nest.vars.iter().map(|n| whole(n.value())).collect(), left: None };
@@ -30,19 +30,19 @@ pub(super) fn look(nest: &Nest, shapes: &[&[usize]]) -> Reach {
     }
 }
 
-/// The bounds of an integer about which nothing is known: `min(max(i, 0), N - 1)` has bounds all the same.
+/// The bounds of an unknown integer, from which `min(max(i, 0), N - 1)` still gets bounds of its own.
 const ANY: (i64, i64) = (i64::MIN, i64::MAX);
 
 struct Walk<'a> {
     shapes: &'a [&'a [usize]],
     /// The least and greatest value of each variable.
     vars: Vec<(i64, i64)>,
-    /// The first access with an index that is bounded beyond its axis.
+    /// The first access whose index has bounds that exceed its axis.
     left: Option<Left>,
 }
 
 impl Walk<'_> {
-    /// Whether `e` has a value wherever it is evaluated; `inside` a reduction elements may be left out.
+    /// Whether `e` has a value wherever it is evaluated. Elements may be skipped `inside` a reduction only.
     fn holds(&mut self, e: &LoopExpr, inside: bool) -> bool {
         match e.op() {
             SOp::Const(_) | SOp::Num(_) | SOp::Var(_) | SOp::Elem(_) => true,
@@ -54,7 +54,7 @@ impl Walk<'_> {
                 };
                 otherwise && idx.iter().all(|i| !i.ty().is_float() && self.holds(i, inside))
             }
-            // few builtins are defined on truth values
+            // of the builtins, only the logical ones are sure to be defined on truth values
             SOp::Call(b, args) => {
                 let logic = matches!(b, Builtin::And | Builtin::Or | Builtin::Not);
                 !division::is_by_zero(e)
@@ -85,7 +85,8 @@ impl Walk<'_> {
         idx.iter().zip(*shape).enumerate().all(|(axis, (i, size))| {
             let (least, greatest) = self.bounds(i);
             let within = least >= 0 && (greatest as u64) < *size as u64;
-            // an index that nothing bounds is checked when it is read, one of an axis without elements as well
+            // an index without bounds is checked at run time, when it is read; so is any index of an axis without
+            // elements
             if !within && *size > 0 && least > i64::MIN / 2 && greatest < i64::MAX / 2 && reads(i) {
                 let index = if least < 0 { least } else { greatest };
                 self.left.get_or_insert(Left { tensor, axis, index, size: *size });
@@ -106,7 +107,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether an index is made of an element.
+/// Whether an index is computed from an element.
 fn reads(index: &LoopExpr) -> bool {
     let mut found = false;
     each(index, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)));

@@ -1,5 +1,5 @@
-//! E105, E106 of index bodies: the loops are run on a small instance; an access that leaves its tensor or a maximum of
-//! nothing shows there.
+//! E105, E106 of index bodies. The loops are run on a small instance, which shows an access that leaves its tensor
+//! and a maximum of no elements.
 
 mod extremes;
 mod intervals;
@@ -22,10 +22,10 @@ use intervals::Reach;
 
 pub use vacant::may_skip;
 
-/// Loops of more steps than this are not run: another case of the family is smaller.
+/// At most this many steps per run, because the family has smaller cases.
 const MOST_STEPS: usize = 4_000;
 
-/// Ranges may be larger than the sizes that [`steps`] counts: nothing is run longer than this.
+/// At most this many nodes per run, because ranges may be longer than the sizes that [`steps`] counts.
 const MOST_NODES: u64 = 1 << 20;
 
 /// The first access out of range, or reduction without a value.
@@ -39,7 +39,7 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
     let shapes = shapes(case);
     let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
     let left = || extremes::find(nest, &shapes).map(|found| outside(row, body, case, &found));
-    // how often the body of `j in 0..M / 0` is evaluated can't be told
+    // [`steps`] can't tell how often the body of `j in 0..M / 0` is evaluated; running it shows the division
     if steps(nest) > MOST_STEPS && !division::has_zero(nest) {
         return left();
     }
@@ -56,11 +56,11 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
         return Some(fault);
     }
     let Err(error) = loop_nest::run_within(nest, &tensors, &numbers, &mut MOST_NODES.clone()) else {
-        // the data may have spared an access
+        // the data of this run may have spared an access
         return left();
     };
     let message = match error {
-        // an index that was read from a tensor is checked where it is read
+        // an index that was read from a tensor is checked at run time, where it is read
         NestError::OutOfRange { tensor, axis, .. } if read_from_tensor(nest, tensor, axis) => return None,
         NestError::OutOfRange { tensor, axis, index, size } => {
             return Some(outside(row, body, case, &Left { tensor, axis, index, size }));
@@ -108,7 +108,7 @@ fn read_from_tensor(nest: &Nest, tensor: usize, axis: usize) -> bool {
     found
 }
 
-/// How often the innermost bodies are evaluated, about.
+/// Estimated number of evaluations of the innermost bodies.
 fn steps(nest: &Nest) -> usize {
     nest.outs
         .iter()
@@ -131,7 +131,8 @@ fn inner_steps(e: &LoopExpr, nest: &Nest) -> usize {
     steps
 }
 
-/// A maximum over no elements, in a result that has elements.
+/// A reduction without a value for no elements, such as a maximum, whose range is empty in a result that has
+/// elements.
 fn empty_extremum(body: &Block, nest: &Nest) -> Option<Fault> {
     for out in nest.outs.iter().filter(|out| numel(&out.shape) > 0) {
         let mut found = None;
@@ -153,7 +154,7 @@ fn empty_extremum(body: &Block, nest: &Nest) -> Option<Fault> {
     None
 }
 
-/// What must hold so that the first such reduction has elements: `W > 0`, `size(S[dims]) > 0`.
+/// The condition under which the first reduction of this kind has elements: `W > 0`, `size(S[dims]) > 0`.
 fn not_empty(body: &Block, red: Red) -> String {
     let mut conditions: Option<Vec<String>> = None;
     walk::block(body, &mut |e| {
@@ -182,12 +183,12 @@ fn reduction(body: &Block, red: Red) -> Option<fulgurite_core::lang::Span> {
     find(body, &|e| matches!(&*e.node, Node::Reduce(r) if r.red == red))
 }
 
-/// Where the body accesses `name`.
+/// The place where the body first accesses `name`.
 fn access(body: &Block, name: &str) -> Option<fulgurite_core::lang::Span> {
     find(body, &|e| matches!(&*e.node, Node::Access(a) if a.base.name == name))
 }
 
-/// The argument that holds tensor `slot`.
+/// The name of the argument that holds tensor `slot`.
 fn tensor_name(row: &Row, case: &Case, slot: usize) -> String {
     let mut next = 0;
     for (param, value) in row.sig.params.iter().zip(&case.args) {

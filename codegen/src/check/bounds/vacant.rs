@@ -1,5 +1,5 @@
-//! E105 of windows: a maximum over a window of which every element is skipped, or that a condition on places leaves empty, has
-//! no value. Loops are run with a mark in the place of what nothing says.
+//! E105 of windows. A maximum has no value over a window whose elements are all skipped, or that a condition on
+//! places leaves empty. The loops are run with a marker access in the place of the missing value.
 
 use fulgurite_core::Scalar;
 use fulgurite_core::eval::loop_nest::{self, Array, NestError};
@@ -10,22 +10,22 @@ use fulgurite_core::signature::Refusal;
 use crate::check::machine::Fault;
 use crate::check::walk::{self, each, find};
 
-/// The index that marks a reduction of nothing: no loop comes to it.
+/// The index of a marker access, which no loop computes.
 const MARK: i64 = i64::MIN;
 
-/// Reductions that have no value where nothing is reduced.
+/// Whether a reduction has no value over no elements.
 fn has_none(red: Red) -> bool {
     matches!(red, Red::Max | Red::Min | Red::ArgMax | Red::ArgMin | Red::Mean)
 }
 
-/// Whether some reduction of `nest` may be of nothing at places that no element decides.
+/// Whether some reduction of `nest` may be empty at places that do not depend on elements.
 pub(super) fn may_be(nest: &Nest) -> bool {
     let mut found = false;
     nest.outs.iter().for_each(|out| each(&out.expr, &mut |part| found |= mark(part.op()).is_some()));
     found
 }
 
-/// Whether a text has a reduction of that kind over elements of which some may be skipped.
+/// Whether a body has a reduction without a value for no elements that may skip some.
 pub fn may_skip(body: &Block) -> bool {
     let mut found = false;
     walk::block(body, &mut |e| {
@@ -42,7 +42,7 @@ pub fn may_skip(body: &Block) -> bool {
     found
 }
 
-/// A reduction of nothing in the loops of a call, run on these data.
+/// The fault of a reduction that is empty when the loops of a call run on these data.
 pub(super) fn check(
     body: &Block,
     nest: &Nest,
@@ -75,12 +75,12 @@ fn marked(e: &LoopExpr) -> LoopExpr {
     e.rebuilt(&mark_parts)
 }
 
-/// The operation with a mark, its parts marked as well.
+/// The operation with a marker and with marked parts. `None` if it needs no marker.
 fn mark_parts(op: &SOp) -> Option<SOp> {
     mark(op).map(|op| op.map(&marked))
 }
 
-/// A reduction that may be of nothing, with a mark for that.
+/// A reduction that may be empty, with a marker access as its value for no elements.
 fn mark(op: &SOp) -> Option<SOp> {
     let SOp::Reduce { red, vars, filter, body, otherwise: None } = op else { return None };
     let by_place = filter.as_ref().is_some_and(|filter| !reads(filter));
@@ -105,8 +105,8 @@ fn mark(op: &SOp) -> Option<SOp> {
     })
 }
 
-/// Calls `f` with each access that decides whether an element counts, and whether it skips: those within another reduction
-/// decide there.
+/// Calls `f` with each access that decides whether an element counts, and with whether it skips. Accesses within an
+/// inner reduction decide about elements of that reduction.
 fn skips<'a>(e: &'a LoopExpr, f: &mut dyn FnMut(usize, &'a [LoopExpr], bool)) {
     match e.op() {
         SOp::Reduce { .. } => {}
@@ -115,14 +115,14 @@ fn skips<'a>(e: &'a LoopExpr, f: &mut dyn FnMut(usize, &'a [LoopExpr], bool)) {
     }
 }
 
-/// Whether elements decide which branch is taken.
+/// Whether elements decide which branch of a selection is taken.
 fn chosen(e: &LoopExpr) -> bool {
     let mut found = false;
     each(e, &mut |part| found |= matches!(part.op(), SOp::Select(cond, ..) if reads(cond)));
     found
 }
 
-/// Whether elements stand in an expression.
+/// Whether an expression reads elements or random numbers.
 fn reads(e: &LoopExpr) -> bool {
     let mut found = false;
     each(e, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_) | SOp::Uniform { .. }));

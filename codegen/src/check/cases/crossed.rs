@@ -1,5 +1,5 @@
-//! Calls in which a number of either sign meets every word, truth value and presence of what stands beside it, and the
-//! numbers with which others are compared: a rule that takes `abs(c)` for `c` in one branch is right on all others.
+//! Calls in which a number of either sign meets every word, truth value and presence of another argument, and every
+//! number with which another is compared. They refute a rule that takes `abs(c)` for `c` in one branch.
 
 use fulgurite_core::lang::{Elem, Opt, OptType, Param};
 use fulgurite_core::row::Row;
@@ -10,14 +10,14 @@ use super::options;
 use super::{Case, is_empty};
 use crate::check::thresholds;
 
-/// So many small calls with such a word are tried.
+/// At most this many small calls are tried per word, because each is solved anew.
 const TRIED: usize = 4;
 
-/// Numbers of either sign: none of them is special in most formulas.
+/// Numbers of either sign that are not special in most formulas.
 const FRACTIONS: [f64; 2] = [-1.75, 2.375];
 const COUNTS: [i64; 3] = [-1, 2, -3];
 
-/// Calls like `cases`, with numbers for those of the options that `crosses` says.
+/// Calls like `cases`, with numbers of either sign for the options that `crosses` selects.
 pub fn crossed<'a>(row: &Row, cases: impl Iterator<Item = &'a Case>, crosses: impl Fn(&Opt) -> bool) -> Vec<Case> {
     let first = row.sig.params.len();
     let numbers: Vec<(usize, &Opt)> = row.sig.opts.iter().enumerate().map(|(n, opt)| (first + n, opt)).collect();
@@ -51,15 +51,15 @@ pub fn crossed<'a>(row: &Row, cases: impl Iterator<Item = &'a Case>, crosses: im
     more
 }
 
-/// Those with elements, smaller ones first.
+/// Calls with several elements and a result that is not empty, smallest first.
 fn small<'a>(cases: impl Iterator<Item = &'a Case>) -> Vec<&'a Case> {
     let mut cases: Vec<&Case> = cases.filter(|case| case.numel() > 1 && !is_empty(&case.solved)).collect();
     cases.sort_by_cached_key(|case| case.numel());
     cases
 }
 
-/// Calls of a row with several arguments of its dtype in which one that may be `narrow` is of another: an integer, or a
-/// truth value.
+/// Calls of a row with several arguments of its dtype in which one of them has an integer or boolean dtype instead.
+/// `narrow` selects the arguments that may.
 pub fn mixed(row: &Row, cases: &[Case], narrow: impl Fn(Name) -> bool) -> Vec<Case> {
     let joins =
         |param: &Param| param.ty.list.is_none() && matches!(param.ty.elem.as_slice(), [Elem::Var(v)] if *v == "T");
@@ -88,15 +88,15 @@ fn is_filled(value: &Value<ArgTy>) -> bool {
     matches!(value, Value::Tensor(ArgTy::Tensor(t)) if t.numel() > 1)
 }
 
-/// What an argument is, where it has few alternatives: a word, a truth value, a number that the row names, or whether it is
-/// there.
+/// The alternative that an argument takes, where it has few: a word, a truth value, a number that the row names, or
+/// its presence.
 #[derive(PartialEq)]
 enum Kind {
     Is(Value<ArgTy>),
     Given(bool),
 }
 
-/// The numbers with which the row compares what stands at a place, if that is an option.
+/// The numbers with which the row compares the option at a place. None for an argument.
 fn compared(row: &Row, at: usize) -> Vec<f64> {
     let opt = at.checked_sub(row.sig.params.len()).map(|opt| &row.sig.opts[opt]);
     let compared = opt.filter(|opt| options::is_number(opt)).map(|opt| thresholds::of(row, opt.name.name));
@@ -114,7 +114,7 @@ fn kind(row: &Row, at: usize, compared: &[f64], value: &Value<ArgTy>) -> Option<
     }
 }
 
-/// All that it is in some of these calls, with those in which it is that.
+/// The kinds that occur in these calls, each with the calls in which it occurs.
 fn words<'a>(cases: &[&'a Case], kind: impl Fn(&Case) -> Option<Kind>) -> Vec<(Kind, Vec<&'a Case>)> {
     let mut words: Vec<(Kind, Vec<&Case>)> = Vec::new();
     for case in cases {
@@ -134,7 +134,7 @@ fn values(opt: &Opt) -> impl Iterator<Item = Value<ArgTy>> {
     counts.filter(move |_| whole).chain(fractions.filter(move |_| !whole))
 }
 
-/// Whether a number is below 0; what is not given is its default.
+/// Whether a number is below 0. An option that is not given has its default.
 fn is_negative(opt: &Opt, value: &Value<ArgTy>) -> Option<bool> {
     match value {
         Value::Num(number) => Some(number.as_f64() < 0.0),

@@ -1,10 +1,10 @@
 //! Calls that a row accepts: a small family per row in which swapped axes, forgotten presence and lost sizes can't
 //! hide.
 //!
-//! Ranks of lists from 0 to 3; sizes pairwise distinct (2, 3, 5, 7, …), or one of them 1 or 0; every combination of
-//! static options, presence and alternatives of a union. Axes, bounds and numbers rotate through their candidates. What
-//! the row refuses (`require`) is tried with other sizes and then left out. No randomness that is not fixed: the same
-//! row has the same family on every machine.
+//! Lists have ranks 0 to 3. Sizes are pairwise distinct (2, 3, 5, 7, …), or one of them is 1 or 0. Static options,
+//! presence and alternatives of a union occur in every combination. Axes, bounds and numbers rotate through their
+//! candidates. A call that the row refuses (`require`) is tried with other sizes and then left out. All randomness
+//! has a fixed seed, so a row has the same family on every machine.
 
 mod crossed;
 mod more;
@@ -32,10 +32,10 @@ use options::Tried;
 use settled::Settled;
 use sizes::Sizes;
 
-/// Most cases of one row.
+/// At most about this many usual cases per row, because checks run each of them.
 const MOST: usize = 96;
 
-/// How often a case is tried with other sizes and values before it is given up.
+/// Attempts at a case, with other sizes and values each time, before it is given up.
 const ATTEMPTS: u64 = 24;
 
 /// An accepted call.
@@ -43,16 +43,16 @@ const ATTEMPTS: u64 = 24;
 pub struct Case {
     /// One value per argument and option.
     pub args: Vec<Value<ArgTy>>,
-    /// What the signature made of them.
+    /// Bindings of the signature.
     pub solved: Solved,
 }
 
 /// The calls of a row that are tried.
 #[derive(Default)]
 pub struct Family {
-    /// Accepted ones.
+    /// Accepted calls.
     pub cases: Vec<Case>,
-    /// Why the first one was refused, for rows that accept none.
+    /// Reason of the first refusal, for rows that accept no call.
     pub refused: Option<Refusal>,
 }
 
@@ -69,7 +69,7 @@ impl Case {
         sum
     }
 
-    /// Elements of all results; of those that only the body knows there are some.
+    /// Elements of all results. A result whose shape only the body knows counts as 2.
     pub fn results(&self) -> usize {
         let of = |out: &OutTy| match out {
             OutTy::Tensor(t) => t.numel(),
@@ -79,7 +79,7 @@ impl Case {
         self.solved.outs.iter().map(of).sum()
     }
 
-    /// What decides which branches a body takes: presence, words, truth values.
+    /// Presence, words and truth values of a call, which decide the branches that a body takes.
     pub fn kind(&self) -> String {
         let mut kind = String::new();
         for value in &self.args {
@@ -104,21 +104,21 @@ impl Case {
     }
 }
 
-/// Which alternative of each independent decision a call takes.
+/// The alternative of each independent decision that a call takes.
 struct Choice<'a> {
-    /// Per argument: which class of its union, or none if it is absent.
+    /// Per argument: the class of its union, or `None` if it is absent.
     params: &'a [Option<usize>],
-    /// Per option: which of its static alternatives.
+    /// Per option: its static alternative.
     opts: &'a [usize],
     /// The dtype of `T`.
     dtype: DType,
-    /// What rotates through candidates.
+    /// Seed of the rotation through candidates.
     turn: Turn,
-    /// Per option: what is tried of it in any call.
+    /// Per option: facts that hold in every call.
     tried: &'a [Tried],
-    /// Options that have these values.
+    /// Options that have prescribed values.
     given: &'a [(usize, Value<ArgTy>)],
-    /// How many items lists have that may have any number.
+    /// The length of lists that may have any; `None` varies it.
     items: Option<usize>,
 }
 
@@ -151,8 +151,8 @@ pub fn family(row: &Row, dtype: DType) -> Family {
     shapes.extend(sizes::long(row, &free));
     let mut family = Family::default();
     let total = statics.len() * shapes.len();
-    // where all of it is too much, each static choice meets every k-th shape, starting elsewhere each time; an even k
-    // would let choices between two and ranks that alternate never meet
+    // where there are too many combinations, each static choice meets every k-th shape, starting elsewhere each time;
+    // with an even k, choices between two would never meet every second shape
     let step = if total > MOST { total.div_ceil(MOST) | 1 } else { 1 };
     // shapes that never fit (two lists of one length with different ranks) are soon given up
     let mut patience = vec![ATTEMPTS; shapes.len()];
@@ -173,7 +173,7 @@ pub fn family(row: &Row, dtype: DType) -> Family {
                 let Some(args) = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), &[]) else {
                     continue;
                 };
-                // the first one that is refused has what is most usual: why is asked of it alone
+                // the first refused call is the most usual one, and only its refusal is formatted
                 let solve = if family.refused.is_some() { signature::attempt } else { signature::solve_types };
                 match solve(row, &args) {
                     Ok(solved) => {
@@ -210,8 +210,8 @@ pub fn family(row: &Row, dtype: DType) -> Family {
     family
 }
 
-/// A call in which a size is what a condition of the row names, or beside it: a branch is taken there alone, or calls are
-/// refused below.
+/// A call in which a size equals a number in a condition of the row, or lies next to it. A branch may be taken there
+/// alone, or calls may be refused below.
 fn pinned(
     row: &Row,
     free: &Free,
@@ -231,13 +231,13 @@ fn pinned(
     })
 }
 
-/// Adds calls with those values of options that no call has yet: chance gives an offset that is never negative, or a
-/// stride that is always 1. From `usual` on calls have sizes that the row names: where it bounds an option by them, both
-/// sides of the bound are tried on these too.
+/// Adds calls with values of options that occur in no call yet: chance may give only offsets that are not negative,
+/// or only strides of 1. Calls from `usual` on have sizes that the row names. Where the row bounds an option by such
+/// sizes, these calls are tried on both sides of the bound.
 fn cover(row: &Row, tried: &[Tried], family: &mut Family, usual: usize) {
-    /// How many calls are tried with another value before it counts as refused.
+    /// Small calls that are tried with another value before it counts as refused.
     const TRIED: usize = 12;
-    /// Counts above the usual ones, and bounds, are tried on so many large ones too.
+    /// Large calls that are tried with counts above the usual ones and with bounds.
     const LARGEST: usize = 4;
     let first = row.sig.params.len();
     for (at, opt) in row.sig.opts.iter().enumerate().filter(|(_, opt)| options::varies(row, opt)) {
@@ -275,10 +275,10 @@ fn cover(row: &Row, tried: &[Tried], family: &mut Family, usual: usize) {
     family.cases.extend(whole);
 }
 
-/// Adds calls in which two integers have other values together: a step backwards leaves the tensor only from behind its
-/// end.
+/// Adds calls in which two integers take new values together: a backward step leaves the tensor only from a start
+/// beyond its end.
 fn pairs(row: &Row, tried: &[Tried], family: &mut Family) {
-    /// How many calls are tried, and how many are added for each two options.
+    /// Calls that are tried for each pair of options, and calls that are added for it at most.
     const TRIED: usize = 3;
     const MOST_ADDED: usize = 6;
     let first = row.sig.params.len();
@@ -310,7 +310,7 @@ fn pairs(row: &Row, tried: &[Tried], family: &mut Family) {
     family.cases.extend(more);
 }
 
-/// Whether a call has no element of any result.
+/// Whether no result of a call has an element.
 fn is_empty(solved: &Solved) -> bool {
     solved.outs.iter().all(|out| match out {
         OutTy::Tensor(t) => t.numel() == 0,
@@ -319,11 +319,11 @@ fn is_empty(solved: &Solved) -> bool {
     })
 }
 
-/// Calls like the smaller ones of `family`, with another number in the place of every default: a rule that has a default
-/// where it should read the option is right on all others. The numbers differ from each other, so that no two options
-/// stand for one another.
+/// Calls like the smaller ones of `family`, with a number other than its default for every option. They refute a rule
+/// that has the default where it should read the option. The numbers differ from each other, so that they refute a
+/// rule that confuses two options as well.
 pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
-    /// How many calls are tried, and how many of them with numbers of their own.
+    /// At most this many calls, spread evenly over the family by size.
     const ALIKE: usize = 4;
     let first = row.sig.params.len();
     let numbers = || row.sig.opts.iter().enumerate().filter(|(_, opt)| options::is_number(opt));
@@ -338,7 +338,7 @@ pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
         let mut args = case.args.clone();
         let mut solved = None;
         for (nth, (at, opt)) in numbers().enumerate() {
-            // what the row refuses of one option is no reason to leave the others where they are
+            // a number that is refused for one option must not keep the others at their defaults
             for number in options::beside_default(opt, turn + nth) {
                 let before = std::mem::replace(&mut args[first + at], number);
                 match signature::accepted(row, &args) {
@@ -352,11 +352,12 @@ pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
         }
         solved.map(|solved| Case { args, solved })
     };
-    // a few calls have several numbers in turn
+    // several calls, so that every option has several numbers in turn
     (0..if alike.is_empty() { 0 } else { ALIKE }).filter_map(beside).collect()
 }
 
-/// One call: sizes first, then what the signature builds from them. `None` where the parts do not fit together.
+/// Builds one call: sizes first, then the values that the signature derives from them. `None` where the parts do not
+/// fit together.
 fn call(
     row: &Row,
     free: &Free,

@@ -1,4 +1,4 @@
-//! Calls beyond the family of a row, for those who look for one of which something holds.
+//! Calls beyond the family of a row, for checks that search for a call with some property.
 
 use fulgurite_core::lang::{DimKind, OptType, Param};
 use fulgurite_core::row::Row;
@@ -13,32 +13,34 @@ use super::sizes::{self, Sizes, Variant};
 use super::{Case, Choice, Turn, call, params};
 use crate::check::thresholds;
 
-/// So many combinations of words, truth values and presence are told apart.
+/// At most this many combinations of words, truth values and presence, because their number grows exponentially.
 const STATICS: usize = 1 << 12;
 
-/// Sizes that conditions ask for, and numbers.
+/// Sizes and numbers that conditions commonly name.
 const SIZES: [i64; 8] = [1, 2, 3, 4, 5, 8, 16, 32];
 const NUMBERS: [f64; 10] = [0.0, 1.0, 2.0, -1.0, 3.0, 0.5, -0.5, 10.0, -10.0, 100.0];
 
-/// Accepted calls of `row` with `T` of `dtype`, each made of choices that have nothing to do with one another: statics,
-/// shapes, and for every other call sizes and numbers near those that stand in the texts of the row. So many are tried; the
-/// same are on every machine. No size is larger than `largest`.
+/// Accepted calls of `row` with `T` of `dtype`. Statics and shapes are chosen independently; every other call also
+/// has sizes and numbers near those in the texts of the row. There are `tries` attempts, the same on every machine.
+/// Sizes taken from the texts are at most `largest`.
 pub fn more(row: &Row, dtype: DType, tries: usize, largest: i64) -> impl Iterator<Item = Case> + '_ {
     drawn(row, dtype, largest, move |_| tries, |turn, statics| turn.pick(statics, SALT + 1))
 }
 
-/// The same, where each combination of statics has its turns: chance does not leave one of many out.
+/// Accepted calls like those of [`more`], in which every combination of statics has its turns, so that chance leaves
+/// none out.
 pub fn each(row: &Row, dtype: DType) -> impl Iterator<Item = Case> + '_ {
-    /// How often each of them is tried: shapes that do not fit, and what the row requires, refuse some.
+    /// Attempts per combination, because shapes that do not fit and requirements refuse some.
     const ROUNDS: usize = 4;
     const LARGEST: i64 = 64;
-    // every other call has sizes of its own; of an even number of combinations a half never would
+    // every other call has sizes of its own; with an even number of combinations, half of these would never have them
     let round = |statics: usize| statics | 1;
     let tries = move |statics| ROUNDS * round(statics);
     drawn(row, dtype, LARGEST, tries, move |turn, statics| turn.0 as usize % round(statics))
 }
 
-/// So many calls as `tries` says of the number of combinations of statics, each with the one that `choose` says.
+/// Accepted calls among `tries` attempts, a function of the number of combinations of statics. `choose` selects the
+/// combination of each.
 fn drawn<'a>(
     row: &'a Row,
     dtype: DType,
@@ -53,7 +55,7 @@ fn drawn<'a>(
     let broadcasting: Vec<usize> = given.filter(|(_, param)| param.ty.dims.is_none()).map(|(i, _)| i).collect();
     let mut shapes = sizes::configurations(&free, &broadcasting);
     shapes.extend(sizes::long(row, &free));
-    // no axes beside several
+    // one list without axes beside one with several
     if free.lists.len() == 2 {
         shapes.extend([vec![0, 2], vec![2, 0], vec![0, 3], vec![3, 0]].map(|ranks| (ranks, Variant::Distinct)));
     }
@@ -80,7 +82,7 @@ fn drawn<'a>(
         if n % 4 < 2 {
             number(row, &numbers, turn, &mut args);
         }
-        // what broadcasts may have no axis at all
+        // an argument that broadcasts may have no axis at all
         if n % 5 == 3 && broadcasts.len() > 1 {
             let at = broadcasts[turn.pick(broadcasts.len(), SALT + 11)];
             args[at] = args[at].map(&mut |ty| match ty {
@@ -93,13 +95,13 @@ fn drawn<'a>(
     })
 }
 
-/// Calls of a row with numbers per axis (strides, padding), each axis with its own, on small tensors: a kernel of one
-/// element does not show how far apart its elements lie, and a large call is left out.
+/// Calls of a row with numbers per axis (strides, padding) in which each axis has its own number. Sizes are small, so
+/// that kernels of several elements fit, which show how far apart their elements lie. Large calls are left out.
 pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
-    /// How many calls are tried, and how many are enough.
+    /// Attempts, and calls that are enough.
     const TRIES: u64 = 4000;
     const ENOUGH: usize = 72;
-    /// Elements of a small call.
+    /// At most this many elements per call.
     const ELEMENTS: usize = 100;
     let is_stepped =
         |ty: &OptType| matches!(ty, OptType::Ints { list, axes: None, broadcast: false, .. } if *list != "_");
@@ -164,8 +166,8 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
     made.take(ENOUGH).collect()
 }
 
-/// Calls of a row with two lists of sizes in which one of them is longer than in the usual calls: where an axis of it must be
-/// as long as one of the other, the last axis need not be.
+/// Calls of a row with two lists of sizes, one of them longer than in the usual calls. An axis that must be as long
+/// as one of the other list is then not always the last.
 pub fn deep(row: &Row, dtype: DType) -> Vec<Case> {
     let free = Free::of(row);
     if free.lists.len() != 2 {
@@ -181,8 +183,8 @@ pub fn deep(row: &Row, dtype: DType) -> Vec<Case> {
     rare(row, &free, dtype, &shapes, None, 6, apart)
 }
 
-/// Calls of a row with a list of more tensors than in the usual calls: what is right of each of three may be wrong of a
-/// fourth.
+/// Calls of a row with a list of more tensors than in the usual calls: a rule may be right for three tensors and
+/// wrong for a fourth.
 pub fn long_lists(row: &Row, dtype: DType) -> Vec<Case> {
     const ITEMS: usize = 5;
     if row.sig.params.iter().all(|param| param.ty.list.is_none()) {
@@ -192,7 +194,7 @@ pub fn long_lists(row: &Row, dtype: DType) -> Vec<Case> {
     rare(row, &free, dtype, &sizes::configurations(&free, &[]), Some(ITEMS), 3, |case| case.numel() > 1)
 }
 
-/// Small calls of these shapes that fit: so many are enough.
+/// At most `enough` small calls of these shapes for which `fits` holds.
 fn rare(
     row: &Row,
     free: &Free,
@@ -202,7 +204,7 @@ fn rare(
     enough: usize,
     fits: impl Fn(&Case) -> bool,
 ) -> Vec<Case> {
-    /// How many calls are tried, and how many elements one has at most.
+    /// Attempts, and elements of a call at most.
     const TRIES: u64 = 96;
     const ELEMENTS: usize = 200;
     let tried = Tried::of(row);
@@ -222,10 +224,10 @@ fn rare(
     made.take(enough).collect()
 }
 
-/// Behind the salts of other decisions.
+/// Salts from here on are not used by other decisions.
 const SALT: u64 = 5000;
 
-/// One size, or two that are equal, at one of these.
+/// Pins for one size, or for two equal ones, at one of these numbers.
 fn pins(free: &Free, whole: &[i64], turn: Turn) -> Vec<(Name, i64)> {
     let n = free.singles.len();
     if n == 0 {
@@ -241,7 +243,7 @@ fn pins(free: &Free, whole: &[i64], turn: Turn) -> Vec<(Name, i64)> {
     pins
 }
 
-/// Puts one of these in the place of a number among the options.
+/// Replaces a number among the options by one of these.
 fn number(row: &Row, numbers: &[f64], turn: Turn, args: &mut [Value<signature::ArgTy>]) {
     let is_number = |ty: &OptType| matches!(ty, OptType::Num | OptType::F64 | OptType::I64);
     let places: Vec<usize> = (0..row.sig.opts.len()).filter(|at| is_number(&row.sig.opts[*at].ty)).collect();

@@ -1,4 +1,4 @@
-//! Which sizes of a signature are free: bound by arguments and options, not computed from others.
+//! The free sizes of a signature: arguments and options bind them, other sizes are computed from them.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{DimKind, DimPat, Expr, Node, OptType};
@@ -11,12 +11,12 @@ pub(super) struct Free {
     pub(super) lists: Vec<Name>,
     /// Single sizes.
     pub(super) singles: Vec<Name>,
-    /// Sizes that each item of a list argument has its own of: `N[i]`.
+    /// Sizes of which each item of a list argument has its own: `N[i]`.
     pub(super) each: Vec<Name>,
 }
 
 impl Free {
-    /// Those of `row`.
+    /// The free sizes of `row`.
     pub(super) fn of(row: &Row) -> Free {
         let mut free = Free::default();
         for param in &row.sig.params {
@@ -58,7 +58,7 @@ impl Free {
                 DimKind::One { size, .. } => self.sizes(size),
                 DimKind::List { name, .. } | DimKind::Broadcast(name) | DimKind::Ones(name) => self.list(name.name),
                 DimKind::BroadcastList(inner) | DimKind::Group(inner) => self.dims(inner, row),
-                // what a zip mentions is bound elsewhere
+                // the sizes in a zip are bound elsewhere
                 DimKind::Zip { .. } | DimKind::Body => {}
             }
         }

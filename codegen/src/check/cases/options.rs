@@ -11,8 +11,9 @@ use super::{Choice, Turn};
 use crate::check::thresholds::{self, Threshold};
 use crate::check::walk;
 
-/// How many alternatives of this option are combined with those of all others: words, truth values, presence, orders of
-/// axes (most are their own inverse, which hides what is exchanged), and numbers that a static condition reads.
+/// Number of alternatives of this option that are combined with those of all others: words, truth values, presence,
+/// numbers that a static condition reads, and orders of axes. Several orders are needed, because most are their own
+/// inverse, which hides an exchange.
 pub(super) fn static_alternatives(row: &Row, opt: &Opt) -> usize {
     let values = match &opt.ty {
         OptType::Bool => 2,
@@ -30,8 +31,8 @@ pub(super) fn is_number(opt: &Opt) -> bool {
     matches!(opt.ty, OptType::Num | OptType::F64 | OptType::I64)
 }
 
-/// Whether every value of an option that is tried is to occur: integers, and those per axis. Shapes and places do not
-/// depend on other numbers; rules do ([`beside_default`]).
+/// Whether every tried value of an option must occur in some call: integers, integers per axis, and numbers that the
+/// row compares. Shapes and places do not depend on other numbers; rules do, and [`beside_default`] covers them.
 pub(super) fn varies(row: &Row, opt: &Opt) -> bool {
     match opt.ty {
         OptType::I64 => true,
@@ -41,11 +42,11 @@ pub(super) fn varies(row: &Row, opt: &Opt) -> bool {
     }
 }
 
-/// What is the same of an option in every call of a row, found once.
+/// Facts about an option that hold in every call of a row, computed once.
 pub(super) struct Tried {
-    /// How many alternatives it has: see [`static_alternatives`].
+    /// The number of its [`static_alternatives`].
     alternatives: usize,
-    /// Numbers beside those with which the row compares it.
+    /// Numbers at and next to those with which the row compares it.
     beside: Vec<Value<ArgTy>>,
     /// Whether the row may refuse some of its numbers.
     refusable: bool,
@@ -54,7 +55,7 @@ pub(super) struct Tried {
 }
 
 impl Tried {
-    /// Of each option of `row`.
+    /// One for each option of `row`.
     pub(super) fn of(row: &Row) -> Vec<Tried> {
         let tried = |opt| {
             let beside = if is_number(opt) { beside_thresholds(row, opt) } else { Vec::new() };
@@ -70,7 +71,7 @@ impl Tried {
     }
 }
 
-/// Numbers on both sides of those with which the row compares an option, and between them.
+/// Numbers at, next to and between those with which the row compares an option.
 fn beside_thresholds(row: &Row, opt: &Opt) -> Vec<Value<ArgTy>> {
     let compared = thresholds::of(row, opt.name.name);
     let whole = matches!(opt.ty, OptType::I64);
@@ -87,10 +88,10 @@ fn beside_thresholds(row: &Row, opt: &Opt) -> Vec<Value<ArgTy>> {
     all.into_iter().filter(|x| !whole || x.is_finite()).map(number).collect()
 }
 
-/// Numbers for an option that are not its default, nor special in most formulas, the first of them another for each
-/// `turn`: of either sign, and large.
+/// Numbers for an option that are neither its default nor special in most formulas: of either sign, and large. `turn`
+/// rotates them.
 pub(super) fn beside_default(opt: &Opt, turn: usize) -> Vec<Value<ArgTy>> {
-    // numbers that f32 holds too: a number alone may become one
+    // f32 holds these exactly: a number that stands alone may become one
     const FRACTIONS: [f64; 6] = [0.3125, -1.75, 37.5, 0.625, 2.375, 0.15625];
     const COUNTS: [i64; 6] = [2, -3, 11, 1, 3, 0];
     let default = opt.default.as_ref().map(ToString::to_string);
@@ -110,7 +111,7 @@ pub(super) fn larger(opt: &Opt) -> Option<Value<ArgTy>> {
     matches!(opt.ty, OptType::I64).then(|| int(4))
 }
 
-/// What conditions of a row compare an integer with, numbers apart: `at < N + N / 9`.
+/// Expressions, other than literals, with which conditions of a row compare an integer: `at < N + N / 9`.
 pub(super) fn bounds<'r>(row: &'r Row, opt: &Opt) -> Vec<&'r Expr> {
     let mut bounds = Vec::new();
     let is_opt = |e: &Expr| matches!(&*e.node, Node::Name(name) if *name == opt.name.name);
@@ -132,13 +133,13 @@ pub(super) fn bounds<'r>(row: &'r Row, opt: &Opt) -> Vec<&'r Expr> {
     bounds
 }
 
-/// The bound in a call, and beside it.
+/// The value of a bound in a call, and its neighbours.
 pub(super) fn at_bound(bound: &Expr, env: &Env) -> Option<[Value<ArgTy>; 3]> {
     let n = const_eval::eval(env, bound, At::default()).and_then(|value| value.int()).ok()?.value();
     Some([0, -1, 1].map(|beside| int(n.saturating_add(beside))))
 }
 
-/// Fills in the options; those that others depend on first.
+/// Fills in the options. Lists with one number per chosen axis come last, because other options choose the axes.
 pub(super) fn fill(row: &Row, env: &mut Env, choice: &Choice, values: &mut [Value<ArgTy>]) -> Option<()> {
     let first = row.sig.params.len();
     for late in [false, true] {
@@ -172,7 +173,7 @@ fn value(
         return Some(Value::Absent);
     }
     let candidates = candidates(row, tried, env, opt)?;
-    // each of these is an alternative of its own
+    // each of their candidates is an alternative of its own
     if matches!(opt.ty, OptType::Bool | OptType::Enum(_) | OptType::Str | OptType::Perm(_)) {
         return candidates.into_iter().nth(alternative);
     }
@@ -193,7 +194,7 @@ fn value(
     candidates.into_iter().nth(pick)
 }
 
-/// What a number or a word that is not given binds: sizes may follow from it.
+/// The binding of a number or word that is not given. Sizes may follow from it.
 fn default(opt: &Opt) -> Option<Item> {
     let default = opt.default.as_ref()?;
     match (&opt.ty, &*default.node) {
@@ -208,7 +209,7 @@ fn default(opt: &Opt) -> Option<Item> {
     }
 }
 
-/// What a given value binds, roughly as the signature will: enough to build shapes from.
+/// The binding of a given value, roughly as the signature computes it: enough to build shapes from.
 fn item(opt: &Opt, value: &Value<ArgTy>, env: &Env) -> Option<Item> {
     let wrap = |d: &Dim, n: usize| if d.value() < 0 { *d + n } else { *d };
     Some(match (&opt.ty, value) {
@@ -230,7 +231,7 @@ fn item(opt: &Opt, value: &Value<ArgTy>, env: &Env) -> Option<Item> {
     })
 }
 
-/// How many axes a list of sizes has.
+/// The number of axes of a list of sizes.
 pub(super) fn rank(env: &Env, list: Name) -> Option<usize> {
     match env.size(list)? {
         Size::List(sizes) => Some(sizes.len()),
@@ -268,7 +269,7 @@ pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Opti
         OptType::Num => with_thresholds(vec![int(1), float(0.5), int(2), int(4)]),
         OptType::F64 => {
             let mut usual = vec![float(0.5), float(1.0), float(2.0), float(0.0)];
-            // what the row may refuse
+            // a number that the row may refuse
             usual.extend(tried.refusable.then(|| float(-1.0)));
             with_thresholds(usual)
         }
@@ -315,7 +316,7 @@ pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Opti
             let n = rank(env, *list)? as i64;
             let mut all = vec![int(1), ints((0..n).map(|i| i + 1)), ints(std::iter::repeat_n(0, n as usize)), int(2)];
             if *broadcast {
-                // on the left of what the argument has, one axis more
+                // one axis more than the argument has, on the left
                 all = vec![ints((0..=n).map(|i| i + 1)), ints((0..n).map(|_| 2))];
             }
             all
@@ -326,7 +327,7 @@ pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Opti
         }
         OptType::Size(size) => vec![int(one(*size)?)],
         OptType::Shape { infer: Some(from), .. } => {
-            // a list, or one axis
+            // `from` names a list of sizes, or a single size
             let all = sizes(*from).or_else(|| Some(vec![one(*from)?]))?;
             let turned: Vec<i64> = all.iter().rev().copied().collect();
             let led = std::iter::once(1).chain(all.iter().copied());
@@ -343,7 +344,7 @@ pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Opti
     })
 }
 
-/// Labels for the operands that there are: the first has all axes, the others some.
+/// Labels for the operands of a call: the first has all axes, the others some.
 fn labels(env: &Env, list: Name) -> Option<Vec<Labels>> {
     let Size::List(sizes) = env.size(list)? else { return None };
     let operands = env.items.iter().find_map(|(_, i)| if let Item::Tensors(_, n) = i { Some(*n) } else { None })?;
@@ -355,12 +356,12 @@ fn labels(env: &Env, list: Name) -> Option<Vec<Labels>> {
         Labels::of(&ins, outs, sizes)
     };
     let every_second: Vec<usize> = (0..n).rev().step_by(2).collect();
-    // an axis twice
+    // one label on two axes
     let diagonal = (0..n).chain((n > 0).then_some(0)).collect();
     Some(vec![make((0..n).collect(), &every_second), make(turned.clone(), &turned), make(diagonal, &every_second)])
 }
 
-/// An axis that a shape pattern names, `N@dim`: the one that stands there, from both ends.
+/// The position of an axis that a shape pattern names, `N@dim`, counted from both ends.
 fn anchored(row: &Row, env: &Env, option: Name) -> Option<Vec<Value<ArgTy>>> {
     let dims = row.sig.params.iter().filter_map(|param| param.ty.dims.as_ref()).find(|dims| {
         dims.iter().any(|dim| matches!(&dim.kind, DimKind::One { at: Some(at), .. } if at.name == option))

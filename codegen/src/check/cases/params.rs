@@ -12,7 +12,7 @@ use super::names::Free;
 use super::sizes::Variant;
 use super::{Choice, options};
 
-/// Per argument its alternative, per option its static alternative.
+/// An alternative per argument, and a static alternative per option.
 pub(super) type Choices = (Vec<Option<usize>>, Vec<usize>);
 
 /// Every combination of static decisions, or an even selection of about `most`.
@@ -21,7 +21,7 @@ pub(super) fn product(row: &Row, most: usize) -> Vec<Choices> {
         row.sig.params.iter().map(|param| param.ty.elem.len() + usize::from(param.optional)).collect();
     let opts: Vec<usize> = row.sig.opts.iter().map(|opt| options::static_alternatives(row, opt)).collect();
     let total = params.iter().chain(&opts).fold(1usize, |n, k| n.saturating_mul((*k).max(1)));
-    // a step that shares no factor with the small counts visits every alternative of each decision
+    // an odd step still visits both alternatives of every decision between two
     let step = if total > most { total.div_ceil(most) | 1 } else { 1 };
     (0..total)
         .step_by(step)
@@ -39,7 +39,7 @@ pub(super) fn product(row: &Row, most: usize) -> Vec<Choices> {
         .collect()
 }
 
-/// How many items each list argument has: as many as `K` has axes where `K@arg` says so, else one to three.
+/// The length of each list argument: the rank of `K` where `K@arg` says so, else one to three.
 pub(super) fn list_lengths(row: &Row, free: &Free, ranks: &[usize], choice: &Choice) -> Vec<Option<usize>> {
     let anchored = |list: Name| {
         let dims = row.sig.params.iter().filter_map(|param| param.ty.dims.as_ref()).flatten();
@@ -159,7 +159,7 @@ fn dtype(elem: &Elem, t: DType) -> Option<DType> {
 /// The shape of an argument with brackets; lists that broadcast lose leading axes or have some as 1.
 fn shape(env: &mut Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice, variant: Variant) -> Option<Shape> {
     let mut own;
-    // what a pattern names is known in this shape alone
+    // sizes that a pattern binds are known in this shape alone
     let env = if dims.iter().any(names_sizes) {
         own = env.clone();
         &mut own
@@ -176,7 +176,7 @@ fn shape(env: &mut Env, param: &Param, dims: &[DimPat], at: At, choice: &Choice,
         }
     }
     let imagined = dims.iter().any(|d| matches!(d.kind, DimKind::One { at: Some(_), .. }));
-    // an axis named by an option may be that of a tensor of rank 0
+    // the axis that an option names may be imagined: the tensor then has rank 0
     if variant == Variant::Ones && imagined && out.len() == 1 && matches!(out[0].index, Index::One(_)) {
         out.clear();
     }

@@ -1,5 +1,5 @@
-//! What a row requires of presence, words, truth values and ranks alone: a call that is refused for that is refused whatever
-//! sizes and numbers it has, so it is not tried again.
+//! Requirements on presence, words, truth values and ranks alone. A call that such a requirement refuses is refused
+//! with any sizes and numbers, so it is not tried again.
 
 use fulgurite_core::lang::{Block, DimKind, DimPat, Expr, Node, OptType};
 use fulgurite_core::row::Row;
@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 
 use super::names::Free;
 
-/// What a requirement reads.
+/// Inputs of a requirement.
 #[derive(Clone, Copy, Default)]
 struct Reads {
     /// Static choices.
@@ -18,18 +18,18 @@ struct Reads {
     ranks: bool,
 }
 
-/// Static choices (by number) and ranks that a requirement refuses; none where it does not read them.
+/// A static choice (by number) and ranks that a requirement refuses; `None` for an input that it does not read.
 type Refused = (Option<usize>, Option<Vec<usize>>);
 
-/// What was refused for good.
+/// Choices that are refused for good.
 pub(super) struct Settled {
-    /// Of each requirement of the row what it reads, if that is no more than the above.
+    /// Per requirement of the row: its inputs, if it has no others than these.
     reads: Vec<Option<Reads>>,
     refused: FxHashSet<Refused>,
 }
 
 impl Settled {
-    /// Of `row` nothing is refused yet.
+    /// Starts with nothing refused for `row`.
     pub(super) fn new(row: &Row, free: &Free) -> Settled {
         let of = |cond| {
             let mut reads = Reads::default();
@@ -45,7 +45,7 @@ impl Settled {
             && (known(Some(choice), None) || known(None, Some(ranks)) || known(Some(choice), Some(ranks)))
     }
 
-    /// What `row` makes of a call with this choice and these ranks, if it accepts it.
+    /// The bindings of a call with this choice and these ranks, if `row` accepts it. A refusal is recorded.
     pub(super) fn accepted(
         &mut self,
         row: &Row,
@@ -56,7 +56,7 @@ impl Settled {
         signature::attempt(row, args).inspect_err(|why| _ = self.refuse(why, choice, ranks)).ok()
     }
 
-    /// Says that one was. Whether all are.
+    /// Records a refusal. Returns whether all calls with this choice and these ranks are refused.
     pub(super) fn refuse(&mut self, why: &signature::Refusal, choice: usize, ranks: &[usize]) -> bool {
         let Some(reads) = why.unmet.and_then(|n| *self.reads.get(usize::from(n))?) else { return false };
         self.refused.insert((reads.choice.then_some(choice), reads.ranks.then(|| ranks.to_vec())));
@@ -65,7 +65,7 @@ impl Settled {
 }
 
 impl Reads {
-    /// Whether `e` reads nothing else.
+    /// Whether `e` reads static choices and ranks alone. Records which.
     fn expr(&mut self, row: &Row, free: &Free, e: &Expr) -> bool {
         let mut all = |parts: &[&Expr]| parts.iter().all(|part| self.expr(row, free, part));
         match &*e.node {
@@ -107,7 +107,7 @@ impl Reads {
     }
 }
 
-/// Whether a list has in every call the rank with which it is tried: what broadcasts may have fewer axes.
+/// Whether a list has in every call the rank with which it is tried. A list that broadcasts may have fewer axes.
 fn has_fixed_rank(row: &Row, free: &Free, list: Name) -> bool {
     let stands =
         |dim: &DimPat| matches!(&dim.kind, DimKind::List { name, axes: None, at: None, .. } if name.name == list);

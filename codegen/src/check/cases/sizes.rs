@@ -10,13 +10,14 @@ use super::Turn;
 use super::names::Free;
 use crate::check::{thresholds, walk};
 
-/// What is special about the sizes of a case.
+/// Property of the sizes of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Variant {
     /// Pairwise distinct, each larger than the one before.
     Distinct,
-    /// Pairwise distinct, each smaller than the one before: an index that runs over the wrong axis leaves it in one of
-    /// the two orders. One or two sizes are larger than the others' smallest: `4 * n / 3` stays below 2 and 3.
+    /// Pairwise distinct, each smaller than the one before, so that an index that runs over the wrong axis leaves it
+    /// in one of the two orders. One or two sizes come from larger primes, because `4 * n / 3` stays within axes of 2
+    /// and 3.
     Falling,
     /// One of them is 1.
     WithOne,
@@ -24,14 +25,15 @@ pub(super) enum Variant {
     WithZero,
     /// All are 1.
     Ones,
-    /// All are this: what tells axes apart by their sizes is wrong.
+    /// All are this size. A rule that tells axes apart by their sizes is wrong on them.
     Alike(i64),
-    /// Pairwise distinct, and of the arguments without brackets this one broadcasts along the first axis (`true`) or
+    /// Pairwise distinct. Of the arguments without brackets, this one broadcasts along the first axis (`true`) or
     /// along the second.
     Narrow(usize, bool),
 }
 
-/// Sizes that a condition of the row names, `L == …` or `M % … == 0`, are what it says: chance would not hit them.
+/// Binds the sizes that a condition of the row determines, `L == …` or `M % … == 0`, because chance would not hit
+/// them.
 pub(super) fn required(row: &Row, free: &Free, env: &mut Env) {
     let mut open: Vec<&Expr> = row.require.iter().map(|require| &require.cond).collect();
     while let Some(cond) = open.pop() {
@@ -70,7 +72,7 @@ fn multiple<'e>(left: &'e Expr, right: &Expr) -> Option<(Name, &'e Expr)> {
     }
 }
 
-/// Whether a condition of the row says what a size is.
+/// Whether a condition of the row determines a free size.
 pub(super) fn follow(row: &Row, free: &Free) -> bool {
     let mut found = false;
     let is_free = |e: &Expr| matches!(&*e.node, Node::Name(name) if free.singles.contains(name));
@@ -87,13 +89,14 @@ pub(super) fn follow(row: &Row, free: &Free) -> bool {
 /// Pairwise distinct sizes: primes, so that no product of some equals another.
 const PRIMES: [i64; 10] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29];
 
-/// So many sizes may be larger, and the tensors are small still.
+/// At most this many sizes come from larger primes, because tensors with more axes must stay small.
 const FEW: usize = 2;
 
-/// Sizes as small as they can be, with repetitions: rows with conditions between sizes need them.
+/// Small sizes, with repetitions, for rows with conditions between sizes.
 const SMALL: [i64; 8] = [2, 3, 1, 4, 5, 6, 7, 2];
 
-/// The ranks and variants to try: ranks in the order of `free.lists`. `broadcasting`: arguments without brackets.
+/// The ranks and variants to try. Ranks are in the order of `free.lists`. `broadcasting` holds the arguments without
+/// brackets.
 pub(super) fn configurations(free: &Free, broadcasting: &[usize]) -> Vec<(Vec<usize>, Variant)> {
     let ranks: Vec<Vec<usize>> = match free.lists.len() {
         0 => vec![vec![]],
@@ -106,7 +109,7 @@ pub(super) fn configurations(free: &Free, broadcasting: &[usize]) -> Vec<(Vec<us
         }
     };
     let mut all = Vec::new();
-    // distinct sizes twice: options and broadcasting have turned on by then
+    // distinct sizes come twice: options and broadcasting have other values the second time
     let variants = [Variant::Distinct, Variant::WithOne, Variant::Falling, Variant::WithZero, Variant::Ones];
     for (n, variant) in variants.into_iter().enumerate() {
         for ranks in &ranks {
@@ -116,7 +119,7 @@ pub(super) fn configurations(free: &Free, broadcasting: &[usize]) -> Vec<(Vec<us
             }
         }
     }
-    // a broadcast that is not undone shows only where one argument is smaller than the others
+    // a rule that does not sum over a broadcast is wrong only where one argument is smaller than the others
     if broadcasting.len() > 1 {
         let narrow = broadcasting.iter().flat_map(|param| [true, false].map(|first| Variant::Narrow(*param, first)));
         all.extend(narrow.map(|variant| (ranks[0].clone(), variant)));
@@ -124,9 +127,9 @@ pub(super) fn configurations(free: &Free, broadcasting: &[usize]) -> Vec<(Vec<us
     all
 }
 
-/// Ranks with which the row compares and that no other configuration has.
+/// Ranks above the usual ones that the row compares a rank with, or that follow such a rank.
 pub(super) fn long(row: &Row, free: &Free) -> Vec<(Vec<usize>, Variant)> {
-    /// Ranks that are tried in any case, and the longest one.
+    /// The highest rank that is tried in any case, and the highest rank of all.
     const USUAL: usize = 3;
     const LONGEST: usize = 6;
     let of_list = |(at, list): (usize, &Name)| {
@@ -138,9 +141,9 @@ pub(super) fn long(row: &Row, free: &Free) -> Vec<(Vec<usize>, Variant)> {
     free.lists.iter().enumerate().flat_map(|list: (usize, &Name)| -> Vec<_> { of_list(list) }).collect()
 }
 
-/// Sizes with which the row compares, and those beside them, that chance does not give.
+/// Sizes that chance does not give: those with which the row compares or by which it divides, and those next to them.
 pub(super) fn named(row: &Row, free: &Free) -> Vec<(Name, i64)> {
-    /// Smaller sizes are given in any case.
+    /// Smaller sizes occur in any case.
     const LEAST: i64 = 4;
     const MOST: i64 = 4096;
     let of = |name: &Name| {
@@ -161,7 +164,7 @@ pub(super) fn named(row: &Row, free: &Free) -> Vec<(Name, i64)> {
     all
 }
 
-/// Whether a size takes part in what the body divides by, while other sizes need not be 0.
+/// Whether a size occurs in a divisor of the body. Only such sizes need to be tried as 0.
 fn divides(row: &Row, size: Name) -> bool {
     let mut found = false;
     let Some(body) = walk::body(row) else { return false };
@@ -173,11 +176,11 @@ fn divides(row: &Row, size: Name) -> bool {
     found
 }
 
-/// So many sizes of a call are larger than 1 where it has more than [`MANY`]: a tensor that has all of them as axes stays
-/// small. Which ones they are differs from call to call.
+/// At most this many sizes are larger than 1 in a call with more than [`MANY`], because a tensor that has all of them
+/// as axes must stay small. The selection differs from call to call.
 const LARGER: usize = 6;
 
-/// Sizes that may all be larger than 1.
+/// At most this many sizes may all be larger than 1.
 const MANY: usize = 8;
 
 /// Hands out sizes.
@@ -229,7 +232,7 @@ impl Sizes {
             (Variant::WithZero, _) if n == special => 0,
             (Variant::Falling, 0) => falling,
             (Variant::Falling, 1) | (_, 0) => PRIMES[n % PRIMES.len()],
-            // the other way round: kernels smaller than what they slide over
+            // in descending order, so that kernels are smaller than the tensors over which they slide
             (_, 1) => falling,
             _ => SMALL[self.turn.pick(SMALL.len(), n as u64)],
         };

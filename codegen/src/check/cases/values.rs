@@ -1,5 +1,5 @@
-//! Calls with every value of what names an axis or a place, and more of what counts: a rule that is right at both ends, or
-//! up to a count of 3, may be wrong in between or beyond.
+//! Calls with every value of an option that names an axis or a place, and more values of a count. A rule that is
+//! right at both ends, or up to a count of 3, may be wrong in between or beyond.
 
 use fulgurite_core::lang::{Opt, OptType};
 use fulgurite_core::row::Row;
@@ -9,25 +9,25 @@ use fulgurite_core::{Dim, Name, Value};
 use super::options::{self, Tried, int, ints};
 use super::{Case, Family, is_empty};
 
-/// Elements of all arguments of such a call: what a place is shows on few.
+/// At most this many elements in the arguments of a call, because few elements suffice to show a wrong place.
 const ELEMENTS: usize = 160;
 
-/// So many calls of equal ranks are varied in turn: the other options are not the same in all of them.
+/// At most this many calls of equal ranks are varied, one after the other, so that the other options vary as well.
 const BASES: usize = 6;
 
-/// So many calls for each option and ranks, and for a row.
+/// At most this many calls for each option and combination of ranks, and for a row.
 const MOST: usize = 16;
 const MOST_OF_ALL: usize = 16;
 
-/// So many combinations of ranks are looked at, those of most axes: what is wrong for few of them, usual calls show.
+/// Rank combinations tried, highest first; the ordinary family already covers low ranks.
 const RANKS: usize = 3;
 
-/// All places of an axis of this size are tried, and all choices of so many axes.
+/// The longest axis of which all places are tried, and the highest rank of which all choices of axes are tried.
 const SHORT: i64 = 7;
 const FEW: i64 = 3;
 
-/// Calls like those of `family` with other values of each option that names an axis, a place or a count, where sizes are
-/// larger than 1 and no two are equal.
+/// Calls like those of `family` with other values of each option that names an axis, a place or a count. Their sizes
+/// are larger than 1 and pairwise distinct.
 pub fn valued(row: &Row, family: &Family) -> Vec<Case> {
     let asked: Vec<(usize, &Opt)> = row.sig.opts.iter().enumerate().filter(|(_, opt)| is_asked(opt)).collect();
     if asked.is_empty() {
@@ -57,7 +57,7 @@ pub fn valued(row: &Row, family: &Family) -> Vec<Case> {
     more
 }
 
-/// Whether the values of an option are few, or counted.
+/// Whether the values of an option are axes, places or counts.
 fn is_asked(opt: &Opt) -> bool {
     match &opt.ty {
         OptType::Dim(_) | OptType::Gap(_) | OptType::Perm(_) | OptType::Pos(_) | OptType::Bound(_) => true,
@@ -67,7 +67,7 @@ fn is_asked(opt: &Opt) -> bool {
     }
 }
 
-/// Small calls of a family whose sizes can be told apart, those of equal ranks together.
+/// Small calls of a family with pairwise distinct sizes, grouped by their ranks, highest ranks first.
 fn groups(family: &Family) -> Vec<Vec<&Case>> {
     let mut groups: Vec<(Vec<usize>, Vec<&Case>)> = Vec::new();
     for case in family.cases.iter().filter(|case| (2..=ELEMENTS).contains(&case.numel())) {
@@ -107,7 +107,7 @@ fn ranks(env: &Env) -> Option<Vec<usize>> {
     Some(ranks)
 }
 
-/// The values of an option: all of them where there are few.
+/// The values of an option to try: all of them where there are few.
 fn every(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
     let one = |size: Name| match env.size(size) {
         Some(Size::One(d)) => Some(d.value()),
@@ -121,7 +121,7 @@ fn every(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Option<Vec<Value<Arg
         OptType::Pos(size) if one(*size)? <= SHORT => (0..one(*size)?).chain([-1, -2]).map(int).collect(),
         OptType::Bound(size) if one(*size)? <= SHORT => (0..=one(*size)?).chain([-1, -2]).map(int).collect(),
         OptType::Dims { list, .. } if rank(*list)? <= FEW => {
-            // in either order; the last one counted from the end
+            // single axes are also counted from the end, pairs come in either order
             let n = rank(*list)?;
             let mut all: Vec<Vec<i64>> = vec![vec![]];
             all.extend((0..n).flat_map(|a| [vec![a], vec![a - n]]));
@@ -140,7 +140,7 @@ fn every(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Option<Vec<Value<Arg
     })
 }
 
-/// All orders of so many axes.
+/// All orders of `n` axes.
 fn orders(n: i64) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new()];
     for axis in 0..n {

@@ -1,5 +1,5 @@
-//! Calls in which several windows fit, steps and shifts are above 1, and sizes that have nothing to do with one another are
-//! equal: an index or a rule that is right for steps of 1, for one window, or while all sizes differ, shows here.
+//! Calls in which several windows fit, steps and shifts are above 1, and unrelated sizes are equal. They refute an
+//! index or a rule that is right only for steps of 1, for one window, or while all sizes differ.
 
 use fulgurite_core::lang::{Opt, OptType};
 use fulgurite_core::row::Row;
@@ -14,19 +14,20 @@ use super::sizes::{self, Sizes, Variant};
 use super::{Case, Choice, Turn, call, params};
 use crate::check::thresholds;
 
-/// Elements of such a call, at most: more are compared slowly, and nine places along an axis hold four steps of two.
+/// At most this many elements per call, because more are compared slowly. Nine places along an axis hold four steps
+/// of two.
 const ELEMENTS: usize = 72;
 
-/// Combinations of words, truth values and presence that are told apart.
+/// At most this many combinations of words, truth values and presence, because their number grows exponentially.
 const STATICS: usize = 1 << 8;
 
-/// Sizes of axes and windows are below this: a step of 4 is taken twice in 9 elements.
+/// The longest axis or window: a step of 4 is taken twice in 9 elements.
 const LONGEST: i64 = 9;
 
-/// Behind the salts of other decisions.
+/// Salts from here on are not used by other decisions.
 const SALT: u64 = 9000;
 
-/// Steps and shifts that are tried, those above 1 more often.
+/// Steps and shifts to try. Those above 1 come more often.
 const STEPS: [i64; 9] = [2, 3, 4, 1, 3, -2, 0, -3, 5];
 
 /// Whether an option counts elements along an axis: a step, a shift, a width.
@@ -35,8 +36,9 @@ fn counts(ty: &OptType) -> bool {
         || matches!(ty, OptType::Ints { list, axes: None, broadcast: false, .. } if *list != "_")
 }
 
-/// Accepted calls of a row with steps, shifts or widths on axes that hold several of them; at most `enough`, those with the
-/// most steps above 1 and the largest results first, no two with the same numbers. No calls of other rows.
+/// Accepted calls of a row with steps, shifts or widths along axes that hold several of them. At most `enough` calls,
+/// no two with equal options. Those with the most steps above 1, then those with the largest results, come first. A
+/// row without such options has none.
 pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
     /// Draws for each call that is wanted: a row with four options accepts about one in eight.
     const TRIES: u64 = 16;
@@ -74,7 +76,7 @@ pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
                 let of = &numbers[k];
                 Some((*at, Value::Num(Scalar::Int(of[turn.pick(of.len(), SALT + 60 + k as u64)]))))
             }
-            // the others follow from sizes
+            // other options follow from sizes
             _ => None,
         };
         let given: Vec<_> = steps.iter().enumerate().filter_map(number).collect();
@@ -96,17 +98,17 @@ pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
     found
 }
 
-/// Accepted calls of a row with few elements along each axis, and steps, shifts and widths that are about as many: windows
-/// whose places are all beside the elements are among them. `enough` of them at most.
+/// At most `enough` accepted calls of a row with few elements along each axis, and with steps, shifts and widths of
+/// about the same number. Windows that lie entirely outside the elements are among them.
 pub fn tight(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
-    /// For each size, options are drawn at most this many times.
+    /// At most this many draws of options for each size.
     const TRIES: u64 = 160;
     const SIZES: [i64; 3] = [2, 1, 3];
     const NUMBERS: [i64; 5] = [1, 0, 2, 3, 4];
     let free = Free::of(row);
     let tried = Tried::of(row);
     let statics = params::product(row, STATICS);
-    // one axis of each list says what several say
+    // several axes of a list would show no more than one
     let ranks = vec![1; free.lists.len()];
     let mut settled = Settled::new(row, &free);
     let mut met = FxHashSet::default();
@@ -142,9 +144,9 @@ fn beyond_one(value: &Value<ArgTy>) -> bool {
     }
 }
 
-/// Accepted calls of a row with several sizes, in which all are equal and above 1, and such in which two are.
+/// Accepted calls of a row with several sizes, in which all sizes, or two of them, are equal and above 1.
 pub fn equal(row: &Row, dtype: DType) -> Vec<Case> {
-    /// Each of few statics meets each shape and size once.
+    /// Enough for each of a few statics to meet each shape and size once.
     const MOST: usize = 12;
     const TRIES: u64 = 60;
     const SIZES: [i64; 3] = [3, 2, 4];
@@ -164,7 +166,7 @@ pub fn equal(row: &Row, dtype: DType) -> Vec<Case> {
         let chosen = turn.pick(statics.len(), SALT + 101);
         let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks))?;
         let size = SIZES[(n / 2) as usize % SIZES.len()];
-        // all of them, or two while the others differ
+        // all sizes are equal, or two while the others differ
         let two = free.singles.len() > 2 && n % 2 == 1;
         let pins: Vec<(Name, i64)> = match two {
             true => {

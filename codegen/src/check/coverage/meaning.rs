@@ -1,5 +1,5 @@
-//! E009: every branch of a meaning is taken by some call. Those that none of the family takes are looked for, so that what
-//! they come to is looked at like all else.
+//! E009: every branch of a meaning is taken by some call. For branches that no call of the family takes, other calls
+//! are searched, so that the checks see these branches as well.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::check::rows::RowSet;
 use crate::check::{dtypes, walk};
 use crate::diag::Diag;
 
-/// So many calls with sizes and numbers near those of the text are tried, after one or more for each combination of words.
+/// Attempts with sizes and numbers near those of the text, after those with each combination of words.
 const TRIES: usize = 400;
 
-/// No size of those is larger: nothing is run on them, so only their types need room.
+/// The largest size in these calls. Nothing is run on them, so only their types need room.
 const LARGEST: i64 = 1 << 20;
 
 /// The branches of a meaning that no call has taken so far.
@@ -28,20 +28,20 @@ pub struct Open {
 }
 
 impl Open {
-    /// All of them.
+    /// All branches of the meaning of `row`.
     pub fn new(row: &Row) -> Open {
         let body = walk::body(row).filter(|body| branches::any(body));
         Open { left: body.map(|body| of_all(row, body)).unwrap_or_default() }
     }
 
-    /// Without those that were taken.
+    /// Removes the branches that were taken.
     pub fn took(&mut self, taken: &Ids) {
         if !self.left.is_empty() {
             self.left.retain(|branch| !taken.contains(&branch.id));
         }
     }
 
-    /// Without those that the loops of a call are made of.
+    /// Removes the branches that the loops of a call contain.
     pub fn index(&mut self, body: &Block, case: &Case) {
         if !self.left.is_empty() {
             let mut taken = Ids::default();
@@ -50,12 +50,13 @@ impl Open {
         }
     }
 
-    /// A call stopped at the fault of another row: of what lies behind that nothing is known.
+    /// Removes all branches. A call stopped at the fault of another row, so nothing is known of the branches beyond
+    /// it.
     pub fn close(&mut self) {
         self.left.clear();
     }
 
-    /// Calls that take what is left: of `family`, of `points`, then of others.
+    /// Calls that take remaining branches: calls of `family`, of `points`, then others.
     pub fn search(
         &mut self,
         row: &Arc<Row>,
@@ -69,11 +70,11 @@ impl Open {
         }
         let known = family.cases.iter().cloned().chain(points());
         let mut found = self.of(row, rows, known.chain(cases::each(row, dtype)));
-        // an arm that no combination of words takes is one that the row refuses
+        // only arms for words that the row refuses remain
         if self.first().is_none() {
             return found;
         }
-        // dtypes decide as well
+        // dtypes decide about branches as well
         let forms = std::iter::once_with(|| dtypes::calls(row, family)).flatten();
         let forms = forms.filter_map(|args| {
             let solved = fulgurite_core::signature::accepted(row, &args)?;
@@ -83,7 +84,7 @@ impl Open {
         found
     }
 
-    /// Those of `calls` that take what is left.
+    /// The calls among `calls` that take a remaining branch.
     fn of(&mut self, row: &Arc<Row>, rows: &RowSet, calls: impl Iterator<Item = Case>) -> Vec<Case> {
         let mut found = Vec::new();
         for case in calls {
@@ -92,7 +93,7 @@ impl Open {
                 Meaning::Expr(body) | Meaning::View(body) => self.index(body, &case),
                 Meaning::Decomp(body) => {
                     let mut types = Types::new(rows);
-                    // what is refused further on was taken up to there
+                    // a refused call has taken the branches up to its refusal
                     _ = types.run(row, body, &case.solved, &case.args, &[]);
                     self.took(&types.taken);
                 }
@@ -112,7 +113,7 @@ impl Open {
         needless(&self.left.iter().collect::<Vec<_>>())
     }
 
-    /// The first branch that is left, and need not be there.
+    /// Reports the first remaining branch that can be deleted.
     pub fn refuse(&self, rule: &Rule) -> Option<Diag> {
         let branch = self.first()?;
         let claim = format!("{} has a branch that no call takes", rule.name());

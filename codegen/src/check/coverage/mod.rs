@@ -1,4 +1,4 @@
-//! Branch coverage: a branch of a rule text that no call takes cannot be checked, so calls are looked for that take it.
+//! Branch coverage: a branch of a rule text that no call takes cannot be checked, so a call that takes it is searched.
 
 mod meaning;
 mod search;

@@ -1,4 +1,4 @@
-//! Calls that take branches which no usual call takes.
+//! Search for calls that take branches which no usual call takes.
 
 use fulgurite_core::DType;
 use fulgurite_core::row::Row;
@@ -6,29 +6,30 @@ use fulgurite_core::row::Row;
 use crate::check::branches::{Id, Ids};
 use crate::check::cases::{self, Case};
 
-/// For each branch so many calls are enough, and so many of which nothing can be told.
+/// Conclusive calls that are enough for a branch, and inconclusive ones after which its search ends.
 const ENOUGH: usize = 2;
 const MUTE: usize = 2;
 
-/// Calls with more elements are too large to be run while checking.
+/// At most this many elements per call, because larger calls are too slow to run while checking.
 pub const MOST_ELEMENTS: usize = 1 << 12;
 
-/// No size of those is larger.
+/// The largest size in the calls of a search.
 const LARGEST: i64 = 4096;
 
-/// What a search finds.
+/// Result of a search.
 #[derive(Default)]
 pub struct Found {
-    /// Calls of which something can be told.
+    /// Conclusive calls.
     pub cases: Vec<Case>,
-    /// The branches that they take.
+    /// The branches that these calls take.
     pub taken: Ids,
-    /// Those that other calls take.
+    /// The branches that inconclusive calls take.
     pub mute: Ids,
 }
 
-/// Calls of `row` that take branches of `missing`, where `T` is of `dtype`: of `first`, then of up to `tries` others. `taken`
-/// says which branches a call takes, `counts` whether anything can be told of it.
+/// Calls of `row` with `T` of `dtype` that take branches of `missing`: calls of `first`, then of up to `tries`
+/// others. `taken` gives the branches that a call takes. `counts` says whether a call is conclusive, so that a check
+/// can judge it.
 pub fn search(
     row: &Row,
     dtype: DType,

@@ -1,4 +1,5 @@
-//! Which branches a call takes, by types alone: its own, and those of the rows that it comes to.
+//! The branches that a call takes, found by types alone: its own, and those of the rows that it calls, directly or
+//! not.
 
 use fulgurite_core::lang::{Block, Expr, Node, Pattern, Stmt};
 use fulgurite_core::signature::const_eval::{self, At};
@@ -10,10 +11,10 @@ use crate::check::expanded::{self, Look, Marked, Results};
 use crate::check::rows::RowSet;
 use fulgurite_core::Value;
 
-/// Collects the branches that are taken.
+/// Collects the branches that a program takes.
 #[derive(Default)]
 pub struct Trail {
-    /// Those so far.
+    /// The branches so far.
     pub taken: Ids,
 }
 
@@ -46,7 +47,7 @@ impl Look for Trail {
     }
 }
 
-/// Calls `f` on the value of every branch that the loops of a body are made of; where elements decide, on both.
+/// Calls `f` on the value of every branch that the loops of a body contain: on both where elements decide.
 pub fn of_index(body: &Block, env: &Env, f: &mut dyn FnMut(&Expr)) {
     if branches::any(body) {
         block(body, &mut env.clone(), f);

@@ -1,4 +1,4 @@
-//! Dtypes of decompositions: what the body yields is what the row says, and the body takes what the row takes.
+//! Dtypes of decompositions: a body yields the dtypes that its row declares, and accepts those that its row accepts.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::check::report::Rule;
 use crate::check::rows::RowSet;
 use crate::diag::Diag;
 
-/// Kinds that a body's own behaviour may show, the commonest first.
+/// Kinds of promotion that a body may imply, the commonest first.
 const SHOWN: [Kind; 6] = [Kind::Default, Kind::Equal, Kind::Float, Kind::LongIfInt, Kind::LongIfBool, Kind::Bool];
 
-/// What went wrong with a call.
+/// Fault of a call.
 enum Wrong {
     /// The body refuses it.
     Refused(Fault, Case),
-    /// It yields another dtype.
+    /// The body yields another dtype than the row declares.
     Dtype { case: Case, out: usize, have: DType, want: DType },
 }
 
-/// Calls that the body takes, each with what it yields there.
+/// Calls that the body accepts, each with the values that it yields.
 type Ran = Vec<(Case, Vec<Value<ArgTy>>)>;
 
 struct Check<'a> {
@@ -70,8 +70,8 @@ fn with_kind(row: &Arc<Row>, kind: Kind) -> Arc<Row> {
 }
 
 impl Check<'_> {
-    /// The row with the `dtypes` that its body takes, where it does not say them; per base, the calls of one dtype each
-    /// that it takes.
+    /// The row, with the `dtypes` that its body accepts where it declares none. Per base: the calls of one dtype each
+    /// that the body accepts.
     fn narrow(&self, row: &Arc<Row>) -> Result<(Arc<Row>, Vec<Ran>), Box<Diag>> {
         let mut undefined: Vec<DType> = Vec::new();
         let mut refused = None;
@@ -83,7 +83,7 @@ impl Check<'_> {
                 match self.run(row, &case) {
                     Ok(yielded) => ran.push((case, yielded)),
                     Err(fault) if fault.tainted => {}
-                    // what wraps is no dtype that the body can't take
+                    // a number that wraps is a fault of the body, and no reason to leave the dtype out
                     Err(fault) if row.dtypes.is_none() && fault.refusal.code != "E205" => {
                         undefined.push(d);
                         refused.get_or_insert((fault, case));
@@ -105,12 +105,13 @@ impl Check<'_> {
         }
     }
 
-    /// The kind by which the row would say what its body does.
+    /// The kind of promotion with which the row would describe its body.
     fn shown(&self, row: &Arc<Row>) -> Option<Kind> {
         SHOWN.into_iter().find(|kind| self.consistent(&with_kind(row, *kind), None).is_none())
     }
 
-    /// The first call on which row and body differ; per base, what is known of the calls of one dtype each.
+    /// The first call on which row and body differ. `ran` holds, per base, the known results of the calls of one
+    /// dtype each.
     fn consistent(&self, row: &Arc<Row>, ran: Option<Vec<Ran>>) -> Option<Wrong> {
         let mut ran = ran.map(Vec::into_iter);
         self.bases.iter().find_map(|base| {
@@ -136,7 +137,7 @@ impl Check<'_> {
         }
     }
 
-    /// An argument keeps its dtype when it is written.
+    /// The fault of a written value whose dtype is not that of the argument.
     fn written_otherwise(&self, row: &Row, case: &Case, name: Name, value: &Value<ArgTy>) -> Option<Fault> {
         let at = row.sig.params.iter().position(|param| param.name.name == name)?;
         let (have, want) = (yielded_dtype(value)?, yielded_dtype(case.args.get(at)?)?);
@@ -204,7 +205,7 @@ impl Check<'_> {
     }
 }
 
-/// What a call yields, where its row says another dtype.
+/// The first result whose dtype is not the one that its row promises.
 fn promised_otherwise(row: &Row, case: Case, yielded: &[Value<ArgTy>]) -> Option<Wrong> {
     let promised = case.solved.outs.iter().chain(&case.solved.aux);
     let declared = row.sig.outs.iter().chain(&row.sig.aux);
@@ -217,7 +218,7 @@ fn promised_otherwise(row: &Row, case: Case, yielded: &[Value<ArgTy>]) -> Option
     wrong.map(|(out, have, want)| Wrong::Dtype { case, out, have, want })
 }
 
-/// The dtypes of a result whose sizes the body gives, if the row names them: `i64[_]`.
+/// The declared dtypes of a result, if the row names them: `i64[_]`, whose sizes the body gives.
 fn fixed(out: &Out) -> Option<DTypeSet> {
     let named = |elem: &Elem| if let Elem::Class(name) = elem { DTypeSet::from_class(name.as_str()) } else { None };
     let sets: Vec<DTypeSet> = out.ty.elem.iter().map(named).collect::<Option<_>>()?;
@@ -232,7 +233,7 @@ fn promised_dtype(out: &OutTy) -> Option<DType> {
     }
 }
 
-/// The dtype of a yielded tensor; numbers take the dtype that is wanted of them.
+/// The dtype of a yielded tensor. A number has none, because it takes the dtype that is wanted.
 fn yielded_dtype(v: &Value<ArgTy>) -> Option<DType> {
     match v {
         Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => Some(t.dtype),

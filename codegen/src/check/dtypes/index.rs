@@ -34,7 +34,7 @@ pub(super) fn check(
             0 => base.thorough(),
             _ => base.uniform().into_iter().map(|(_, forms)| forms).collect(),
         };
-        // lowering depends on little of a tuple, and that mostly on what its forms come to
+        // lowering depends on few properties of a tuple, most of which the join of its forms determines
         let mut seen: FxHashSet<(DType, Vec<DType>, Vec<bool>)> = FxHashSet::default();
         let mut met: FxHashSet<Joined> = FxHashSet::default();
         for forms in &tuples {
@@ -92,14 +92,14 @@ fn out_dtypes(case: &Case) -> Vec<DType> {
     outs.filter_map(dtype).collect()
 }
 
-/// E203, E201: what the body gives is what the row says.
+/// E203, E201: the body gives the dtypes that the row declares.
 fn result(rule: &Rule, row: &Row, nest: &Nest, case: &Case) -> Option<Diag> {
     let source = rule.source;
     for (n, out) in nest.outs.iter().enumerate() {
         let (have, want) = (out.expr.ty(), out.dtype.opmath());
-        // numbers, sizes and indices take the dtype that is wanted of them
+        // numbers, sizes and indices adapt to the dtype that is wanted
         let adapts = !from_elements(&out.expr) && have.category() <= want.category();
-        // a dtype that an option chose: sums are taken in its accumulation type, then stored in it
+        // an option chose this dtype: sums are taken in its accumulation dtype, then stored in it
         let chosen =
             row.sig.opts.iter().any(|opt| matches!(opt.ty, OptType::Dtype(_))) && have == out.dtype.accumulate();
         if have == want || adapts || chosen {
@@ -117,7 +117,7 @@ fn result(rule: &Rule, row: &Row, nest: &Nest, case: &Case) -> Option<Diag> {
             None => diag,
         };
         return Some(diag.note(format!("for {}", case.show(row))).help(match have {
-            // elements of every other dtype meet the same float
+            // the body gives this float for elements of any other dtype as well
             _ if have.is_float() && !out.dtype.is_float() => {
                 "say `promote: float`; where the row is for floats alone, `dtypes: float`"
             }
@@ -154,14 +154,14 @@ fn from_elements(e: &LoopExpr) -> bool {
     }
 }
 
-/// Whether random numbers are drawn.
+/// Whether an expression draws random numbers.
 fn draws(e: &LoopExpr) -> bool {
     let mut found = false;
     each(e, &mut |part| found |= matches!(part.op(), SOp::Uniform { .. }));
     found
 }
 
-/// A builtin that computes with float elements (comparisons and choices move them).
+/// The first builtin that computes with float elements. Comparisons and choices only move them.
 fn computes(nest: &Nest) -> Option<Builtin> {
     let mut found = None;
     for out in &nest.outs {

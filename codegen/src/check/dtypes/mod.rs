@@ -1,11 +1,11 @@
-//! E201, E202, E203, E206, E303: dtypes of arguments in, dtypes of results out, exactly as the row says.
+//! E201, E202, E203, E206, E303: a row accepts and yields exactly the dtypes that it declares.
 //!
-//! Dtypes are finite, so this is no sampling where it matters: every dtype of every `T`-argument as tensor, tensor of
-//! rank 0 and number, all pairs of them for rows of two arguments, and the pairs that meet across categories and widths
-//! for the rest.
+//! Dtypes are finite, so most of them are tried exhaustively. Every dtype of every `T`-argument is tried as tensor,
+//! tensor of rank 0 and number. Rows of two arguments are tried with all pairs of these, rows of more with pairs
+//! across categories and widths.
 //!
-//! Where a row does not say them, its `dtypes` (those on which the body is defined) and the `promote` of a composite
-//! (what its body yields) are found here and written into the row.
+//! A row may leave out its `dtypes` (those on which the body is defined), and a composite its `promote` (which the
+//! dtypes that its body yields imply). Both are then inferred here and written into the row.
 
 mod composite;
 mod index;
@@ -24,7 +24,7 @@ use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::grade::Grade;
 
-/// The row with what was found, or what is wrong with it.
+/// The row with its inferred dtypes, or its fault.
 pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Result<Arc<Row>, Box<Diag>> {
     match &row.meaning {
         Meaning::Expr(body) | Meaning::View(body) => index::check(rule, row, body, rows, family),
@@ -33,7 +33,7 @@ pub fn check(rule: &Rule, row: &Arc<Row>, rows: &RowSet, family: &Family) -> Res
     }
 }
 
-/// How far the dtypes of a right row are known, and why.
+/// How far the dtypes of a correct row are verified, and by which calls.
 pub fn grade(row: &Row, family: &Family) -> (Grade, &'static str) {
     let bases = tuples::bases(row, family);
     match (&row.meaning, bases.as_slice()) {
@@ -51,15 +51,15 @@ pub fn grade(row: &Row, family: &Family) -> (Grade, &'static str) {
     }
 }
 
-/// Calls of `row`, accepted or not: each combination of presence and words of the family with every dtype at every place
-/// where one or two vary, and with those that meet across categories and widths where more do.
+/// Calls of `row`, accepted or not, for each combination of presence and words in the family. Where one or two places
+/// vary, each has every dtype. Where more do, pairs of dtypes cross categories and widths.
 pub fn calls(row: &Row, family: &Family) -> Vec<Vec<Value<ArgTy>>> {
     let bases = tuples::bases(row, family);
     let varied = bases.iter().flat_map(|base| base.thorough().into_iter().filter_map(|forms| base.args(&forms)));
     varied.chain(family.cases.iter().map(|case| case.args.clone())).collect()
 }
 
-/// Accepted calls with each float dtype beside `tried` for `T`: one for each combination of presence and words.
+/// Accepted calls with each float dtype other than `tried` for `T`, one for each combination of presence and words.
 pub fn floats(row: &Row, family: &Family, tried: DType) -> Vec<Case> {
     let taken =
         row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
@@ -80,7 +80,7 @@ fn without(row: &Arc<Row>, undefined: &[DType]) -> Arc<Row> {
     Arc::new(Row { dtypes, ..Row::clone(row) })
 }
 
-/// `all - bool - u8`
+/// The text of a set of dtypes: `all - bool - u8`.
 pub fn set_text(set: DTypeSet) -> String {
     let mut text = "all".to_owned();
     for class in ["bool", "int", "float"] {

@@ -10,10 +10,10 @@ use smallvec::SmallVec;
 
 use crate::check::cases::{Case, Family};
 
-/// What stands at a position.
+/// Value at a position.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Form {
-    /// A tensor of the shape that it has.
+    /// A tensor of the shape that the call has there.
     Tensor(DType),
     /// A tensor of rank 0.
     Rank0(DType),
@@ -32,14 +32,14 @@ enum At {
     Option(usize),
 }
 
-/// What the forms of the `T`-arguments come to.
+/// Result of joining the forms of the `T`-arguments.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Joined {
     /// Their join, by the row's `promote`.
     dtype: Option<DType>,
-    /// Whether all tensors have it.
+    /// Whether all tensors have this dtype.
     agree: bool,
-    /// Which are numbers.
+    /// Per position, whether it holds a number.
     numbers: SmallVec<[bool; 8]>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Base<'a> {
     row: &'a Row,
     case: &'a Case,
     positions: Vec<(At, Vec<Form>)>,
-    /// Arguments of a union with `acc(T)`, which go along with `T` in either way.
+    /// Arguments of a union with `acc(T)`, which may have `T` or its accumulation dtype.
     wide: Vec<usize>,
 }
 
@@ -66,7 +66,7 @@ const MIXED: [(DType, DType); 8] = [
 
 const NUMBERS: [Scalar; 3] = [Scalar::Bool(true), Scalar::Int(2), Scalar::Float(0.5)];
 
-/// One call per combination of presence and words, with tensors that have axes where the row lets them.
+/// One call per combination of presence and words, with tensors of rank above 0 where the row accepts them.
 pub(super) fn bases<'a>(row: &'a Row, family: &'a Family) -> Vec<Base<'a>> {
     let mut seen: FxHashSet<String> = FxHashSet::default();
     let mut bases = Vec::new();
@@ -142,7 +142,7 @@ impl<'a> Base<'a> {
         solved(row, self.args(forms)?)
     }
 
-    /// What these forms come to together, where they alone decide `T`.
+    /// The join of these forms, where they alone decide `T`.
     pub(super) fn joined(&self, row: &Row, forms: &[Form]) -> Option<Joined> {
         let decides = |at: At| match at {
             At::Param(i) | At::Item(i, _) => self.row.sig.params[i].ty.elem.len() == 1,
@@ -176,12 +176,12 @@ impl<'a> Base<'a> {
         }
     }
 
-    /// What `row` says of promotion in this call; nothing where that can't be told.
+    /// The row's kind of promotion in this call. `None` where it can't be evaluated.
     fn kind(&self, row: &Row) -> Option<Option<Kind>> {
         row.promote.as_ref().map(|kind| const_eval::kind(&self.case.solved.env, kind)).transpose().ok()
     }
 
-    /// Whether dtypes are reason enough for `row` to refuse: most tuples need no more to be looked at.
+    /// Whether `row` refuses these dtypes by themselves. Most tuples need not be solved then.
     fn refuses(&self, row: &Row, joined: &Joined) -> bool {
         let taken = || row.dtypes.as_ref().map(|set| const_eval::dtype_set(&self.case.solved.env, set));
         let differ = self.kind(row) == Some(Some(Kind::Equal)) && !joined.agree;
@@ -211,7 +211,7 @@ impl<'a> Base<'a> {
         Some(args)
     }
 
-    /// Every argument of one dtype; `T` itself is that dtype.
+    /// Tuples in which every argument has one dtype, which is `T`.
     pub(super) fn uniform(&self) -> Vec<(DType, Vec<Form>)> {
         let at = |d: DType, forms: &[Form]| {
             let fits = |form: &&Form| matches!(form, Form::Tensor(e) | Form::Rank0(e) if *e == d);
@@ -221,12 +221,12 @@ impl<'a> Base<'a> {
         DType::STORED.iter().filter_map(|d| Some((*d, tuple(*d)?))).collect()
     }
 
-    /// Every argument of a dtype that only holds numbers: such calls a row takes that says it moves elements.
+    /// The tuple of a dtype that only holds numbers. A row that declares that it moves elements accepts it.
     pub(super) fn held(&self) -> Vec<Form> {
         vec![Form::Tensor(DType::F8E4M3FN); self.positions.len()]
     }
 
-    /// The uniform tuples with arguments of a union with `acc(T)` in the accumulation type.
+    /// The call of a uniform tuple in which arguments of a union with `acc(T)` have the accumulation dtype.
     pub(super) fn widened(&self, row: &Row, d: DType, forms: &[Form]) -> Option<Case> {
         if self.wide.is_empty() || d.opmath() == d {
             return None;
@@ -238,7 +238,7 @@ impl<'a> Base<'a> {
         solved(row, args)
     }
 
-    /// Pairs of different dtypes, at each pair of positions; the others go with the first.
+    /// Tuples with a pair of different dtypes at each pair of positions. Other positions have the first of the pair.
     pub(super) fn mixed(&self) -> Vec<Vec<Form>> {
         let mut tuples = Vec::new();
         let n = self.positions.len();
@@ -260,7 +260,8 @@ impl<'a> Base<'a> {
         self.positions.len() <= 2
     }
 
-    /// Everything, for one or two positions; beyond that every form of each position beside floats and integers.
+    /// All tuples, for one or two positions. For more, mixed pairs and every form of each position beside floats and
+    /// integers.
     pub(super) fn thorough(&self) -> Vec<Vec<Form>> {
         match self.positions.as_slice() {
             [] => vec![vec![]],
@@ -294,7 +295,7 @@ impl Form {
     }
 }
 
-/// `value` in another form; `broadcasts`: it has no brackets, so a tensor of any shape will do.
+/// `value` in another form. If `broadcasts`, it has no brackets, so a tensor of any shape will do.
 fn with(value: &Value<ArgTy>, form: Form, broadcasts: bool) -> Option<Value<ArgTy>> {
     let shape = match value {
         Value::Tensor(ArgTy::Tensor(t)) if !broadcasts => t.shape.clone(),

@@ -1,4 +1,4 @@
-//! Which kernels serve a row: recognised in the loops of a typical call.
+//! The kernel family that serves a row, recognised in the loops of a typical call.
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
@@ -26,7 +26,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Its word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Family::Map => "map",
@@ -43,7 +43,7 @@ impl Family {
     }
 }
 
-/// The family of a row whose typical call lowers to `nest`, and by what it was recognised.
+/// The family of a row whose typical call lowers to `nest`, and the pattern by which it was recognised.
 pub(super) fn of(row: &Row, nest: &Nest) -> (Family, String) {
     if nest.pointwise {
         return (Family::Map, "each element from the elements at its own position".to_owned());
@@ -69,12 +69,12 @@ pub(super) fn of(row: &Row, nest: &Nest) -> (Family, String) {
     (found.0, found.1.to_owned())
 }
 
-/// Whether every result is an access and nothing more.
+/// Whether every result is a single access.
 fn moves(nest: &Nest) -> bool {
     nest.outs.iter().all(|out| matches!(out.expr.op(), SOp::Load { .. }))
 }
 
-/// What stands in a nest.
+/// Patterns in a nest.
 #[derive(Default)]
 struct Seen {
     reductions: usize,
@@ -89,9 +89,9 @@ struct Seen {
     window: bool,
     /// An index comes from an element.
     element_index: bool,
-    /// A filter compares with an element.
+    /// A filter reads an element.
     filtered_by_element: bool,
-    /// A range's end depends on an index.
+    /// The end of a range depends on an index.
     range_moves: bool,
 }
 
@@ -118,7 +118,7 @@ impl Seen {
     }
 }
 
-/// Sums and constant multiples of indices.
+/// Whether `e` is a sum of constants and constant multiples of indices.
 pub(crate) fn is_affine(e: &LoopExpr) -> bool {
     match e.op() {
         SOp::Const(_) | SOp::Var(_) => true,

@@ -1,5 +1,5 @@
-//! In which arguments a row is linear: a walk over its loops, or over the calls of its body, with four classes of
-//! values.
+//! The arguments in which a row is linear, found by abstract interpretation of its loops, or of the calls of its
+//! body, over four classes of values.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use crate::check::rows::RowSet;
 enum Class {
     /// It is zero.
     Zero,
-    /// Not at all.
+    /// It does not depend on them.
     #[default]
     Free,
-    /// Homogeneously linear.
+    /// It is homogeneously linear in them.
     Linear,
-    /// In any other way.
+    /// It depends on them in another way.
     Other,
 }
 
 use Class::{Free, Linear, Other, Zero};
 
 impl Class {
-    /// A sum, or one of two branches.
+    /// The class of a sum, or of a choice between two branches.
     fn add(self, other: Class) -> Class {
         match (self, other) {
             (Zero, c) | (c, Zero) => c,
@@ -59,7 +59,8 @@ impl Class {
     }
 }
 
-/// Whether every result of `case` is linear in the arguments at these positions together; `trivial`: or zero.
+/// Whether every result of `case` is linear in the arguments at these positions together. If `trivial`, it may be
+/// zero too.
 pub(super) fn is_linear(row: &Arc<Row>, rows: &RowSet, case: &Case, positions: &[usize], trivial: bool) -> bool {
     let args = case.args.iter().enumerate().map(|(i, value)| {
         let mark = if positions.contains(&i) { Linear } else { Free };
@@ -68,14 +69,14 @@ pub(super) fn is_linear(row: &Arc<Row>, rows: &RowSet, case: &Case, positions: &
     let args: Vec<Value<V>> = args.collect();
     let of = Resolved::new(row.clone(), case.solved.clone());
     let Ok(results) = Expanded::new(rows, Classes).call(&of, &args) else { return false };
-    // of a program the auxiliary results count as well
+    // the auxiliary results of a program count as well
     let outs = if row.is_composite() { results.len() } else { row.sig.outs.len().min(results.len()) };
     let results = &results[..outs];
     let fits = |class: Class| class == Linear || trivial && class == Zero;
     !results.is_empty() && results.iter().all(|result| fits(class_of(result)))
 }
 
-/// A type, and how the value depends.
+/// A type, and the class of the value.
 type V = Marked<Class>;
 
 fn class_of(v: &Value<V>) -> Class {
@@ -88,7 +89,7 @@ fn class_of(v: &Value<V>) -> Class {
     }
 }
 
-/// Follows how the values of a program depend on arguments.
+/// Follows the classes of values through a program.
 struct Classes;
 
 impl Look for Classes {
@@ -114,7 +115,7 @@ impl Look for Classes {
     }
 }
 
-/// A nest over classes.
+/// Interprets a nest over classes.
 struct Walk<'a> {
     slots: &'a [Class],
     numbers: &'a [Class],
@@ -137,7 +138,7 @@ impl Walk<'_> {
                     SOutside::Value(value) => element.add(self.expr(value)),
                 }
             }
-            // rounding to another float dtype is taken for linear, as everywhere
+            // rounding to another float dtype counts as linear, as everywhere
             SOp::Cast(inner) if e.ty().is_float() && inner.ty().is_float() => self.expr(inner),
             SOp::Cast(inner) | SOp::Detach(inner) => self.expr(inner).opaque(),
             SOp::Select(cond, yes, no) if self.expr(cond).is_free() => self.expr(yes).add(self.expr(no)),

@@ -1,4 +1,4 @@
-//! What follows from a row, and why: what `explain` says beside the row itself.
+//! Facts that follow from a row, and their reasons. `explain` prints them beside the row itself.
 
 mod family;
 mod linear;
@@ -30,14 +30,14 @@ pub struct Fact {
     pub value: String,
     /// "a sum of products with one element of it each"
     pub reason: String,
-    /// How far it is known to hold.
+    /// How far it is verified.
     pub grade: Grade,
 }
 
 /// Everything that is derived about a row.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Elements of results depend on the elements at their own position.
+    /// Each element of a result depends only on the elements at its own position.
     pub pointwise: bool,
     /// Results share the storage of an argument.
     pub view: bool,
@@ -47,17 +47,18 @@ pub struct Facts {
     pub writes: Vec<Name>,
     /// The largest sets of arguments in which the results are linear, each set taken together.
     pub linear: Vec<Vec<Name>>,
-    /// Which kernels serve it; composites have none of their own.
+    /// The kernel family that serves it. A composite has none of its own.
     pub family: Option<Family>,
-    /// How many calls were looked at.
+    /// Number of calls examined.
     pub calls: usize,
-    /// How many of them differ in their words, truth values or presence.
+    /// Number of these calls that differ in words, truth values or presence.
     pub ways: usize,
-    /// The same as text, with reasons.
+    /// All facts as text, with reasons.
     pub all: Vec<Fact>,
 }
 
-/// The facts of `row`. `rules` are its gradient rules, written and derived; `derived` the rows that derived ones call.
+/// The facts of `row`. `rules` are its gradient rules, declared and derived. `derived` are the rows that derived
+/// rules call.
 pub fn of(row: &Arc<Row>, rows: &(dyn Rows + Sync), rules: &[(Name, Block)], derived: &[Row]) -> Facts {
     let family = cases::family(row, DType::F32);
     let case = typical(&family.cases);
@@ -78,13 +79,14 @@ pub fn of(row: &Arc<Row>, rows: &(dyn Rows + Sync), rules: &[(Name, Block)], der
     facts
 }
 
-/// The kernels that serve a call of the row, and by what they were recognised; composites have none of their own.
+/// The kernel family that serves a call of the row, and the pattern by which it was recognised. A composite has none
+/// of its own.
 fn served(row: &Arc<Row>, case: &Case, rows: &dyn Rows) -> Option<(Family, String)> {
     let nest = lower_with(row, row.index_body()?, &case.solved, rows).ok()?;
     Some(family::of(row, &nest))
 }
 
-/// Whether no kernel family serves a row, of which these are calls: it is run loop by loop.
+/// Whether no kernel family serves a row with these calls, so that it runs loop by loop.
 pub fn is_generic(row: &Arc<Row>, rows: &dyn Rows, calls: &[Case]) -> bool {
     if row.is_pointwise() || row.index_body().is_none() {
         return false;
@@ -93,12 +95,12 @@ pub fn is_generic(row: &Arc<Row>, rows: &dyn Rows, calls: &[Case]) -> bool {
     kernel.is_some_and(|(family, _)| family == Family::Generic)
 }
 
-/// The family that serves the loops of a row, of which these are calls; `None` of a program of rows.
+/// The family that serves the loops of a row with these calls. `None` for a program of rows.
 pub fn loops(row: &Arc<Row>, rows: &dyn Rows, calls: &[Case]) -> Option<Family> {
     Some(served(row, typical(calls)?, rows)?.0)
 }
 
-/// A case in which tensors have axes and elements, and nothing optional is absent if that can be.
+/// The first case in which every tensor and list that is given has several elements, else the first case.
 fn typical(cases: &[Case]) -> Option<&Case> {
     use fulgurite_core::signature::ArgTy;
     let elements = |v: &Value<ArgTy>| match v {
@@ -109,11 +111,11 @@ fn typical(cases: &[Case]) -> Option<&Case> {
     cases.iter().find(|case| case.args.iter().all(elements)).or(cases.first())
 }
 
-/// More arguments than this are not combined.
+/// At most this many arguments are combined, because their sets double with each.
 const MOST_COMBINED: usize = 4;
 
-/// One call for every combination of words, truth values and presence: a row may be a sum in one and a product in
-/// another.
+/// One call for every combination of words, truth values and presence, because a row may be a sum in one and a
+/// product in another.
 fn ways<'a>(row: &Row, cases: &'a [Case]) -> Vec<&'a Case> {
     let statics = |case: &Case| -> Vec<String> {
         let params = case.args.iter().take(row.sig.params.len()).map(|arg| arg.is_absent().to_string());
@@ -137,7 +139,7 @@ fn ways<'a>(row: &Row, cases: &'a [Case]) -> Vec<&'a Case> {
     ways
 }
 
-/// The largest sets of arguments in which the row is linear, whatever its words say.
+/// The largest sets of arguments in which the row is linear with all of its words.
 fn linearity(row: &Arc<Row>, rows: &RowSet, case: Option<&Case>, ways: &[&Case]) -> Vec<Vec<Name>> {
     let Some(case) = case else { return Vec::new() };
     let floats: Vec<usize> = (0..row.sig.params.len())
@@ -150,7 +152,7 @@ fn linearity(row: &Arc<Row>, rows: &RowSet, case: Option<&Case>, ways: &[&Case])
     for set in sets {
         let within = found.iter().any(|larger| larger & set == set);
         let positions: Vec<usize> = (0..floats.len()).filter(|i| set >> i & 1 == 1).map(|i| floats[i]).collect();
-        // a plain number is no variable
+        // a plain number can't be a variable
         let given =
             |case: &Case| positions.iter().all(|at| matches!(case.args[*at], Value::Tensor(_) | Value::List(_)));
         let all = |ways: &[&Case], trivial| {
@@ -189,7 +191,7 @@ impl Facts {
                 several => format!("in {} together", list(several)),
             });
             let sets: Vec<String> = sets.collect();
-            // the walk over the loops of a call knows no more of others than that they look alike
+            // the walk proves linearity of the calls that it follows; other calls are only like them
             fact(
                 "linear",
                 sets.join("; "),
@@ -226,7 +228,7 @@ impl Facts {
     }
 }
 
-/// The arguments and results whose elements gradient rules read; what they only know the type of is not kept.
+/// The arguments and results whose elements gradient rules read. Where rules read the type alone, nothing is saved.
 fn saves(row: &Row, rules: &[(Name, Block)], derived: &[Row]) -> Vec<Name> {
     let mut read = FxHashSet::default();
     for (_, rule) in rules {

@@ -1,4 +1,4 @@
-//! Calls: what exists, how many arguments it takes, what they are called.
+//! Calls: whether the callee exists, and the number and names of its arguments.
 
 use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
@@ -15,7 +15,7 @@ use crate::diag::Diag;
 use crate::nearest::elsewhere;
 use crate::yaml::Text;
 
-/// How a helper or builtin is called.
+/// How a call of a helper or builtin is written.
 fn form(name: Name, least: usize) -> String {
     if let Some(helper) = helpers::named(name) {
         return helper.form.to_owned();
@@ -24,7 +24,7 @@ fn form(name: Name, least: usize) -> String {
     format!("{name}({})", args[..least.min(args.len())].join(", "))
 }
 
-/// Whether a call of `name` in scalar or index notation is one of a helper or builtin, also where a row has this name.
+/// Whether a call of `name` in scalar or index notation means a helper or builtin, even where a row has this name.
 pub fn is_word(name: Name) -> bool {
     arity(name, Dialect::Index).is_some() || Builtin::from_name(name.as_str()).is_some()
 }
@@ -34,12 +34,12 @@ fn arity(name: Name, dialect: Dialect) -> Option<(usize, usize)> {
     helpers::named(name)?.arity(dialect)
 }
 
-/// Whether the argument of a helper is named, and not evaluated.
+/// Whether a helper takes names as arguments, which are not evaluated.
 pub(super) fn asks_about(helper: Name) -> bool {
     helpers::is(helper, HelperFact::Names)
 }
 
-/// How a reduction is written that was called like a function.
+/// How to write a reduction that was called like a function.
 fn reduction(red: Red, args: &[Arg]) -> String {
     let word = red.word();
     let Some(Arg { value, .. }) = args.first() else { return format!("over an index it is `{word}[n](x[n])`") };
@@ -63,10 +63,10 @@ fn index(place: &Place) -> Option<String> {
     }
 }
 
-/// Modules of other libraries, before the names of their functions.
+/// Modules of other libraries, which may precede the names of their functions.
 const MODULES: [&str; 9] = ["F", "aten", "jnp", "math", "nn", "np", "numpy", "tf", "torch"];
 
-/// The name behind a dot, if something is called so, perhaps in another library.
+/// The known function that `name` means, perhaps by its name in another library.
 fn called<'a>(name: &'a str, known: &[Name]) -> Option<&'a str> {
     let is_known = |name: &&str| known.iter().any(|known| *known == **name);
     Some(name).filter(is_known).or_else(|| elsewhere(name).filter(is_known))
@@ -133,7 +133,7 @@ impl Names<'_> {
         true
     }
 
-    /// Rows that draw, those that need nothing but a key and options first.
+    /// Rows that draw random numbers, those that need only a key and options first.
     fn random(&self) -> Vec<Name> {
         let is_key = |param: &Param| param.ty.elem.contains(&Elem::Key);
         let names = self.rows.names().into_iter().filter(|name| !name.as_str().contains('.'));
@@ -143,7 +143,7 @@ impl Names<'_> {
         rows.iter().map(|row| row.op).collect()
     }
 
-    /// E007 where nothing is called so.
+    /// E007: a call of an unknown name.
     fn unknown_call(
         &mut self,
         text: &Text,
@@ -172,7 +172,7 @@ impl Names<'_> {
         });
     }
 
-    /// E013 where a call has too few or too many arguments; `help` says what was probably meant.
+    /// E013: a call has too few or too many arguments. `help` suggests the call that was probably meant.
     fn count(&mut self, f: Ident, given: usize, least: usize, most: usize, help: Option<String>, text: &Text) {
         if (least..=most).contains(&given) {
             return;
@@ -188,7 +188,7 @@ impl Names<'_> {
         self.diags.push(diag);
     }
 
-    /// A call in the tensor language. Gives the rows that may be meant, to look words up in.
+    /// Checks a call in the tensor language. Returns the rows that may be meant, in which words are looked up.
     pub(super) fn tensor_call(&mut self, f: Ident, args: &[Arg], text: &Text) -> Vec<std::sync::Arc<Row>> {
         let candidates = self.rows.candidates(f.name);
         let named = args.iter().any(|arg| arg.name.is_some());
@@ -222,7 +222,7 @@ impl Names<'_> {
         candidates
     }
 
-    /// E007 where the call is one of a row that would be derived, `exp.vjp.x`, and the rule of its row needs none.
+    /// E007: a call of a row that would be derived, `exp.vjp.x`, while the rule of its row needs none.
     fn underived(&mut self, f: Ident, text: &Text) -> bool {
         let base = derive::origin(f.name).and_then(|base| self.rows.row(base));
         let Some((base, arg)) = base.zip(f.name.as_str().split(".vjp.").nth(1)) else { return false };
@@ -243,7 +243,7 @@ impl Names<'_> {
         true
     }
 
-    /// Why no overload takes these arguments, from the first of them.
+    /// E007, E013: no overload takes these arguments. The message is about the first overload.
     fn misfit(&mut self, f: Ident, candidates: &[std::sync::Arc<Row>], args: &[Arg], text: &Text) {
         let row = &candidates[0];
         let names: Vec<Name> = arguments(row);
@@ -284,7 +284,7 @@ fn its_arguments(names: &[Name]) -> String {
     format!("its arguments are {}", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", "))
 }
 
-/// An argument that must be given and is not.
+/// The first argument that must be given and is not.
 fn missing(row: &Row, args: &[Arg]) -> Option<Name> {
     let positional = args.iter().filter(|arg| arg.name.is_none()).count();
     let named = |name: Name| args.iter().any(|arg| arg.name.is_some_and(|ident| ident.name == name));

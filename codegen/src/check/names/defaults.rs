@@ -1,5 +1,5 @@
-//! E005, E007, E010: defaults that are none: of another type than their option, not accepted by `dtypes`, an
-//! argument, or made of themselves.
+//! E005, E007, E010: faulty defaults. Such a default has another type than its option, is a dtype that `dtypes`
+//! refuses, is an argument, or depends on itself.
 
 use fulgurite_core::lang::{Expr, Node, Opt, OptType, UnOp};
 use fulgurite_core::signature::const_eval::constant;
@@ -10,7 +10,7 @@ use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// What a value is, as far as its text tells.
+/// Kind of a value, as far as its text tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Truth,
@@ -21,7 +21,7 @@ enum Kind {
     Word,
 }
 
-/// The first thing that is wrong with the default of `opt`.
+/// The first fault of the default of `opt`.
 pub(super) fn check(source: &RowSource, opt: &Opt, default: &Expr) -> Option<Diag> {
     misfit(source, opt, default).or_else(|| argument(source, opt, default)).or_else(|| circle(source, opt, default))
 }
@@ -48,7 +48,7 @@ fn misfit(source: &RowSource, opt: &Opt, default: &Expr) -> Option<Diag> {
             _ => None,
         },
         (OptType::Dtype(_), _) => wrong("dtype", "write a dtype, `f32`, or one that follows: `join(a, b)`"),
-        // its own words are looked up
+        // whether the option has this word is checked elsewhere
         (OptType::Enum(_), Kind::Word | Kind::Text) => None,
         (OptType::Enum(_), _) => wrong("word", "choose one of the words of the `enum`"),
         (OptType::Size(_), Kind::Integer) if is_negative(default) => wrong("size", "a size is 0 or more"),
@@ -61,7 +61,7 @@ fn misfit(source: &RowSource, opt: &Opt, default: &Expr) -> Option<Diag> {
     }
 }
 
-/// What `e` is; `None` where that is open.
+/// The kind of `e`. `None` where its text does not tell.
 fn kind(e: &Expr, source: &RowSource) -> Option<Kind> {
     match &*e.node {
         Node::Int(_) => Some(Kind::Integer),
@@ -77,7 +77,7 @@ fn kind(e: &Expr, source: &RowSource) -> Option<Kind> {
 fn named(name: Name, source: &RowSource) -> Option<Kind> {
     if let Some(opt) = source.sig.tree.opts.iter().find(|opt| opt.name.name == name) {
         return match &opt.ty {
-            // of any category
+            // a `Num` may be of any category
             OptType::Num => None,
             OptType::F64 => Some(Kind::Float),
             OptType::Bool => Some(Kind::Truth),
@@ -101,13 +101,13 @@ fn is_negative(e: &Expr) -> bool {
     matches!(&*e.node, Node::Unary(UnOp::Neg, inner) if matches!(&*inner.node, Node::Int(n) if *n > 0))
 }
 
-/// Whether the row takes this dtype, as far as no option decides.
+/// Whether the row accepts this dtype. Where an option decides, it counts as accepted.
 fn is_accepted(source: &RowSource, word: Name) -> bool {
     let accepted = source.dtypes.as_ref().and_then(|rule| const_eval::dtype_set(&Env::default(), &rule.tree).ok());
     accepted.is_none_or(|accepted| DType::from_name(word.as_str()).is_none_or(|dtype| accepted.contains(dtype)))
 }
 
-/// A default that is an argument.
+/// E007: a default is an argument.
 fn argument(source: &RowSource, opt: &Opt, default: &Expr) -> Option<Diag> {
     let (name, op) = (opt.name.name, source.op.as_str());
     let read = source.sig.tree.params.iter().find(|param| *default == Expr::name(param.name.name))?;
@@ -116,7 +116,7 @@ fn argument(source: &RowSource, opt: &Opt, default: &Expr) -> Option<Diag> {
     Some(diag.help("a default is made of numbers, sizes and other options"))
 }
 
-/// A default that is made of itself, at whatever distance.
+/// E010: a default depends on itself, directly or not.
 fn circle(source: &RowSource, opt: &Opt, default: &Expr) -> Option<Diag> {
     let opts = &source.sig.tree.opts;
     let mut way = vec![opt.name.name];

@@ -1,8 +1,8 @@
-//! What calls of other libraries are here, where no row has their name.
+//! Equivalents of calls of other libraries, where no row has their name.
 
 use fulgurite_core::Name;
 
-/// Where a call stands.
+/// Notation of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notation {
     /// In scalar or index notation.
@@ -11,7 +11,7 @@ pub(super) enum Notation {
     Tensors,
 }
 
-/// Calls, and what they are in either notation; `$` stands for the argument, `%` for it as an operand.
+/// Calls, and their equivalents in index and tensor notation. `$` stands for the argument, `%` for it as an operand.
 const IDIOMS: &[(&str, &str, &str)] = &[
     ("zeros_like", "an element of zeros is `0`", "write `zeros($)`"),
     ("ones_like", "an element of ones is `1`", "write `zeros($) + 1`"),
@@ -34,10 +34,10 @@ const RETURN: &str = "the last expression is the value, without `return`";
 const RANDOM: &[&str] =
     &["bernoulli", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random"];
 
-/// At most so many rows are named.
+/// At most this many rows are named, because a help text must stay short.
 const MOST_NAMED: usize = 5;
 
-/// What a call of `name` with the argument `x` is here; `random` are the rows that draw.
+/// The equivalent of a call of `name` with the argument `x`. `random` are the rows that draw random numbers.
 pub(super) fn of(name: &str, x: &str, notation: Notation, random: &[Name]) -> Option<String> {
     if RANDOM.contains(&name) {
         return Some(draw(notation, random));

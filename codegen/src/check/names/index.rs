@@ -15,7 +15,7 @@ use crate::nearest::nearest;
 use crate::yaml::Text;
 
 impl Names<'_> {
-    /// The body of an `expr` or `view`.
+    /// Checks the body of an `expr` or `view`.
     pub(super) fn index_block(&mut self, block: &Block, text: &Text, what: &str) {
         let mut locals = Locals::default();
         for axis in self.sig.axes.clone() {
@@ -27,7 +27,7 @@ impl Names<'_> {
         Walk { names: self, text, what, locals, later: Vec::new(), reductions: 0 }.block(block);
     }
 
-    /// An expression over sizes and options, perhaps elements: no index is bound.
+    /// Checks an expression over sizes and options, perhaps elements, in which no index of an axis is bound.
     pub(super) fn static_expr(&mut self, e: &Expr, text: &Text, what: &str) {
         let mut locals = Locals::default();
         if self.sig.yields_list || !self.sig.lists.is_empty() {
@@ -37,7 +37,7 @@ impl Names<'_> {
     }
 }
 
-/// What the signature is called in messages.
+/// Name of the signature in messages.
 pub(super) const SIG: &str = "`sig`";
 
 struct Walk<'w, 'a> {
@@ -45,9 +45,9 @@ struct Walk<'w, 'a> {
     text: &'w Text,
     what: &'w str,
     locals: Locals,
-    /// Indices that reductions further on bind.
+    /// Indices that later reductions bind.
     later: Vec<(Name, Span)>,
-    /// How many reductions there are around.
+    /// Number of enclosing reductions.
     reductions: usize,
 }
 
@@ -90,7 +90,7 @@ impl Walk<'_, '_> {
         self.locals.push(name.name, Local::Let, Some(name));
     }
 
-    /// E012
+    /// E012: one name stands for two things.
     fn shared(&mut self, name: Ident, this: &str, other: &str) {
         let message = format!("`{}` is {this} in {} of `{}`, and {other}", name.name, self.what, self.names.op());
         let diag = Diag::error("E012", self.text.at(name.span), message).here("the same name for two things");
@@ -128,7 +128,7 @@ impl Walk<'_, '_> {
                 self.names.index_call(*f, args, self.text);
                 for arg in args {
                     match &*arg.value.node {
-                        // a dtype variable is asked about by name
+                        // a dtype variable is an argument by name
                         Node::Name(name) if asks_about(f.name) && self.names.sig.dtypes.contains(name) => {}
                         _ => self.expr(&arg.value),
                     }
@@ -149,7 +149,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// E106: an element is left out of the reduction around it.
+    /// E106: an access skips an element outside of any reduction.
     fn skips(&mut self, span: Span) {
         let message =
             format!("{} of `{}` skips an element where no reduction leaves it out", self.what, self.names.op());
@@ -164,13 +164,13 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A name that nothing binds here: an index without an axis, one that is bound later, or a misspelt one.
+    /// Reports a name that nothing binds here: an index without an axis, one that is bound later, or a misspelt one.
     fn unbound(&mut self, name: Name, span: Span) {
         let op = self.names.op();
         if self.what == SIG {
             self.names.misread.push(name);
         } else if self.names.misread.contains(&name) {
-            // said of the signature: the body means what that should have said
+            // the signature was blamed already: it should have bound the name that the body reads
             return;
         }
         if let Some((_, later)) = self.later.iter().find(|(n, _)| *n == name) {
@@ -212,7 +212,7 @@ impl Walk<'_, '_> {
         self.names.unknown(self.text, span, claim, name.as_str(), known);
     }
 
-    /// Whether something that is known is likely meant by `name`.
+    /// Whether `name` is likely a misspelling of a known name.
     fn is_misspelt(&self, name: Name, known: &[Name]) -> bool {
         let known = known.iter().map(|name| name.as_str());
         name == "None" || foreign_literal(name.as_str()).is_some() || nearest(name.as_str(), known).is_some()
@@ -223,7 +223,7 @@ impl Walk<'_, '_> {
         self.names.signed().chain(indices).chain(self.locals.names()).collect()
     }
 
-    /// What is accessed: an argument, a list of sizes or of indices, an option with one number per axis.
+    /// Checks the base of an access: an argument, a list of sizes or of indices, an option with one number per axis.
     fn base(&mut self, base: Ident) {
         self.name(base.name, base.span);
     }

@@ -9,7 +9,7 @@ use crate::schema::Body;
 use crate::yaml::Text;
 
 impl Names<'_> {
-    /// `host` and `kernels`: kernels that are there.
+    /// Checks that the kernels in `host` and `kernels` exist.
     pub(super) fn kernels(&mut self) {
         let source = self.source;
         let of = |executor: &str| {

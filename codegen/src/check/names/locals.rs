@@ -6,7 +6,7 @@ use fulgurite_core::lang::Ident;
 use crate::diag::Diag;
 use crate::yaml::Text;
 
-/// What a local name is.
+/// Kind of a local name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Local {
     /// A `let`.
@@ -20,7 +20,7 @@ pub(super) enum Local {
 struct Entry {
     name: Name,
     local: Local,
-    /// Where it is bound, for lets.
+    /// The place where a `let` binds it.
     ident: Option<Ident>,
     read: bool,
 }
@@ -36,7 +36,7 @@ impl Locals {
         self.entries.push(Entry { name, local, ident, read: false });
     }
 
-    /// What `name` is here; it counts as read.
+    /// The kind of `name`, which then counts as read.
     pub(super) fn read(&mut self, name: Name) -> Option<Local> {
         let entry = self.entries.iter_mut().rev().find(|entry| entry.name == name)?;
         entry.read = true;
@@ -55,7 +55,7 @@ impl Locals {
         self.entries.len()
     }
 
-    /// Leaves a scope: E009 for lets that nothing read.
+    /// Leaves a scope. E009 for each `let` of it that nothing read.
     pub(super) fn leave(&mut self, depth: usize, text: &Text, what: &str, op: &str) -> Vec<Diag> {
         let left = self.entries.drain(depth..);
         let unread = left.filter(|entry| entry.local == Local::Let && !entry.read);

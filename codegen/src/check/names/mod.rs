@@ -1,5 +1,4 @@
-//! E007, E009, E012, E013, E106, E108, E112, E114: every name in a row means something, and everything that is named is
-//! used.
+//! E007, E009, E012, E013, E106, E108, E112, E114: every name in a row is defined, and every defined name is used.
 
 mod calls;
 mod defaults;
@@ -29,19 +28,20 @@ use crate::yaml::Text;
 use sig::SigNames;
 
 pub use calls::is_word;
+pub use pytorch::libraries;
 
-/// What is wrong with the names of a row; all of it.
+/// All faults of the names of a row.
 pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {
     check_beside(source, rows, &FxHashSet::default())
 }
 
-/// The same of a row whose texts may read names that are neither the row's nor rows: `beside`.
+/// All faults of the names of a row whose texts may also read `beside`: names that are neither the row's nor rows.
 pub fn check_beside(source: &RowSource, rows: &RowSet, beside: &FxHashSet<Name>) -> Vec<Diag> {
     let sig = SigNames::of(source);
     let mut names = Names { source, rows, beside, sig, misread: Vec::new(), diags: Vec::new() };
     names.sentence();
     names.kernels();
-    names.libraries();
+    names.diags.extend(libraries(source.op.as_str(), &source.aliases));
     names.signature();
     names.conditions();
     match &source.body {
@@ -52,25 +52,25 @@ pub fn check_beside(source: &RowSource, rows: &RowSet, beside: &FxHashSet<Name>)
     }
     names.rules();
     names.kinks();
-    // what is unused because another name is misspelt would be a second message about one fault
+    // a misspelt name leaves another one unused, which would be a second message about one fault
     if names.diags.is_empty() {
         names.usage();
     }
-    // what a blank will read is not unused
+    // a name that a blank will read does not count as unused
     if names.diags.iter().any(|diag| diag.message.ends_with(HAS_BLANK)) {
         names.diags.retain(|diag| diag.code != "E009");
     }
     names.diags
 }
 
-/// How the message about a blank ends.
+/// End of the message about a blank.
 pub const HAS_BLANK: &str = "has a blank to fill";
 
-/// One row's names, and what was found wrong with them.
+/// The names of a row, and the faults found in them.
 struct Names<'a> {
     source: &'a RowSource,
     rows: &'a RowSet<'a>,
-    /// Names that mean something elsewhere.
+    /// Names that are defined elsewhere.
     beside: &'a FxHashSet<Name>,
     sig: SigNames,
     /// Names in the signature that nothing binds.
@@ -78,9 +78,37 @@ struct Names<'a> {
     diags: Vec<Diag>,
 }
 
-/// A constant or dtype that another language calls `name`: it is known wherever a value may stand.
+/// A constant or dtype that another language calls `name`. It is known wherever a value may stand.
 fn foreign_literal(name: &str) -> Option<&'static str> {
     elsewhere(name).filter(|ours| constant(Name::new(ours)).is_some() || DType::from_name(ours).is_some())
+}
+
+/// A name of row `op` that is none of the `known` ones, with the nearest of them.
+fn unknown(code: &'static str, op: &str, place: Place, claim: String, name: &str, mut known: Vec<&str>) -> Diag {
+    known.sort_unstable();
+    known.dedup();
+    if name == BLANK {
+        let what = match known.len() {
+            0..=12 => format!("say what belongs here; known here: {}", known.join(", ")),
+            _ => "say what belongs here".to_owned(),
+        };
+        return blank(op, place).help(what);
+    }
+    let diag = Diag::error(code, place, claim);
+    let near = foreign_literal(name).or_else(|| nearest(name, known.iter().copied()));
+    match near {
+        None if matches!(name, "None" | "none" | "null" | "nil") => {
+            diag.help("leave it out: what is not given is absent, and `some(…)` asks for it")
+        }
+        None if name == "some" => diag.help("`some(x)` asks whether the argument `x` is given"),
+        Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
+        None if known.is_empty() || known.len() > 12 => diag,
+        None => diag.help(format!("known here: {}", known.join(", "))),
+    }
+}
+
+fn blank(op: &str, place: Place) -> Diag {
+    Diag::error("E007", place, format!("`{op}` {HAS_BLANK}")).here("this one")
 }
 
 impl<'a> Names<'a> {
@@ -88,7 +116,7 @@ impl<'a> Names<'a> {
         self.source.op.as_str()
     }
 
-    /// E007, with the nearest of `candidates`.
+    /// E007: an unknown name, with the nearest of `candidates`.
     fn unknown(
         &mut self,
         text: &Text,
@@ -112,38 +140,15 @@ impl<'a> Names<'a> {
         if self.beside.contains(&Name::new(name)) {
             return;
         }
-        let mut known: Vec<&str> = candidates.into_iter().map(Name::as_str).collect();
-        known.sort_unstable();
-        known.dedup();
-        if name == BLANK {
-            let what = match known.len() {
-                0..=12 => format!("say what belongs here; known here: {}", known.join(", ")),
-                _ => "say what belongs here".to_owned(),
-            };
-            return self.diags.push(self.blank(text.at(span)).help(what));
-        }
-        let diag = Diag::error(code, text.at(span), claim);
-        let near = foreign_literal(name).or_else(|| nearest(name, known.iter().copied()));
-        self.diags.push(match near {
-            None if matches!(name, "None" | "none" | "null" | "nil") => {
-                diag.help("leave it out: what is not given is absent, and `some(…)` asks for it")
-            }
-            None if name == "some" => diag.help("`some(x)` asks whether the argument `x` is given"),
-            Some(near) => diag.here(format!("did you mean `{near}`?")).help(format!("replace `{name}` by `{near}`")),
-            None if known.is_empty() || known.len() > 12 => diag,
-            None => diag.help(format!("known here: {}", known.join(", "))),
-        });
+        let known = candidates.into_iter().map(Name::as_str).collect();
+        self.diags.push(unknown(code, self.op(), text.at(span), claim, name, known));
     }
 
-    fn blank(&self, place: Place) -> Diag {
-        Diag::error("E007", place, format!("`{}` {HAS_BLANK}", self.op())).here("this one")
-    }
-
-    /// The one text that no language reads.
+    /// E007: a blank in `doc`, the one text that no language reads.
     fn sentence(&mut self) {
         if self.source.doc == BLANK {
             let help = "write one sentence: it is the row's page, tooltip and help text";
-            self.diags.push(self.blank(self.source.doc.place).help(help));
+            self.diags.push(blank(self.op(), self.source.doc.place).help(help));
         }
     }
 
@@ -185,7 +190,7 @@ impl<'a> Names<'a> {
         true
     }
 
-    /// What the signature calls by this name, if it is an argument or an option.
+    /// Kind of a name in the signature, if it is an argument or an option.
     fn given(&self, name: Name) -> Option<&'static str> {
         let is_option = self.sig.opts.iter().any(|(opt, _)| *opt == name);
         if self.sig.params.contains(&name) { Some("an argument") } else { is_option.then_some("an option") }
@@ -197,7 +202,7 @@ impl<'a> Names<'a> {
         self.sig.params.iter().copied().chain(opts).chain(self.sig.sizes.clone())
     }
 
-    /// A cast in a text must be to a dtype that there is.
+    /// Checks that a cast is to an existing dtype.
     fn elem(&mut self, elem: &Elem, span: Span, text: &Text, what: &str) {
         let name = match elem {
             Elem::Class(name) if DType::from_name(name.as_str()).is_none() => *name,
@@ -210,7 +215,7 @@ impl<'a> Names<'a> {
         self.unknown(text, span, claim, name.as_str(), known);
     }
 
-    /// Checks the arms of `match subject { … }`: every word once.
+    /// Checks the arms of `match subject { … }`: one for each word, and no second one.
     fn arms(&mut self, subject: fulgurite_core::lang::Ident, words: &[fulgurite_core::lang::Ident], text: &Text) {
         let option = subject.name;
         let Some(known) = self.words(option).map(<[Name]>::to_vec) else {
@@ -238,7 +243,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The row's declared gradients: names in scope are arguments, options, results, and cotangents or the tangent.
+    /// Checks the row's declared gradients. Arguments, options, results, and cotangents or the tangent are in scope.
     fn rules(&mut self) {
         let source = self.source;
         for (key, rules) in [("grad", &source.grad), ("jvp", &source.jvp)] {
@@ -265,7 +270,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// A key that names an argument.
+    /// Checks that a key names an argument.
     fn argument(&mut self, arg: &Text, key: &str) {
         self.one_of(arg, key, self.sig.params.clone());
     }
@@ -284,7 +289,7 @@ impl<'a> Names<'a> {
         self.unknown(arg, span, claim, arg.as_str(), known);
     }
 
-    /// `require`, `promote`, `dtypes` and `acc`.
+    /// Checks `require`, `promote`, `dtypes` and `acc`.
     fn conditions(&mut self) {
         let source = self.source;
         for (cond, _) in &source.require {
@@ -303,7 +308,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Only the conditions of `if c { word } else { word }`: the words were checked when the row was read.
+    /// Checks the conditions of `if c { word } else { word }` alone: its words were checked when the row was read.
     fn chosen(&mut self, e: &Expr, text: &Text, what: &str) {
         match &*e.node {
             Node::If(cond, yes, no) => {
@@ -320,7 +325,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// `at`: conditions and partial derivatives over the arguments.
+    /// Checks `at`: conditions and partial derivatives over the arguments.
     fn kinks(&mut self) {
         let source = self.source;
         for kink in &source.at {

@@ -12,7 +12,7 @@ use crate::diag::Diag;
 use crate::schema::Body;
 use crate::schema::RowSource;
 
-/// What a signature names.
+/// Names in a signature.
 pub(super) struct SigNames {
     /// Arguments.
     pub(super) params: Vec<Name>,
@@ -22,13 +22,13 @@ pub(super) struct SigNames {
     pub(super) opts: Vec<(Name, OptType)>,
     /// Sizes and lists of sizes that arguments or options bind.
     pub(super) given: Vec<Name>,
-    /// Those, and the ones that results compute.
+    /// These sizes, and those that results compute.
     pub(super) sizes: Vec<Name>,
     /// Dtype variables that arguments or options bind.
     pub(super) dtypes: Vec<Name>,
     /// Indices of results' axes.
     pub(super) axes: Vec<Name>,
-    /// Some result is a list, so that `i` is a position.
+    /// Whether some result is a list, so that `i` is a position in it.
     pub(super) yields_list: bool,
 }
 
@@ -77,7 +77,7 @@ impl SigNames {
         }
     }
 
-    /// A pattern of an argument binds what it names.
+    /// Binds the names in a pattern of an argument.
     fn bind_dim(&mut self, dim: &DimPat) {
         match &dim.kind {
             DimKind::One { name, size, .. } => {
@@ -92,7 +92,7 @@ impl SigNames {
         }
     }
 
-    /// A pattern of a result binds the sizes that it computes, and runs indices along its axes.
+    /// Binds the sizes that a pattern of a result computes, and the indices along its axes.
     fn bind_result(&mut self, dim: &DimPat) {
         match &dim.kind {
             DimKind::One { name, size, .. } => match (name, &*size.node) {
@@ -128,7 +128,7 @@ impl SigNames {
     }
 }
 
-/// Results, auxiliary ones too.
+/// Results, then auxiliary results.
 pub(super) fn results(sig: &Sig) -> impl Iterator<Item = &Out> {
     sig.outs.iter().chain(&sig.aux)
 }
@@ -152,7 +152,7 @@ fn bind_size(names: &mut Vec<Name>, size: &Expr) {
 }
 
 impl Names<'_> {
-    /// Every name in the signature.
+    /// Checks every name in the signature.
     pub(super) fn signature(&mut self) {
         self.shared();
         let source = self.source;
@@ -231,7 +231,7 @@ impl Names<'_> {
         match &dim.kind {
             DimKind::One { size, at, .. } => {
                 at.iter().for_each(|at| self.anchor(at));
-                // sizes that come from the body are bound by nothing
+                // sizes that come from the body need no binding
                 if !from_body {
                     self.size(size, dim, result);
                 }
@@ -273,7 +273,7 @@ impl Names<'_> {
         }
     }
 
-    /// E102
+    /// E102: nothing binds a size.
     fn unbound(&mut self, name: Name, dim: &DimPat) {
         let claim = format!("no argument or option of `{}` binds the size `{name}`", self.op());
         let known = self.sig.sizes.clone();
@@ -281,7 +281,7 @@ impl Names<'_> {
         self.unknown_as("E102", &source.sig.text, dim.span, claim, name.as_str(), known);
     }
 
-    /// `@dim`, `; keepdim`: an option, or a list argument.
+    /// Checks `@dim` and `; keepdim`, which name an option or a list argument.
     fn anchor(&mut self, name: &Ident) {
         let known: Vec<Name> =
             self.sig.opts.iter().map(|(name, _)| *name).chain(self.sig.lists.iter().copied()).collect();
@@ -292,7 +292,7 @@ impl Names<'_> {
         }
     }
 
-    /// What decides whether axes stay is true or false.
+    /// E005: the option that decides whether axes stay is no truth value.
     fn is_truth(&mut self, keep: &Ident) {
         let source = self.source;
         let Some(opt) = source.sig.tree.opts.iter().find(|opt| opt.name.name == keep.name) else { return };
@@ -304,7 +304,7 @@ impl Names<'_> {
         }
     }
 
-    /// A choice of axes: options that hold axes.
+    /// Checks a choice of axes, whose names are options that hold axes.
     pub(super) fn axes(&mut self, axes: &Axes, text: &crate::yaml::Text) {
         let named: Vec<Ident> = match &axes.kind {
             AxesKind::Name(name) | AxesKind::Before(name) | AxesKind::From(name) => vec![*name],
@@ -333,7 +333,7 @@ impl Names<'_> {
         }
     }
 
-    /// The sizes that an option's type speaks of.
+    /// Checks the sizes in the type of an option.
     fn option(&mut self, ty: &OptType, option: Ident) {
         let source = self.source;
         let text = &source.sig.text;

@@ -11,7 +11,7 @@ use crate::diag::Diag;
 use crate::yaml::Text;
 
 impl Names<'_> {
-    /// A decomposition or gradient rule; `extra` are the names of results and cotangents.
+    /// Checks a decomposition or gradient rule. `extra` are the names of results and cotangents.
     pub(super) fn tensor_block(&mut self, block: &Block, text: &Text, what: &str, extra: &[Name]) {
         Walk { names: self, text, what, extra, sizes: false, locals: Locals::default() }.block(block);
     }
@@ -23,7 +23,7 @@ struct Walk<'w, 'a> {
     what: &'w str,
     /// Results and cotangents, in rules.
     extra: &'w [Name],
-    /// Inside a part that speaks of sizes: `S[dims]`, `all[..](S > 0)`, `..(S + 1)`.
+    /// Whether the walk is inside a part about sizes: `S[dims]`, `all[..](S > 0)`, `..(S + 1)`.
     sizes: bool,
     locals: Locals,
 }
@@ -144,7 +144,7 @@ impl Walk<'_, '_> {
             if asks_about(f.name) && self.names.sig.dtypes.contains(name) {
                 continue;
             }
-            // a word of the called row's option, unless the name means something here
+            // a word of an option of the called row, unless the name is defined here
             let words: Vec<Name> = candidates.iter().filter_map(|row| words_of(row, args, n)).flatten().collect();
             if words.is_empty() || self.means(*name) {
                 self.name(*name, arg.value.span);
@@ -155,7 +155,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether a name means something here; reads it.
+    /// Whether a name is defined here. It then counts as read.
     fn means(&mut self, name: Name) -> bool {
         let sig = &self.names.sig;
         self.locals.read(name).is_some()

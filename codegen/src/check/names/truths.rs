@@ -1,4 +1,4 @@
-//! E110 of numbers: what is required is true or false.
+//! E110 of numbers: a condition in `require` is a truth value.
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::{BinOp, Elem, Expr, Node, OptType, Red, UnOp};
@@ -16,7 +16,7 @@ pub(super) fn check(source: &RowSource, cond: &Rule<Expr>) -> Option<Diag> {
     Some(diag.help(format!("compare it: `{number} > 0`, `{number} != 0`")))
 }
 
-/// What of `e` is certainly a number, where its truth decides.
+/// The first part of `e` that is certainly a number, and whose truth would decide.
 fn number<'e>(e: &'e Expr, source: &RowSource) -> Option<&'e Expr> {
     use BinOp::*;
     match &*e.node {
@@ -40,7 +40,7 @@ fn number<'e>(e: &'e Expr, source: &RowSource) -> Option<&'e Expr> {
     }
 }
 
-/// Whether an option is a number, or the elements of an argument are.
+/// Whether `name` is an option that is a number, or an argument whose elements are.
 fn is_number(name: Name, source: &RowSource) -> bool {
     let sig = &source.sig.tree;
     let option = sig.opts.iter().find(|opt| opt.name.name == name);

@@ -1,4 +1,4 @@
-//! E009, E114: what a signature names is used, and where it is there.
+//! E009, E114: every name in a signature is used, and an argument is read only where it is present.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Arg, BinOp, Block, DimKind, DimPat, Expr, Node, OptType, Param, UnOp};
@@ -11,7 +11,7 @@ use crate::diag::Diag;
 use crate::schema::Body;
 
 impl Names<'_> {
-    /// Arguments, options and computed sizes that nothing reads.
+    /// Reports arguments, options and computed sizes that nothing reads.
     pub(super) fn usage(&mut self) {
         if matches!(self.source.body, Body::Host(_)) {
             return;
@@ -55,7 +55,7 @@ impl Names<'_> {
         self.absent();
     }
 
-    /// E009: an optional argument that is read where the body says that it is absent.
+    /// E009: an optional argument is read in a branch for calls without it.
     fn absent(&mut self) {
         let source = self.source;
         let (Body::Expr(rule) | Body::View(rule) | Body::Decomp(rule)) = &source.body else { return };
@@ -64,7 +64,7 @@ impl Names<'_> {
         walk::block(&rule.tree, &mut |e| {
             let Node::If(cond, yes, no) = &*e.node else { return };
             for (branch, truth) in [(yes, true), (no, false)] {
-                // handing it on, absent as it is, is no reading
+                // passing the absent argument on does not read it
                 let hands_on = |name: &Name| {
                     branch.stmts.is_empty() && matches!(&*branch.value.node, Node::Name(n) if *n == *name)
                 };
@@ -94,7 +94,7 @@ impl Names<'_> {
         self.diags.push(Diag::error("E009", self.source.sig.text.at(name.span), message).help(help));
     }
 
-    /// E114: a size that a result computes and names, for nothing.
+    /// E114: a result computes and names a size that nothing uses.
     fn computed(&mut self, read: &FxHashSet<Name>) {
         let source = self.source;
         let mut named = Vec::new();
@@ -140,7 +140,7 @@ impl Names<'_> {
                 _ => {}
             }
         }
-        // in types: what is computed or chosen, not what is only bound
+        // in types, names that compute or choose are read; sizes that are only bound are not
         let params = source.sig.tree.params.iter().map(|param| &param.ty);
         for ty in params.chain(results(&source.sig.tree).map(|out| &out.ty)) {
             walk::ty(ty, &mut |name| {
@@ -195,7 +195,7 @@ impl Names<'_> {
     }
 }
 
-/// The names that are absent if a condition has this truth.
+/// The names that are absent if a condition has this truth value.
 fn absent_if(cond: &Expr, truth: bool) -> Vec<Name> {
     match &*cond.node {
         Node::Unary(UnOp::Not, inner) => absent_if(inner, !truth),

@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use fulgurite_core::Name;
+use fulgurite_core::lang::Alias;
 use fulgurite_core::row::Row;
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
@@ -13,7 +14,7 @@ use super::{Case, Forms, Runner};
 use crate::check::rows::RowSet;
 use crate::diag::Diag;
 use crate::pytorch::{is_alias, is_default, overloads};
-use crate::schema::RowSource;
+use crate::schema::{Calls, RowSource, Rule};
 use crate::source::Place;
 
 /// Recorded calls of each name, line by line: the call, and what came of it. `tests/recorded.rs` chooses them.
@@ -87,23 +88,35 @@ fn said(row: &Row, name: Name, runner: &Runner) -> Option<Option<String>> {
     })
 }
 
-/// The names that a row claims, and where.
-fn names(source: &RowSource) -> Vec<(Name, Place)> {
-    let listed = source.aliases.iter().map(|(library, alias)| {
+/// The names in the lists of a row, and where they stand.
+fn listed(aliases: &[(&'static str, Rule<Alias>)]) -> Vec<(Name, Place)> {
+    let listed = aliases.iter().map(|(library, alias)| {
         let name = alias.tree.full(library);
         let name = name.as_str().strip_suffix(".default").map_or(name, Name::new);
         (name, alias.text.at(alias.tree.name.span))
     });
-    let own = is_alias(source.op.as_str()).then_some((source.name(), source.op.place));
-    listed.chain(own.filter(|(name, _)| is_known(*name))).collect()
+    listed.collect()
 }
 
-/// What PyTorch's values say of a row; `rows` are all that have forms, in the order of the file.
+/// E414 and E415 of a row: PyTorch's values of every name that the row claims.
 pub fn check(source: &RowSource, row: &Row, set: &RowSet, forms: &Forms) -> Vec<Diag> {
-    let runner = Runner::new(set, forms, None);
+    let own = is_alias(source.op.as_str()).then_some((source.name(), source.op.place));
+    let mut names = listed(&source.aliases);
+    names.extend(own.filter(|(name, _)| is_known(*name)));
+    // points come from outside too
+    compared(row, names, source.tests.points.is_empty(), &Runner::new(set, forms, None))
+}
+
+/// E414 of the calls of an upstream row. The points of that row are not known here, so a name without recorded values is
+/// no finding.
+pub fn check_calls(calls: &Calls, row: &Row, set: &RowSet, forms: &Forms) -> Vec<Diag> {
+    compared(row, listed(&calls.aliases), false, &Runner::new(set, forms, None))
+}
+
+fn compared(row: &Row, names: Vec<(Name, Place)>, alone: bool, runner: &Runner) -> Vec<Diag> {
     let mut faults: Vec<Diag> = Vec::new();
-    for (name, place) in names(source) {
-        match said(row, name, &runner) {
+    for (name, place) in names {
+        match said(row, name, runner) {
             Some(None) => {}
             Some(Some(told)) => {
                 let message = format!("`{}` does not give what PyTorch's `{name}` gives", row.op);
@@ -111,8 +124,7 @@ pub fn check(source: &RowSource, row: &Row, set: &RowSet, forms: &Forms) -> Vec<
                 faults.push(diag.help("mend the row, or its form; a row that means something else has no such name"));
                 break;
             }
-            // points come from outside too
-            None if source.tests.points.is_empty() => {
+            None if alone => {
                 let message = format!("no recorded value of PyTorch says whether `{name}` is `{}`", row.op);
                 let diag = Diag::warning("E415", place, message);
                 faults.push(diag.help("state `points` with values that PyTorch gives; or leave the name out"));

@@ -18,7 +18,7 @@ use fulgurite_core::{Name, Value};
 
 use crate::check::gradients::arrays::dense::V;
 
-pub use few::{check, is_known};
+pub use few::{check, check_calls, is_known};
 pub use load::load;
 pub use near::{Near, near};
 pub use run::{Forms, Runner};

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use fulgurite_core::derive;
 use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::foreign::{self, Form, Given, Operand};
-use fulgurite_core::lang::Gives;
+use fulgurite_core::lang::{Alias, Gives};
+use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{self, ArgTy, Refusal};
 use fulgurite_core::{DType, Dim, Name, Scalar, Value};
@@ -21,7 +22,7 @@ use crate::check::gradients::arrays::instance::{Instance, elements};
 use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::rows::RowSet;
 use crate::pytorch::is_alias;
-use crate::schema::RowSource;
+use crate::schema::{Calls, RowSource, Rule};
 
 impl Operand for V<f64> {
     fn ty(&self) -> ArgTy {
@@ -53,8 +54,8 @@ impl Operand for V<f64> {
     }
 }
 
-/// A call form: place of its row in the file, row, form.
-type Entry = (usize, Name, Form<V<f64>>);
+/// A call form: the place of its row in the file (`None` for an upstream row), the row, the form.
+type Entry = (Option<usize>, Name, Form<V<f64>>);
 
 /// Names of other libraries, and what calls of them become.
 #[derive(Default)]
@@ -66,17 +67,36 @@ impl Forms {
     /// The forms of these rows, each with its place in the file. A row that is called by its own name has that form
     /// where no row above has one of that name.
     pub fn of<'r>(rows: impl Iterator<Item = (usize, &'r RowSource, &'r Row)>) -> Forms {
+        Forms::default().with(rows)
+    }
+
+    /// The forms of the calls of upstream rows, which come before those of the database's own rows.
+    pub fn upstream(calls: &[Calls], set: &RowSet) -> Forms {
         let mut forms = Forms::default();
-        for (at, source, row) in rows {
-            for (library, alias) in &source.aliases {
-                let name = alias.tree.full(library);
-                forms.by_name.entry(name).or_default().push((at, row.op, Form::new(row, &alias.tree)));
-            }
-            if is_alias(row.op.as_str()) {
-                forms.by_name.entry(row.op).or_insert_with(|| vec![(at, row.op, Form::own(row))]);
+        for calls in calls {
+            if let Some(row) = set.row(Name::new(calls.op.as_str())) {
+                forms.add(None, &row, &calls.aliases);
             }
         }
         forms
+    }
+
+    /// These forms, and behind them those of further rows, as in [`Forms::of`].
+    pub fn with<'r>(mut self, rows: impl Iterator<Item = (usize, &'r RowSource, &'r Row)>) -> Forms {
+        for (at, source, row) in rows {
+            self.add(Some(at), row, &source.aliases);
+            if is_alias(row.op.as_str()) {
+                self.by_name.entry(row.op).or_insert_with(|| vec![(Some(at), row.op, Form::own(row))]);
+            }
+        }
+        self
+    }
+
+    fn add(&mut self, at: Option<usize>, row: &Row, aliases: &[(&'static str, Rule<Alias>)]) {
+        for (library, alias) in aliases {
+            let form = (at, row.op, Form::new(row, &alias.tree));
+            self.by_name.entry(alias.tree.full(library)).or_default().push(form);
+        }
     }
 
     /// The rows that a call of `name` may be.
@@ -190,7 +210,7 @@ impl<'a> Runner<'a> {
         // its own name calls a row only where no row above has that name
         let hidden = |op: &Name| *op == name && !own.iter().any(|(_, right, _)| right == op);
         let changes = self.changed.iter().filter_map(|(_, forms)| forms.by_name.get(&name)).flatten();
-        let mut all: Vec<_> = own.iter().copied().filter(|(at, ..)| Some(*at) != changed).collect();
+        let mut all: Vec<_> = own.iter().copied().filter(|(at, ..)| at.is_none() || *at != changed).collect();
         all.extend(changes.filter(|(_, op, _)| !hidden(op)));
         all.sort_by_key(|(at, ..)| *at);
         let key = Given::Tensor(V::Key([0, 0]));

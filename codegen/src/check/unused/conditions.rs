@@ -1,4 +1,4 @@
-//! E009: conditions that hold for every call whatever it is, and conditions that say the same.
+//! E009: conditions that hold for every call, and conditions that repeat another.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{BinOp, Expr, Node, UnOp};
@@ -6,7 +6,7 @@ use fulgurite_core::lang::{BinOp, Expr, Node, UnOp};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 
-/// The conditions of `require` that refuse nothing.
+/// Faults of the conditions of `require` that refuse nothing.
 pub fn check(source: &RowSource) -> Vec<Diag> {
     let mut faults = Vec::new();
     for (at, (cond, _)) in source.require.iter().enumerate() {
@@ -23,7 +23,7 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
     faults
 }
 
-/// Whether `b` is what `a` says, perhaps from the other side: `N > 0`, `0 < N`.
+/// Whether two conditions are equal, perhaps with exchanged sides: `N > 0`, `0 < N`.
 fn same(a: &Expr, b: &Expr) -> bool {
     use BinOp::{Eq, Ge, Gt, Le, Lt, Ne};
     let turned = |op: BinOp| match op {
@@ -41,7 +41,7 @@ fn same(a: &Expr, b: &Expr) -> bool {
         }
 }
 
-/// The part of a condition that can't fail, and why.
+/// The part of a condition that always holds, and why.
 fn always<'e>(e: &'e Expr, source: &RowSource) -> Option<(&'e Expr, String)> {
     use BinOp::{And, Ge, Gt, Le, Lt, Ne, Or};
     let never_below = |e: &Expr| format!("`{e}` is never below 0");

@@ -1,7 +1,7 @@
-//! E009: parts of `dtypes` and `require` that decide nothing: what takes away a dtype that is not there, or adds one that
-//! is; dtypes of a row that no argument has; a condition that reads nothing of a call; an `autocast` that follows without
-//! it; conventions at kinks where nothing is derived from them. E302: elements of an argument of which only the type is
-//! there.
+//! E009: parts of a row that decide nothing. In `dtypes` these are terms that remove an absent dtype or add a present
+//! one, and all of it where no argument has dtype `T`. Others are conditions that read nothing of a call, an
+//! `autocast` that follows without being declared, and conventions at kinks from which nothing is derived. E302:
+//! elements are read of an argument of which only the type is there.
 
 mod conditions;
 
@@ -17,7 +17,7 @@ use super::walk;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource};
 
-/// All of them.
+/// All faults of this kind.
 pub fn check(source: &RowSource, set: &RowSet) -> Vec<Diag> {
     let mut faults: Vec<Diag> = dtypes(source).into_iter().collect();
     faults.extend(constant_conditions(source));
@@ -28,7 +28,7 @@ pub fn check(source: &RowSource, set: &RowSet) -> Vec<Diag> {
     faults
 }
 
-/// `at` of a row without a formula, or whose results have no gradient.
+/// E009: `at` of a row without a formula, or whose results have no gradient.
 fn conventions(source: &RowSource) -> Option<Diag> {
     let kink = source.at.first()?;
     let why = match &source.body {
@@ -115,7 +115,7 @@ fn constant_conditions(source: &RowSource) -> Option<Diag> {
     Some(diag.help("say what must hold of an argument, a size or an option, or delete it"))
 }
 
-/// E302: an access to an argument that is `like`.
+/// E302: the body accesses an argument that is `like`.
 fn types_only(source: &RowSource) -> Option<Diag> {
     let (Body::Expr(body) | Body::View(body)) = &source.body else { return None };
     let like = |name| source.sig.tree.params.iter().find(|p| p.access == How::Like && p.name.name == name);
