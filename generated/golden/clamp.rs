@@ -180,7 +180,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -236,7 +236,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -282,7 +282,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -349,7 +349,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -400,7 +400,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -467,7 +467,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -517,7 +517,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -555,7 +555,7 @@ impl Tile for K2 {
 }
 
 impl Step for K2 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]

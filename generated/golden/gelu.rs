@@ -136,7 +136,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -169,7 +169,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -232,7 +232,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -270,7 +270,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
