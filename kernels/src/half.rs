@@ -27,7 +27,7 @@ impl CastTo<Bf16> for f32 {
     fn cast(self) -> Bf16 {
         let bits = self.to_bits();
         let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-        Bf16((if bits & 0x7fff_ffff > 0x7f80_0000 { bits >> 16 | 0x40 } else { rounded }) as u16)
+        Bf16((if self.is_nan() { bits >> 16 | 0x40 } else { rounded }) as u16)
     }
 }
 
@@ -136,7 +136,8 @@ unsafe fn round_f8<const E5M2: bool>(n: usize, ins: *const *const u8, outs: *con
     }
 }
 
-/// Widens a narrow float to f32.
+/// Widens a narrow float to f32. It is not inlined, so that its kernels are compiled in this crate.
+#[inline(never)]
 pub fn widen(from: DType, isa: Level) -> TileFn {
     match from {
         DType::F16 => widen_f16,
@@ -146,7 +147,8 @@ pub fn widen(from: DType, isa: Level) -> TileFn {
     }
 }
 
-/// Narrows f32 to a narrow float.
+/// Narrows f32 to a narrow float. It is not inlined, so that its kernels are compiled in this crate.
+#[inline(never)]
 pub fn narrow(to: DType, isa: Level) -> TileFn {
     match to {
         DType::F16 => narrow_f16,
@@ -156,7 +158,8 @@ pub fn narrow(to: DType, isa: Level) -> TileFn {
     }
 }
 
-/// Rounds f32 to the nearest value of a narrow float.
+/// Rounds f32 to the nearest value of a narrow float. It is not inlined, so that its kernels are compiled in this crate.
+#[inline(never)]
 pub fn round(to: DType, isa: Level) -> TileFn {
     match to {
         DType::F16 => round_f16,

@@ -53,12 +53,12 @@ pub trait Elem: Copy + PartialEq + PartialOrd + Default + Send + Sync + 'static 
     /// The larger; NaN wins, equal arguments give the first.
     #[inline(always)]
     fn max(self, y: Self) -> Self {
-        pick((self >= y) | self.isnan(), self, y)
+        pick(y.isnan(), y, pick(y > self, y, self))
     }
     /// The smaller; NaN wins, equal arguments give the first.
     #[inline(always)]
     fn min(self, y: Self) -> Self {
-        pick((self <= y) | self.isnan(), self, y)
+        pick(y.isnan(), y, pick(y < self, y, self))
     }
 }
 

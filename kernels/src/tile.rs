@@ -147,10 +147,11 @@ pub(crate) trait Chunks {
     /// As [`TileFn`].
     #[inline(always)]
     unsafe fn all<I: Isa>(&self, n: usize, ins: *const *const u8, outs: *const *mut u8) {
+        let whole = n / CHUNK * CHUNK;
         let mut at = 0;
         // SAFETY: the caller upholds the contract; at + len ≤ n throughout.
         unsafe {
-            while n - at >= CHUNK {
+            while at < whole {
                 self.chunk::<I>(at, CHUNK, ins, outs);
                 at += CHUNK;
             }
