@@ -36,7 +36,7 @@ use kinds::Kind;
 pub struct Mutant {
     /// The index of the row in the database.
     pub at: usize,
-    /// Its name.
+    /// The name of the row.
     pub row: Name,
     /// The fault's kind.
     pub kind: Kind,

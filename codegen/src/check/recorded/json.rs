@@ -1,4 +1,4 @@
-//! Tensors and values of recorded calls, in the two formats of `tests/data`.
+//! Parses tensors and values of recorded calls, in the two formats of `tests/data`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::check::gradients::arrays::dense::V;
 
-/// A tensor: numbers, or bytes in hexadecimal; perhaps a strided view of them.
+/// A tensor from numbers, or from bytes in hexadecimal; `view` makes it a strided view of them.
 pub(super) fn tensor(json: &Json) -> Option<Array<f64>> {
     let dtype = DType::from_name(json["dtype"].as_str()?).filter(|d| DType::STORED.contains(d))?;
     let shape = sizes(&json["shape"])?;
@@ -57,7 +57,7 @@ fn float(json: &Json) -> Option<f64> {
     }
 }
 
-/// A number from its bytes, the lowest first.
+/// A number from its little-endian bytes.
 fn number(dtype: DType, bytes: &[u8]) -> Scalar {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
@@ -76,7 +76,7 @@ fn number(dtype: DType, bytes: &[u8]) -> Scalar {
     }
 }
 
-/// A number of 1 + 5 + 10 bits.
+/// The value of an f16: 1 sign bit, 5 exponent bits, 10 fraction bits.
 fn half(bits: u16) -> f64 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
@@ -88,7 +88,7 @@ fn half(bits: u16) -> f64 {
     }
 }
 
-/// A value of a call by another library's name; `tensors` are those of the case.
+/// A value in a call by another library's name; `tensors` are those of the case.
 pub(super) fn given(json: &Json, tensors: &[V<f64>]) -> Option<Given<V<f64>>> {
     Some(match json {
         Json::Null => Given::None,
@@ -105,7 +105,7 @@ pub(super) fn given(json: &Json, tensors: &[V<f64>]) -> Option<Given<V<f64>>> {
     })
 }
 
-/// A value of a call of a row.
+/// A value in a call of a row.
 pub(super) fn value(json: &Json) -> Option<Value<V<f64>>> {
     Some(match json {
         Json::Bool(b) => Value::Num(Scalar::Bool(*b)),

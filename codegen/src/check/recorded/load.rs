@@ -1,5 +1,5 @@
-//! Reading recorded cases: `torch-*.json`, and `{cases,expect}.jsonl` in `conformance`
-//! (with `more-…` beside them) and in `near`.
+//! Reads recorded cases: `torch-*.json`, and `{cases,expect}.jsonl` in `conformance` (with `more-…` beside them) and in
+//! `near`.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +13,7 @@ use super::json::{given, tensor, value};
 use super::{Callee, Case, Want, Wrt};
 use crate::check::gradients::arrays::dense::V;
 
-/// Every case below `folder`; what calls for what is not here (complex numbers) is left out.
+/// Every case below `folder`. Cases with unsupported values, such as complex numbers, are left out.
 ///
 /// # Errors
 /// A file that can't be read, with its name.
@@ -82,7 +82,7 @@ fn of_row(record: &Json, row: &str, name: String) -> Option<Case> {
     Some(Case { name, callee, want: Some(want), cotangents, gradients, strict: true })
 }
 
-/// A call by PyTorch's name, and what came of it.
+/// A case from a call by PyTorch's name and its outcome.
 pub(super) fn of_name(case: &Json, expect: &Json, id: &str) -> Option<Case> {
     let tensors = case["tensors"].as_array()?.iter().map(|json| Some(V::Array(Arc::new(tensor(json)?))));
     let tensors: Vec<V<f64>> = tensors.collect::<Option<_>>()?;

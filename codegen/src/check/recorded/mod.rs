@@ -1,8 +1,9 @@
-//! Values that PyTorch gave: what refutes a row that means something else. `check` runs a few for each name (`few`),
-//! `mutate` all of `tests/data`.
+//! Values recorded from PyTorch, which refute a row that means something else. `check` runs a few calls of each name
+//! (`few`), `mutate` runs all of `tests/data`.
 //!
-//! A case is a call of a row, or of one of its other names, with results, a refusal, and gradients. Cases that the right
-//! rows do not meet here (an interpreter in f64 rounds less than PyTorch) say nothing, and are left out.
+//! A case is a call of a row, by its own name or by one of another library, with its results or its refusal, and with
+//! gradients. `mutate` leaves out the cases that the right rows fail here: the interpreter computes in f64 and rounds
+//! less than PyTorch, so these cases refute nothing.
 
 mod compare;
 mod few;
@@ -24,49 +25,49 @@ pub use near::{Near, near};
 pub use run::{Forms, Runner};
 pub use signatures::facts;
 
-/// How a call is made.
+/// The callee of a recorded call, with its arguments.
 enum Callee {
-    /// A row, with these arguments by name.
+    /// A row, with its arguments by name.
     Row(Name, Vec<(Name, Value<V<f64>>)>),
-    /// A name of another library, with these positional and named arguments.
+    /// A name of another library, with its positional and named arguments.
     Foreign(Name, Vec<Given<V<f64>>>, Vec<(String, Given<V<f64>>)>),
 }
 
-/// Which argument a gradient belongs to.
+/// The argument that a gradient belongs to.
 enum Wrt {
     /// The row's argument of this name.
     Name(Name),
-    /// The argument that is this tensor.
+    /// The argument that holds this tensor.
     Tensor(V<f64>),
 }
 
-/// A result that PyTorch gave.
+/// A recorded result.
 struct Want {
-    /// Its value; `None`: none, or nothing to compare.
+    /// The value; `None` if there is none, or nothing to compare.
     array: Option<Array<f64>>,
-    /// A plain number there.
+    /// Whether PyTorch gave a plain number.
     plain: bool,
-    /// What PyTorch's own result may be off by: in all, and relative to the element.
+    /// The possible error of PyTorch's own result: absolute, and relative to the element.
     noise: (f64, f64),
 }
 
 /// A recorded call.
 pub struct Case {
-    /// `softmax.1`, `aten.add.Tensor/forward/3`
+    /// The name of the case: `softmax.1`, `aten.add.Tensor/forward/3`.
     pub name: String,
     callee: Callee,
-    /// Results; `None`: it was refused.
+    /// The results; `None` if PyTorch refused the call.
     want: Option<Vec<Want>>,
-    /// A cotangent for each result that has one.
+    /// For each result, its cotangent, if it has one.
     cotangents: Vec<Option<Array<f64>>>,
-    /// Gradients; of a list argument, one per item.
+    /// Gradients by argument: one per item of a list argument, otherwise one.
     gradients: Vec<(Wrt, Vec<Want>)>,
-    /// f64 results carry no more than this of rounding.
+    /// Whether the narrow tolerances of `tests/recorded.rs` apply.
     strict: bool,
 }
 
 impl Case {
-    /// The row, or the other library's name, that it calls.
+    /// Whether the callee is a row, and the name of the callee.
     pub fn callee(&self) -> (bool, Name) {
         match &self.callee {
             Callee::Row(name, _) => (true, *name),

@@ -1,4 +1,4 @@
-//! Running recorded calls on a set of rows.
+//! Runs recorded calls on a set of rows.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -54,23 +54,23 @@ impl Operand for V<f64> {
     }
 }
 
-/// A call form: the place of its row in the file (`None` for an upstream row), the row, the form.
+/// A call form: the place of its row in the file (`None` for an upstream row), the row's name, and the form.
 type Entry = (Option<usize>, Name, Form<V<f64>>);
 
-/// Names of other libraries, and what calls of them become.
+/// Call forms by the names of other libraries.
 #[derive(Default)]
 pub struct Forms {
     by_name: HashMap<Name, Vec<Entry>>,
 }
 
 impl Forms {
-    /// The forms of these rows, each with its place in the file. A row that is called by its own name has that form
-    /// where no row above has one of that name.
+    /// The forms of these rows, each with its row's place in the file. A row whose own name belongs to PyTorch has a
+    /// form of that name, unless a row above has one.
     pub fn of<'r>(rows: impl Iterator<Item = (usize, &'r RowSource, &'r Row)>) -> Forms {
         Forms::default().with(rows)
     }
 
-    /// The forms of the calls of upstream rows, which come before those of the database's own rows.
+    /// The forms of calls of upstream rows, which come before those of the database's own rows.
     pub fn upstream(calls: &[Calls], set: &RowSet) -> Forms {
         let mut forms = Forms::default();
         for calls in calls {
@@ -81,7 +81,7 @@ impl Forms {
         forms
     }
 
-    /// These forms, and behind them those of further rows, as in [`Forms::of`].
+    /// These forms, followed by those of further rows, as in [`Forms::of`].
     pub fn with<'r>(mut self, rows: impl Iterator<Item = (usize, &'r RowSource, &'r Row)>) -> Forms {
         for (at, source, row) in rows {
             self.add(Some(at), row, &source.aliases);
@@ -99,25 +99,25 @@ impl Forms {
         }
     }
 
-    /// The rows that a call of `name` may be.
+    /// The rows that a call of `name` may mean.
     pub fn rows(&self, name: Name) -> Vec<Name> {
         self.by_name.get(&name).into_iter().flatten().map(|(_, row, _)| *row).collect()
     }
 }
 
-/// Rows on which recorded calls run.
+/// Runs recorded calls on rows.
 pub struct Runner<'a> {
     /// The rows.
     pub set: &'a RowSet<'a>,
     /// The forms of the right rows.
     pub forms: &'a Forms,
-    /// In the place of those of one row: its place in the file, its forms.
+    /// The place of one row in the file, and the forms that replace those of this row.
     pub changed: Option<(usize, Forms)>,
     /// Derived rules, made once for each row.
     derived: RefCell<HashMap<Name, Rc<derive::Derived>>>,
 }
 
-/// A call that was made.
+/// An accepted call.
 struct Made {
     row: Arc<Row>,
     case: cases::Case,
@@ -127,7 +127,7 @@ struct Made {
 }
 
 impl<'a> Runner<'a> {
-    /// Rows `set`, called by `forms`, with those of one row `changed`.
+    /// A runner on the rows of `set`, called by `forms`; `changed` replaces the forms of one row.
     pub fn new(set: &'a RowSet<'a>, forms: &'a Forms, changed: Option<(usize, Forms)>) -> Runner<'a> {
         Runner { set, forms, changed, derived: RefCell::default() }
     }
@@ -137,12 +137,12 @@ impl<'a> Runner<'a> {
         self.derived.borrow_mut().entry(row.op).or_insert_with(made).clone()
     }
 
-    /// Whether the call gives what was recorded.
+    /// Whether the call has the recorded outcome.
     pub fn meets(&self, case: &Case) -> bool {
         match (self.make(case), &case.want) {
             (Err(_), None) => true,
             (Ok(made), Some(want)) => outs(&made).is_some_and(|outs| {
-                // auxiliary results are nobody's business
+                // PyTorch may give fewer results than the row; further results are not compared.
                 outs.len() >= want.len()
                     && want.iter().zip(&outs).all(|(want, got)| match got {
                         Some(got) => compare::agrees(got, want, case.strict, 1.0),
@@ -154,7 +154,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The row that takes a call, and what is wrong with its values; `None` of one that all rows refuse.
+    /// The row that takes a call, and the difference between its values and the recorded ones, if any. `None` if all
+    /// rows refuse the call, or if PyTorch did.
     pub fn differs(&self, case: &Case) -> Option<(Name, Option<String>)> {
         let (Ok(made), Some(want)) = (self.make(case), &case.want) else { return None };
         let outs = outs(&made)?;
@@ -169,7 +170,8 @@ impl<'a> Runner<'a> {
         Some((made.row.op, told.map(|told| format!("for {}: {told}", made.case.show(&made.row)))))
     }
 
-    /// Whether two sets of rows make the same of a call; whether it is accepted. `None` where it takes too long.
+    /// Whether two sets of rows give one outcome for a call, and whether either accepts it. `None` if the call takes
+    /// too long.
     pub(super) fn agrees(&self, other: &Runner, callee: &Callee) -> Option<(bool, bool)> {
         let values = |made: &Made| outs(made).unwrap_or_default();
         match (self.call(callee), other.call(callee)) {
@@ -177,7 +179,7 @@ impl<'a> Runner<'a> {
             (Err(_), Err(_)) => Some((true, false)),
             (Ok(a), Ok(b)) => {
                 let (a, b) = (values(&a), values(&b));
-                // NaN is no number, and equal to itself here
+                // Texts are compared, because NaN does not equal itself.
                 Some((format!("{a:?}") == format!("{b:?}"), true))
             }
             _ => Some((false, true)),
@@ -207,7 +209,7 @@ impl<'a> Runner<'a> {
         let own = self.forms.by_name.get(&name).into_iter().flatten();
         let changed = self.changed.as_ref().map(|(at, _)| *at);
         let own: Vec<_> = own.collect();
-        // its own name calls a row only where no row above has that name
+        // A row above may have a form of this name; then the changed row does not answer to its own name.
         let hidden = |op: &Name| *op == name && !own.iter().any(|(_, right, _)| right == op);
         let changes = self.changed.iter().filter_map(|(_, forms)| forms.by_name.get(&name)).flatten();
         let mut all: Vec<_> = own.iter().copied().filter(|(at, ..)| at.is_none() || *at != changed).collect();
@@ -245,7 +247,7 @@ impl<'a> Runner<'a> {
         Err(first.unwrap_or_else(|| Refusal::new("E710", format!("no row is called `{name}`")).into()))
     }
 
-    /// The first overload of `op` that takes the arguments.
+    /// Makes the call with the first overload of `op` that takes the arguments.
     #[allow(clippy::type_complexity)]
     fn first(
         &self,
@@ -299,7 +301,8 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// The derivative in one direction beside the recorded gradient's product with it: for programs of rows.
+    /// Compares the derivative in one direction with the product of the recorded gradient and this direction. This
+    /// serves programs of rows, which have no rule of their own.
     fn along(
         &self,
         instance: &Instance,
@@ -328,7 +331,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The elements of what was recorded.
+/// The floats of a recorded result.
 fn values(want: &Want) -> Vec<f64> {
     match want.array.as_ref().map(|array| &array.data) {
         Some(Data::Float(values)) => values.clone(),
@@ -346,7 +349,7 @@ fn whole(got: &[f64], want: &[Want], strict: bool) -> bool {
     })
 }
 
-/// The results in one list, with gaps where a mask leaves one out.
+/// The results in one list; those that a mask leaves out are `None`.
 fn outs(made: &Made) -> Option<Vec<Option<Array<f64>>>> {
     let mut outs = Vec::new();
     for value in made.results.iter().take(made.row.sig.outs.len()) {
@@ -363,7 +366,7 @@ fn outs(made: &Made) -> Option<Vec<Option<Array<f64>>>> {
     Some(outs)
 }
 
-/// Which argument a gradient belongs to; `None` where the call gives it in another form.
+/// The position of the argument that a gradient belongs to; `None` unless exactly one argument is that tensor.
 fn position(made: &Made, wrt: &Wrt) -> Option<usize> {
     match wrt {
         Wrt::Name(name) => made.row.sig.params.iter().position(|param| param.name.name == *name),
@@ -376,13 +379,13 @@ fn position(made: &Made, wrt: &Wrt) -> Option<usize> {
     }
 }
 
-/// A cotangent for each result of the row: zeros where none was recorded.
+/// The cotangents of the row's results: zeros where none was recorded.
 fn cotangents(case: &Case, made: &Made) -> Option<Vec<Value<V<f64>>>> {
     let mut given = case.cotangents.iter();
     let outs = made.results.iter().take(made.row.sig.outs.len());
     let all = outs.map(|result| {
         if elements(result).is_empty() {
-            // integers have none; each of them has its place in the record
+            // Integers have no cotangents, but each of them has its place in the record.
             result.for_each(&mut |_| _ = given.next());
             return Value::Absent;
         }
