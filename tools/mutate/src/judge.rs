@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fulgurite_codegen::check::gradients::Graded;
 use fulgurite_codegen::check::points;
-use fulgurite_codegen::check::recorded::{Case, Near};
+use fulgurite_codegen::check::recorded::Case;
 use fulgurite_codegen::check::{self, Checked, closure, rows};
 use fulgurite_codegen::diag::{Diagnostics, Level};
 use fulgurite_codegen::parallel;
@@ -21,6 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Mutant;
 use super::everywhere::{self, Everywhere};
 use super::evidence::Evidence;
+use super::recorded::Near;
 use super::same::{self, Side};
 use super::witness::{self, Found};
 

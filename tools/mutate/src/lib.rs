@@ -17,6 +17,7 @@ pub mod judge;
 pub mod kinds;
 mod nodes;
 mod page;
+pub mod recorded;
 mod rows;
 mod same;
 pub mod score;

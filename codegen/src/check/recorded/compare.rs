@@ -38,7 +38,7 @@ fn tolerance(dtype: DType, strict: bool) -> (f64, f64, f64) {
 }
 
 /// Whether `got` equals the recorded result, within `factor` times the tolerance.
-pub(super) fn agrees(got: &Array<f64>, want: &Want, strict: bool, factor: f64) -> bool {
+pub fn agrees(got: &Array<f64>, want: &Want, strict: bool, factor: f64) -> bool {
     let Some(array) = &want.array else { return true };
     let typed = want.plain || got.dtype == array.dtype;
     if !typed || got.shape != array.shape {
@@ -78,7 +78,7 @@ fn floats(data: &Data<f64>) -> Vec<f64> {
 }
 
 /// Whether all numbers are within `factor` times the tolerance of the recorded ones.
-pub(super) fn numbers(got: &[f64], want: &[f64], dtype: DType, noise: (f64, f64), strict: bool, factor: f64) -> bool {
+pub fn numbers(got: &[f64], want: &[f64], dtype: DType, noise: (f64, f64), strict: bool, factor: f64) -> bool {
     let largest = want.iter().filter(|x| x.is_finite()).fold(0.0f64, |m, x| m.max(x.abs()));
     let (relative, absolute, floor) = tolerance(dtype, strict);
     got.len() == want.len()

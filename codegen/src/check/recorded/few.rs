@@ -9,7 +9,7 @@ use fulgurite_core::row::Row;
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
-use super::load::of_name;
+use super::case::of_name;
 use super::{Case, Forms, Runner};
 use crate::check::rows::RowSet;
 use crate::diag::Diag;

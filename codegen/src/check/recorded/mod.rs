@@ -5,13 +5,11 @@
 //! gradients. `mutate` leaves out the cases that the right rows fail here: the interpreter computes in f64 and rounds
 //! less than PyTorch, so these cases refute nothing.
 
-mod compare;
+mod case;
+pub mod compare;
 mod few;
-mod json;
-mod load;
-mod near;
+pub mod json;
 mod run;
-mod signatures;
 
 use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::foreign::Given;
@@ -19,14 +17,12 @@ use fulgurite_core::{Name, Value};
 
 use crate::check::gradients::arrays::dense::V;
 
+pub use case::of_name;
 pub use few::{check, check_calls, is_known};
-pub use load::load;
-pub use near::{Near, near};
-pub use run::{Forms, Runner};
-pub use signatures::facts;
+pub use run::{Forms, Made, Runner};
 
 /// The callee of a recorded call, with its arguments.
-enum Callee {
+pub enum Callee {
     /// A row, with its arguments by name.
     Row(Name, Vec<(Name, Value<V<f64>>)>),
     /// A name of another library, with its positional and named arguments.
@@ -34,7 +30,7 @@ enum Callee {
 }
 
 /// The argument that a gradient belongs to.
-enum Wrt {
+pub enum Wrt {
     /// The row's argument of this name.
     Name(Name),
     /// The argument that holds this tensor.
@@ -42,28 +38,29 @@ enum Wrt {
 }
 
 /// A recorded result.
-struct Want {
+pub struct Want {
     /// The value; `None` if there is none, or nothing to compare.
-    array: Option<Array<f64>>,
+    pub array: Option<Array<f64>>,
     /// Whether PyTorch gave a plain number.
-    plain: bool,
+    pub plain: bool,
     /// The possible error of PyTorch's own result: absolute, and relative to the element.
-    noise: (f64, f64),
+    pub noise: (f64, f64),
 }
 
 /// A recorded call.
 pub struct Case {
     /// The name of the case: `softmax.1`, `aten.add.Tensor/forward/3`.
     pub name: String,
-    callee: Callee,
+    /// The call.
+    pub callee: Callee,
     /// The results; `None` if PyTorch refused the call.
-    want: Option<Vec<Want>>,
+    pub want: Option<Vec<Want>>,
     /// For each result, its cotangent, if it has one.
-    cotangents: Vec<Option<Array<f64>>>,
+    pub cotangents: Vec<Option<Array<f64>>>,
     /// Gradients by argument: one per item of a list argument, otherwise one.
-    gradients: Vec<(Wrt, Vec<Want>)>,
+    pub gradients: Vec<(Wrt, Vec<Want>)>,
     /// Whether the narrow tolerances of `tests/recorded.rs` apply.
-    strict: bool,
+    pub strict: bool,
 }
 
 impl Case {

@@ -3,9 +3,11 @@
 use fulgurite_core::Name;
 use fulgurite_core::foreign::Given;
 
-use super::{Callee, Case, Runner};
-use crate::check::gradients::arrays::dense::V;
-use crate::check::gradients::arrays::numbers::Numbers;
+use fulgurite_codegen::check::gradients::arrays::dense::V;
+use fulgurite_codegen::check::gradients::arrays::numbers::Numbers;
+use fulgurite_codegen::check::recorded::{Callee, Case, Runner};
+
+use super::meets::agrees;
 
 /// At most this many calls are tried, because each runs on both sets of rows.
 const MOST: usize = 1500;
@@ -39,7 +41,7 @@ pub fn near(name: Name, params: &[Name], cases: &[&Case], right: &Runner, wrong:
             change(&mut positional, &mut named, params, &mut numbers);
         }
         let callee = Callee::Foreign(name, positional, named);
-        let Some((same, fine)) = right.agrees(wrong, &callee) else { continue };
+        let Some((same, fine)) = agrees(right, wrong, &callee) else { continue };
         if !same {
             return Near::Differs(shown(&callee));
         }

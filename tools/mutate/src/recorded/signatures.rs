@@ -9,8 +9,8 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::{Alias, Becomes, Count, Elem, Expr, Given, Opt, OptType, Param};
 use fulgurite_core::row::{Meaning, Row};
 
-use crate::pytorch::{Formal, signature};
-use crate::schema::RowSource;
+use fulgurite_codegen::pytorch::{Formal, signature};
+use fulgurite_codegen::schema::RowSource;
 
 /// An argument of a row.
 enum Argument<'a> {
