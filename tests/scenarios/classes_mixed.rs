@@ -128,6 +128,18 @@ fn decompositions_give_what_programs_were_told() {
     }
 }
 
+/// Lines that run again on pieces have bodies of their own: an `all_reduce` of the forward and its copy in the backward
+/// are decomposed in one program, and each reads its own sum.
+#[test]
+fn what_runs_again_on_pieces_reads_its_own_sums() {
+    let x = numbers(1, &[7, 2, 3]);
+    let by = std::slice::from_ref(&x);
+    let want = value_and_grad(&by.to_vec(), |by| by[0].sigmoid().var_mean().0.sum()).1;
+    for got in every_way(|by| by[0].sigmoid().shard(7).var_mean().0.plain().sum(), by) {
+        near(&got[1], &data(&want[0]));
+    }
+}
+
 /// An edit that changes where pieces are: what reads them is bound anew.
 #[test]
 fn an_edit_may_move_pieces() {

@@ -56,7 +56,6 @@ pub(crate) fn root(same: &FxHashMap<ProxyId, ProxyId>, mut p: ProxyId) -> ProxyI
 const MAX_DEPTH: usize = 64;
 
 pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<Partition, ExecError> {
-    let mut out = Partition::default();
     let lines: Vec<Line> = trace.lines.iter().map(|l| Line::new(l.clone())).collect();
     // The number of uses of each value in the whole trace, for claims on several lines.
     let mut uses: FxHashMap<ProxyId, usize> = FxHashMap::default();
@@ -69,89 +68,107 @@ pub(super) fn partition(trace: &Trace, options: &CompileOptions<'_>) -> Result<P
     let claimed = trace.lines.iter().filter(|l| l.claimed_by.is_some());
     let kept = |id| trace.arena.kernel(id)?.downcast_ref::<Arc<dyn Kernel>>().cloned();
     let kernels: Kept = claimed.filter_map(|l| Some((l.id, kept(l.id)?))).collect();
-    offer(&trace.arena, lines, &kernels, &uses, options, &mut out, 0)?;
-    Ok(out)
+    let mut offer =
+        Offer { arena: &trace.arena, kernels, options, out: Partition::default(), made: FxHashSet::default() };
+    offer.lines(lines, &uses, 0)?;
+    Ok(offer.out)
 }
 
 /// The kernels of lines that were claimed before lines on tensors of subclasses were unrolled.
 type Kept = FxHashMap<BoundSymbolId, Arc<dyn Kernel>>;
 
-fn offer(
-    arena: &Arena,
-    mut lines: Vec<Line>,
-    kernels: &Kept,
-    uses: &FxHashMap<ProxyId, usize>,
-    options: &CompileOptions<'_>,
-    out: &mut Partition,
-    depth: usize,
-) -> Result<(), ExecError> {
-    let mut at = 0;
-    while at < lines.len() {
-        let rest = &lines[at..];
-        if let (Some(executor), Some(kernel)) = (rest[0].symbol.claimed_by, kernels.get(&rest[0].id())) {
-            let kernel = kernel.clone();
-            let (inputs, outs) = (rest[0].inputs(), rest[0].outs.clone());
-            // the line's body on fields is not known here, so it is assumed that it may refuse
-            let refuses = true;
-            out.claimed.push(Claimed::Kernel { lines: vec![rest[0].id()], executor, kernel, inputs, outs, refuses });
-            at += 1;
-            continue;
-        }
-        let claim = options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e, c)));
-        let id = rest[0].id();
-        let mut asked = checks(&rest[0])?;
-        if !matches!(claim, Some((_, Claim::Join))) {
-            let apart = |check| Claimed::Check(Line::new(rest[0].symbol.clone()), check);
-            out.claimed.extend(asked.drain(..).map(apart));
-        }
-        match claim {
-            Some((executor, Claim::Join)) => {
-                let next = Line::new(rest[0].symbol.clone());
-                let line = std::mem::replace(&mut lines[at], next);
-                out.claimed.push(Claimed::Join(line, asked, executor.clone()));
+/// Lines that are offered to executors.
+struct Offer<'a> {
+    arena: &'a Arena,
+    kernels: Kept,
+    options: &'a CompileOptions<'a>,
+    out: Partition,
+    /// The values that bodies made so far.
+    made: FxHashSet<ProxyId>,
+}
+
+impl Offer<'_> {
+    /// Offers lines whose values are used so often, and the bodies of those that no executor claims.
+    fn lines(&mut self, mut lines: Vec<Line>, uses: &FxHashMap<ProxyId, usize>, depth: usize) -> Result<(), ExecError> {
+        let mut at = 0;
+        while at < lines.len() {
+            let rest = &lines[at..];
+            if let (Some(executor), Some(kernel)) = (rest[0].symbol.claimed_by, self.kernels.get(&rest[0].id())) {
+                let kernel = kernel.clone();
+                let (inputs, outs) = (rest[0].inputs(), rest[0].outs.clone());
+                // the line's body on fields is not known here, so it is assumed that it may refuse
+                let refuses = true;
+                self.out.claimed.push(Claimed::Kernel {
+                    lines: vec![rest[0].id()],
+                    executor,
+                    kernel,
+                    inputs,
+                    outs,
+                    refuses,
+                });
                 at += 1;
+                continue;
             }
-            Some((executor, Claim::Kernel { lines: n, inputs, outs, kernel })) => {
-                let executor = executor.name();
-                let taken = &rest[..n.clamp(1, rest.len())];
-                check(executor, taken, &inputs, &outs, uses)?;
-                let ids = taken.iter().map(Line::id).collect();
-                let refuses = taken.iter().any(|l| may_refuse(arena, &l.symbol));
-                at += taken.len();
-                out.claimed.push(Claimed::Kernel { lines: ids, executor, kernel, inputs, outs, refuses });
+            let claim = self.options.executors.iter().find_map(|e| e.claim(rest).map(|c| (e, c)));
+            let id = rest[0].id();
+            let mut asked = checks(&rest[0])?;
+            if !matches!(claim, Some((_, Claim::Join))) {
+                let apart = |check| Claimed::Check(Line::new(rest[0].symbol.clone()), check);
+                self.out.claimed.extend(asked.drain(..).map(apart));
             }
-            None => {
-                let line = rest[0].symbol.clone();
-                let fault = |what: &str| {
-                    ExecError::new("E801", format!("no executor runs `{}`{what}", line.symbol.name())).at(id)
-                };
-                if depth >= MAX_DEPTH {
-                    return Err(fault(", and its decomposition does not end"));
+            match claim {
+                Some((executor, Claim::Join)) => {
+                    let next = Line::new(rest[0].symbol.clone());
+                    let line = std::mem::replace(&mut lines[at], next);
+                    self.out.claimed.push(Claimed::Join(line, asked, executor.clone()));
+                    at += 1;
                 }
-                let Some(body) = (options.bodies)(&line)? else {
-                    if let Some(Err(e)) = rest[0].nest() {
-                        return Err(e.at(id));
+                Some((executor, Claim::Kernel { lines: n, inputs, outs, kernel })) => {
+                    let executor = executor.name();
+                    let taken = &rest[..n.clamp(1, rest.len())];
+                    check(executor, taken, &inputs, &outs, uses)?;
+                    let ids = taken.iter().map(Line::id).collect();
+                    let refuses = taken.iter().any(|l| may_refuse(self.arena, &l.symbol));
+                    at += taken.len();
+                    self.out.claimed.push(Claimed::Kernel { lines: ids, executor, kernel, inputs, outs, refuses });
+                }
+                None => {
+                    let line = rest[0].symbol.clone();
+                    let fault = |what: &str| {
+                        ExecError::new("E801", format!("no executor runs `{}`{what}", line.symbol.name())).at(id)
+                    };
+                    if depth >= MAX_DEPTH {
+                        return Err(fault(", and its decomposition does not end"));
                     }
-                    return Err(fault(", and it has no decomposition").help("add `interp` to the executors"));
-                };
-                let results = line.outs.iter().chain(&line.aux);
-                for (p, q) in results.zip(&body.outs) {
-                    if p != q {
-                        out.same.insert(*p, *q);
+                    let Some(body) = (self.options.bodies)(&line)? else {
+                        if let Some(Err(e)) = rest[0].nest() {
+                            return Err(e.at(id));
+                        }
+                        return Err(fault(", and it has no decomposition").help("add `interp` to the executors"));
+                    };
+                    // copies of a line may share a body, whose values are known inside of it alone
+                    let body =
+                        if body.made().any(|p| self.made.contains(&p)) { Rc::new(body.copy(self.arena)) } else { body };
+                    self.made.extend(body.made());
+                    let results = line.outs.iter().chain(&line.aux);
+                    for (p, q) in results.zip(&body.outs) {
+                        if p != q {
+                            self.out.same.insert(*p, *q);
+                        }
                     }
+                    let inner: Vec<Line> = body.lines.iter().map(|l| Line::new(Rc::clone(l))).collect();
+                    let mut uses = FxHashMap::default();
+                    for l in &inner {
+                        l.inputs().into_iter().for_each(|p| *uses.entry(p).or_default() += 1);
+                    }
+                    body.outs.iter().for_each(|p| *uses.entry(*p).or_default() += 1);
+                    self.lines(inner, &uses, depth + 1)?;
+                    at += 1;
                 }
-                let inner: Vec<Line> = body.lines.iter().map(|l| Line::new(Rc::clone(l))).collect();
-                let mut uses = FxHashMap::default();
-                for l in &inner {
-                    l.inputs().into_iter().for_each(|p| *uses.entry(p).or_default() += 1);
-                }
-                body.outs.iter().for_each(|p| *uses.entry(*p).or_default() += 1);
-                offer(arena, inner, kernels, &uses, options, out, depth + 1)?;
-                at += 1;
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Checks that a claim reads values from before its lines, and writes every value that is used after them.

@@ -2,6 +2,7 @@
 //! over it, which prints as a program, parses back, and is edited only by the [`Rewriter`](crate::bind::Rewriter).
 
 pub mod arena;
+mod copy;
 pub mod parse;
 pub mod print;
 pub mod program;

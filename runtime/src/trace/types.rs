@@ -346,6 +346,11 @@ impl Body {
         let outs = self.outs.iter().map(|p| f(*p)).collect();
         Body { lines, outs, ..*self }
     }
+
+    /// The values that the lines of the body make, those inside of their own bodies apart.
+    pub fn made(&self) -> impl Iterator<Item = ProxyId> {
+        self.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied()
+    }
 }
 
 /// The tensors of one result of a signature.

@@ -62,24 +62,21 @@ impl Unroll<'_> {
     /// The body. If the line is a copy of another (because it runs again, or belongs to a custom backward), the body
     /// gets lines and values of its own, at the place of the copy.
     fn own(&mut self, line: &BoundSymbol, body: &Rc<Body>) -> Rc<Body> {
-        let made: Vec<ProxyId> = body.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied().collect();
-        let known = made.iter().any(|p| self.made.contains(p));
-        let body = if known {
-            let fresh = |p: &ProxyId| (*p, self.arena.proxy(&self.arena.name(*p), self.arena.ty(*p)));
-            let map: FxHashMap<ProxyId, ProxyId> = made.iter().map(fresh).collect();
-            let Body { lines, outs, decomposed } = body.remap(&mut |p| map.get(&p).copied().unwrap_or(p));
-            let one = |inner: &Rc<BoundSymbol>| BoundSymbol {
-                id: self.arena.next_line(inner.symbol),
-                region: line.region,
-                place: Place { role: line.place.role, ..inner.place },
-                own_tags: inner.own_tags.union(line.own_tags),
-                ..(**inner).clone()
+        let body = if body.made().any(|p| self.made.contains(&p)) {
+            let Body { lines, outs, decomposed } = body.copy(self.arena);
+            let here = |inner: &Rc<BoundSymbol>| {
+                Rc::new(BoundSymbol {
+                    region: line.region,
+                    place: Place { role: line.place.role, ..inner.place },
+                    own_tags: inner.own_tags.union(line.own_tags),
+                    ..(**inner).clone()
+                })
             };
-            Rc::new(Body { lines: lines.iter().map(|inner| Rc::new(one(inner))).collect(), outs, decomposed })
+            Rc::new(Body { lines: lines.iter().map(here).collect(), outs, decomposed })
         } else {
             body.clone()
         };
-        self.made.extend(body.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied());
+        self.made.extend(body.made());
         body
     }
 
