@@ -14,19 +14,19 @@ use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::read_database;
 use fulgurite_codegen::source::{FileId, Sources};
 use fulgurite_core::lower::NoRows;
-use fulgurite_ops_verbs::explain::grades::{self, Graded};
+use fulgurite_ops_verbs::explain::grades::{self, GradedRow};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn graded(text: &str) -> Vec<Graded> {
+fn graded(text: &str) -> Vec<GradedRow> {
     let mut sources = Sources::default();
     let file = sources.add("ops.yaml", text);
     graded_sources(&sources, file)
 }
 
-fn graded_sources(sources: &Sources, file: FileId) -> Vec<Graded> {
+fn graded_sources(sources: &Sources, file: FileId) -> Vec<GradedRow> {
     let mut diags = Diagnostics::new();
     let database = read_database(file, sources, &mut diags);
     let checked = check::run(&database, &NoRows, &mut diags);
@@ -38,8 +38,8 @@ fn graded_sources(sources: &Sources, file: FileId) -> Vec<Graded> {
 /// Per row and claim: the index of its grade, which is larger for lower grades.
 type Ladder = BTreeMap<String, BTreeMap<String, usize>>;
 
-fn ladder(rows: &[Graded]) -> Ladder {
-    let claims = |row: &Graded| row.claims.iter().map(|c| (c.what.replace(' ', "_"), c.grade.index())).collect();
+fn ladder(rows: &[GradedRow]) -> Ladder {
+    let claims = |row: &GradedRow| row.claims.iter().map(|c| (c.what.replace(' ', "_"), c.grade.index())).collect();
     rows.iter().map(|row| (row.op.clone(), claims(row))).collect()
 }
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fulgurite_codegen::diag::Diagnostics;
-use fulgurite_codegen::schema::json;
 use fulgurite_codegen::source::Sources;
 use fulgurite_codegen::yaml::{self, Node, ScalarKind};
 use fulgurite_ops_verbs::explain::pages::PAGES;
+use fulgurite_ops_verbs::json_schema;
 use serde_json::{Map, Value};
 
 fn root() -> PathBuf {
@@ -17,19 +17,23 @@ fn root() -> PathBuf {
 /// The schema in docs is the generated one. `UPDATE_EXPECT=1` rewrites it.
 #[test]
 fn the_schema_in_docs_is_the_one_that_is_made() {
-    let path = root().join(json::PATH);
-    let made = json::text();
+    let path = root().join(json_schema::PATH);
+    let made = json_schema::text();
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         return fs::write(path, made).expect("the schema is written");
     }
     let stands = fs::read_to_string(path).unwrap_or_default();
-    assert!(stands == made, "{} is not the one that `cargo ops schema` prints (UPDATE_EXPECT=1 accepts)", json::PATH);
+    assert!(
+        stands == made,
+        "{} is not the one that `cargo ops schema` prints (UPDATE_EXPECT=1 accepts)",
+        json_schema::PATH
+    );
 }
 
 /// The first complaint about each row. A complaint about the file as a whole has the name "".
 fn complaints(text: &str) -> Vec<(String, String)> {
     let Some(value) = read(text) else { return vec![(String::new(), "it is no YAML".to_owned())] };
-    let schema = json::schema();
+    let schema = json_schema::schema();
     let row = &schema["properties"]["ops"]["items"];
     let mut all = Vec::new();
     for item in value["ops"].as_array().into_iter().flatten() {

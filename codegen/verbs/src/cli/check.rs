@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use fulgurite_codegen::check::points::told::{Untold, untold};
 use fulgurite_codegen::check::{base, closure};
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::known::{Declared, Known};
@@ -18,6 +17,7 @@ use serde_json::json;
 use super::fault::CommandFault;
 use super::load::{self, Loaded};
 use super::paint::Paint;
+use super::told::{Untold, untold};
 use super::{Common, FAILED, FINE, Outcome};
 
 /// Checks a database.

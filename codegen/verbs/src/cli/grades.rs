@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use fulgurite_codegen::grade::{Claim, Grade};
+use fulgurite_codegen::grade::Grade;
 use serde_json::json;
 
 use super::load::Loaded;
 use super::paint::Paint;
 use super::{Common, FINE, Outcome};
-use crate::explain::grades::{self, Graded};
+use crate::claim::{Claim, weaker};
+use crate::explain::grades::{self, GradedRow};
 
 /// The columns, and the width of each.
 const COLUMNS: [&str; 6] = ["shapes", "indices", "types", "values", "gradient", "facts"];
@@ -53,8 +54,8 @@ pub(super) fn list(loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dy
 }
 
 /// The weakest claim of a row in a column.
-fn weakest(row: &Graded, wanted: &str) -> Option<Grade> {
-    row.claims.iter().filter(|claim| column(claim) == wanted).map(|claim| claim.grade).reduce(Grade::weaker)
+fn weakest(row: &GradedRow, wanted: &str) -> Option<Grade> {
+    row.claims.iter().filter(|claim| column(claim) == wanted).map(|claim| claim.grade).reduce(weaker)
 }
 
 /// The column in which a claim counts.

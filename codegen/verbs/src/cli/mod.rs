@@ -25,6 +25,7 @@ mod new;
 mod paint;
 mod schema;
 mod sizes;
+mod told;
 mod upstream;
 mod watch;
 mod write;

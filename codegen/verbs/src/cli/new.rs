@@ -8,7 +8,7 @@ use clap::{ArgGroup, Args};
 use fulgurite_codegen::check::HAS_BLANK;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::pipeline::Table;
-use fulgurite_codegen::schema::{Database, json as schema_json};
+use fulgurite_codegen::schema::Database;
 use fulgurite_codegen::source::Sources;
 use fulgurite_core::{Name, counted};
 use rustc_hash::FxHashSet;
@@ -21,6 +21,7 @@ use super::paint::Paint;
 use super::{Common, FAILED, FINE, Outcome, write};
 use crate::explain;
 use crate::fmt::{self, scalar};
+use crate::json_schema;
 
 /// Adds a row at the end of the database, if it is right; with `--kind` a row with blanks to fill.
 #[derive(Debug, Args)]
@@ -83,7 +84,7 @@ impl New {
             Some(path) if !path.exists() => {
                 is_folder(path)?;
                 let upstream = load::upstream(common, path)?;
-                loaded(load::of_text(path.clone(), format!("{}\nops:\n", schema_json::STARTED)), upstream)
+                loaded(load::of_text(path.clone(), format!("{}\nops:\n", json_schema::STARTED)), upstream)
             }
             // Existing rows are only read; the new row is checked, with the rows that it calls.
             _ => {
@@ -156,7 +157,7 @@ impl New {
         }
         let schema = Some(before.files.rows.path.with_file_name("ops.schema.json")).filter(|schema| !schema.exists());
         write::create(&before.files.rows.path, after)?;
-        schema.as_deref().map_or(Ok(()), |schema| write::create(schema, &schema_json::text()))?;
+        schema.as_deref().map_or(Ok(()), |schema| write::create(schema, &json_schema::text()))?;
         Ok(schema)
     }
 

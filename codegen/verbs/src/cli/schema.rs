@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use clap::Args;
-use fulgurite_codegen::schema::json;
 
 use super::{Common, FINE, Outcome};
+use crate::json_schema;
 
 /// Prints the JSON Schema of databases, for editors.
 #[derive(Debug, Args)]
@@ -17,8 +17,8 @@ pub struct Schema {}
 impl Schema {
     pub(super) fn run(&self, common: &Common, out: &mut dyn Write) -> Outcome {
         match common.json {
-            true => writeln!(out, "{}", json::schema())?,
-            false => out.write_all(json::text().as_bytes())?,
+            true => writeln!(out, "{}", json_schema::schema())?,
+            false => out.write_all(json_schema::text().as_bytes())?,
         }
         Ok(FINE)
     }

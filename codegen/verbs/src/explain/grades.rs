@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use fulgurite_codegen::check::cases::{self, Family};
-use fulgurite_codegen::check::facts::Fact;
 use fulgurite_codegen::check::{self, Checked, dtypes};
-use fulgurite_codegen::grade::{Claim, Grade};
+use fulgurite_codegen::grade::Grade;
 use fulgurite_codegen::parallel;
 use fulgurite_codegen::schema::{Database, RowSource};
 use fulgurite_core::lower::Rows;
@@ -13,16 +12,18 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::OutTy;
 
 use super::Gradient;
+use super::facts::Fact;
+use crate::claim::{Claim, weaker};
 
 /// The claims of one row.
-pub struct Graded {
+pub struct GradedRow {
     /// The row.
     pub op: String,
     /// The claims, in a fixed order.
     pub claims: Vec<Claim>,
 }
 
-impl Graded {
+impl GradedRow {
     /// Whether some claim is not checked at all.
     pub fn is_claimed(&self) -> bool {
         self.claims.iter().any(|claim| claim.grade == Grade::Claimed)
@@ -31,17 +32,17 @@ impl Graded {
     /// The weakest grade of the gradients; `None` if no gradient flows.
     pub fn gradient(&self) -> Option<Grade> {
         let gradients = self.claims.iter().filter(|claim| claim.what.starts_with("d/d"));
-        gradients.map(|claim| claim.grade).reduce(Grade::weaker)
+        gradients.map(|claim| claim.grade).reduce(weaker)
     }
 }
 
 /// The claims of every row of a database.
-pub fn all(database: &Database, checked: &Checked, table: &(dyn Rows + Sync)) -> Vec<Graded> {
+pub fn all(database: &Database, checked: &Checked, table: &(dyn Rows + Sync)) -> Vec<GradedRow> {
     let pairs: Vec<(&RowSource, &Arc<Row>)> = database.rows.iter().zip(&checked.rows).collect();
     parallel::map(&pairs, |(source, row)| {
         let gradients = super::gradients(row, table, checked);
         let facts = super::facts(row, table);
-        Graded { op: source.op.text.clone(), claims: claims(row, &gradients, &facts, checked) }
+        GradedRow { op: source.op.text.clone(), claims: claims(row, &gradients, &facts, checked) }
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fulgurite_codegen::check::gradients::arrays::declared::Way;
 use fulgurite_codegen::check::{self, Checked, closure};
-use fulgurite_codegen::grade::{Claim, Grade};
+use fulgurite_codegen::grade::Grade;
 use fulgurite_core::derive::{self, Note};
 use fulgurite_core::lang::{Block, Elem};
 use fulgurite_core::lower::Rows;
@@ -12,6 +12,8 @@ use fulgurite_core::row::Row;
 use fulgurite_core::{DTypeSet, Name};
 use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
+
+use crate::claim::Claim;
 
 /// The origin of a gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! Explanations of rows: the row itself, derived facts with reasons, and its gradient.
 
+mod calls;
 pub mod classes;
 pub mod code;
 pub mod cost;
+mod facts;
 pub mod grades;
 mod gradient;
 pub mod pages;
@@ -11,11 +13,10 @@ mod wrap;
 
 use std::sync::Arc;
 
-use fulgurite_codegen::check::facts::{self, Fact};
 use fulgurite_codegen::check::rows::RowSet;
-use fulgurite_codegen::check::{Checked, cases, closure, element, orders};
+use fulgurite_codegen::check::{Checked, cases, element, orders};
 use fulgurite_codegen::emit::{Emitted, Target, cpu};
-use fulgurite_codegen::grade::{Claim, Grade};
+use fulgurite_codegen::grade::Grade;
 use fulgurite_codegen::schema::{Body, Database, RowSource};
 use fulgurite_codegen::source::Sources;
 use fulgurite_codegen::yaml::Text;
@@ -25,6 +26,10 @@ use fulgurite_core::counted;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use serde_json::{Value, json};
+
+use crate::claim::Claim;
+use calls::run_calls;
+use facts::Fact;
 
 pub use gradient::{Gradient, gradients};
 pub use wrap::wrap;
@@ -75,10 +80,9 @@ pub fn row(
 ) -> Explained {
     let (facts, gradients) = (facts(row, table), gradients(row, table, checked));
     let claims = grades::claims(row, &gradients, &facts, checked);
-    let mut calls: Vec<Name> = closure::run_calls(row).into_iter().filter(|op| table.row(*op).is_some()).collect();
+    let mut calls: Vec<Name> = run_calls(row).into_iter().filter(|op| table.row(*op).is_some()).collect();
     sort(&mut calls);
-    let users =
-        database.rows.iter().zip(&checked.rows).filter(|(_, other)| closure::run_calls(other).contains(&row.op));
+    let users = database.rows.iter().zip(&checked.rows).filter(|(_, other)| run_calls(other).contains(&row.op));
     let mut used_by: Vec<Name> = users.map(|(source, _)| source.name()).collect();
     sort(&mut used_by);
     Explained {
@@ -105,7 +109,7 @@ pub fn made(source: &RowSource, class: &str, table: &dyn Rows, sources: &Sources
     let row = source.lower_to_row();
     let mut keys = keys(source);
     keys.extend(source.grad.iter().map(|(arg, rule)| ("grad", format!("{}: {}", arg.as_str(), rule.text.as_str()))));
-    let mut calls: Vec<Name> = closure::run_calls(&row).into_iter().filter(|op| table.row(*op).is_some()).collect();
+    let mut calls: Vec<Name> = run_calls(&row).into_iter().filter(|op| table.row(*op).is_some()).collect();
     sort(&mut calls);
     let by = "the kernels of the rows that it calls";
     Explained {

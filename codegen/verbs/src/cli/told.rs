@@ -1,11 +1,10 @@
 //! Rows about which nothing from outside says what they mean: another row would pass for them.
 
+use fulgurite_codegen::pytorch::is_alias;
+use fulgurite_codegen::schema::RowSource;
+use fulgurite_codegen::yaml::{Node, Value};
 use fulgurite_core::Name;
 use fulgurite_core::lang::OptType;
-
-use crate::pytorch::is_alias;
-use crate::schema::RowSource;
-use crate::yaml::{Node, Value};
 
 /// What no point of a row that PyTorch has no name for tells.
 #[derive(Clone, Debug, PartialEq, Eq)]

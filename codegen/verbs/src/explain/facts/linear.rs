@@ -3,6 +3,10 @@
 
 use std::sync::Arc;
 
+use fulgurite_codegen::check::Resolved;
+use fulgurite_codegen::check::cases::Case;
+use fulgurite_codegen::check::expanded::{self, Expanded, Look, Marked, Results};
+use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_core::Value;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::Red;
@@ -10,11 +14,6 @@ use fulgurite_core::loop_nest::{LoopExpr, SOp, SOutside};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{ArgTy, Refusal};
-
-use crate::check::call_cache::Resolved;
-use crate::check::cases::Case;
-use crate::check::expanded::{self, Expanded, Look, Marked, Results};
-use crate::check::rows::RowSet;
 
 /// How a value depends on the arguments in question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -4,9 +4,8 @@
 //! The schema is made from the reader's table of keys. It does not cover the rule languages, which `cargo ops check`
 //! does.
 
+use fulgurite_codegen::schema::{BODIES, CLASS, FILE_KEYS, Form, KEYS, Key};
 use serde_json::{Map, Value, json};
-
-use super::keys::{BODIES, CLASS, FILE_KEYS, Form, KEYS, Key};
 
 /// The path of this project's schema, from the root of the repository.
 pub const PATH: &str = "docs/ops.schema.json";
