@@ -22,7 +22,7 @@ use crate::{Mutant, choose, given, mutants};
 /// The verbs of `cargo ops`.
 #[derive(Debug, Subcommand)]
 pub enum OpsVerb {
-    /// The verbs of codegen.
+    /// The verbs of `fulgurite-ops-verbs`.
     #[command(flatten)]
     Codegen(cli::Verb),
     /// Make wrong rows and see which are refuted

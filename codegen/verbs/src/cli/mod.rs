@@ -103,7 +103,7 @@ pub enum When {
     Never,
 }
 
-/// The verbs of codegen.
+/// The verbs of this crate.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Check every row: names, shapes, dtypes, effects, gradients
@@ -152,7 +152,7 @@ pub fn run<V: Verbs>(args: OpsCommand<V>, out: &mut dyn Write, err: &mut dyn Wri
     }
 }
 
-/// Runs the words of a command line with codegen's own verbs, and records nothing: see [`run_kept`].
+/// Runs the words of a command line with the verbs of this crate, and records nothing: see [`run_kept`].
 pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
     run_kept::<Verb>(words, None, out, err)
 }
