@@ -27,7 +27,7 @@ pub fn upstream(krate: &str, path: &str) -> std::io::Result<()> {
 /// `DEP_<links>_DATABASE`.
 ///
 /// # Errors
-/// As [`upstream`]; also if `fulgurite` is not a direct dependency.
+/// The error of the file system, or that `fulgurite` is not a direct dependency.
 pub fn downstream(krate: &str, path: &str) -> std::io::Result<()> {
     let (file, out) = places(path)?;
     println!("cargo::metadata=database={}", file.display());

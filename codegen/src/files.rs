@@ -1,11 +1,11 @@
 //! The files of a database: the rows, other libraries' calls of rows elsewhere, and points in files of their own.
 //!
 //! The line `points: FOLDER` before the rows names a folder beside the database. Each `.yaml` file in it maps operators
-//! to further points, which count like those in the rows, and to other libraries' calls, whose recorded results hold the
-//! rows. A user of the rows alone (a downstream crate, a program that embeds them) does not need the folder.
+//! to further points, which count like those in the rows, and to other libraries' calls, whose recorded results check
+//! the rows. A user of the rows alone (a downstream crate, a program that embeds them) does not need the folder.
 //!
-//! The line `calls: FILE` names a file that maps rows of the databases upstream to other libraries' calls of them. It is
-//! a part of the database.
+//! The line `calls: FILE` names a file that maps rows of the databases upstream to other libraries' calls of them. It
+//! is a part of the database.
 
 use std::fs;
 use std::io;
@@ -86,7 +86,7 @@ impl Files {
     /// The path that the key `key` of the rows names, and the path in the form shown in messages.
     fn beside(&self, key: &str) -> Option<(PathBuf, String)> {
         let name = path_of(&self.rows.text, key)?;
-        // beside the file, not beside a link to it
+        // A link to the file may stand elsewhere, so the path is relative to the file itself.
         let linked = self.rows.path.canonicalize().ok().filter(|_| self.rows.path.is_symlink());
         let path = linked.as_ref().unwrap_or(&self.rows.path).with_file_name(name);
         Some((path, Path::new(&self.rows.shown).with_file_name(name).display().to_string()))

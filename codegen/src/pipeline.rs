@@ -69,14 +69,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// These rows for a check of the `wanted` rows and classes of `database`: the rows that they call are completed, since
-    /// a row may leave its dtypes and its promotion to be found.
+    /// A table for a check of the `wanted` rows and classes of `database`. The rows that they call are completed in it,
+    /// because a row may leave its dtypes and its promotion to be inferred.
     pub fn completed_for(&self, database: &Database, wanted: &FxHashSet<Name>) -> Table {
         let mut table = self.clone();
         if wanted.is_empty() || self.written.rows.is_empty() {
             return table;
         }
-        // any row may stand in a text of a class
+        // The text of a class may call any row.
         let called = match database.classes.is_empty() {
             true => closure::reached(&database.rows, wanted.iter().copied()),
             false => self.names().into_iter().map(check::base).collect(),
@@ -203,7 +203,7 @@ fn derive_row(
     let place = source.op.place;
     let file = sources.file(place.file).path.clone();
     let line = sources.line(place);
-    // calls in files of points only hold the row
+    // Calls from files of points are only checked, so they are not emitted.
     let own = source.aliases.iter().filter(|(_, alias)| source.place.holds(alias.text.place));
     let aliases = own.map(|(library, alias)| (*library, alias.text.text.clone())).collect();
     let subclass = source.subclass.iter().map(|(class, rule)| (class.text.clone(), rule.text.clone())).collect();

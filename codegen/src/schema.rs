@@ -104,7 +104,7 @@ pub struct TestHints {
 pub struct RowSource {
     /// The place of the whole row.
     pub place: Place,
-    /// Its keys.
+    /// The keys of the row.
     pub keys: Vec<Text>,
     /// `op`
     pub op: Text,
@@ -170,8 +170,8 @@ impl RowSource {
         [self.place].into_iter().chain(self.further.iter().copied())
     }
 
-    /// Adds further points, and the calls of libraries that the row does not list itself. E008 if there are points of the
-    /// row in two places.
+    /// Adds further points, and the calls of libraries that the row does not list itself. E008 if points of the row
+    /// stand in two places.
     fn extend(&mut self, further: Further) -> Option<Diag> {
         let Further { op, place, points, aliases } = further;
         let own = |library: &str| self.keys.iter().any(|key| *key == *library);
@@ -209,7 +209,7 @@ pub struct Database {
     pub rows: Vec<RowSource>,
     /// Other libraries' calls of upstream rows.
     pub calls: Vec<Calls>,
-    /// The names of the other rows.
+    /// The names of the rows with a fault.
     pub broken: Vec<Name>,
     /// The place of each row, with its name if that can be read.
     pub places: Vec<(Option<Name>, Place)>,

@@ -26,12 +26,12 @@ impl Place {
         self.start as usize..self.end as usize
     }
 
-    /// The empty place at its start.
+    /// The empty place at the start of this one.
     pub fn head(self) -> Place {
         Place { end: self.start, ..self }
     }
 
-    /// Whether it contains the first byte of the other place.
+    /// Whether this place contains the first byte of the other one.
     pub fn holds(self, other: Place) -> bool {
         self.file == other.file && self.range().contains(&(other.start as usize))
     }
@@ -48,9 +48,9 @@ impl Place {
 /// A line and column in editors' numbering: from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineColumn {
-    /// From 1.
+    /// The line, counted from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// The column in characters, counted from 1.
     pub column: u32,
 }
 
@@ -59,7 +59,7 @@ pub struct LineColumn {
 pub struct SourceFile {
     /// The path in the form shown in messages.
     pub path: String,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
     /// The start of each line.
     lines: Vec<u32>,

@@ -46,7 +46,7 @@ fn fraction(bits: u32) -> f32 {
 }
 
 /// The number in [0, 1) of this key, position and draw; a multiple of 2^-24.
-#[inline]
+#[inline(always)]
 pub fn uniform(seed: u64, site: u64, position: u64, draw: u32) -> f32 {
     fraction(block(seed, site, position / 4, draw)[(position % 4) as usize])
 }

@@ -172,7 +172,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -228,7 +228,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -274,7 +274,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -341,7 +341,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -392,7 +392,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -459,7 +459,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -509,7 +509,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -547,7 +547,7 @@ impl Tile for K2 {
 }
 
 impl Step for K2 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]

@@ -131,7 +131,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -164,7 +164,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -227,7 +227,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -265,7 +265,7 @@ impl Tile for K1 {
 }
 
 impl Step for K1 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]

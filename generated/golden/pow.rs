@@ -126,7 +126,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]
@@ -186,7 +186,7 @@ impl Tile for K0 {
 }
 
 impl Step for K0 {
-    const SIZES: Option<tile::Sizes> = Some(tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] });
+    const SIZES: tile::Sizes = tile::Sizes { ins: &[4, 4, 4, 4], outs: &[4] };
 
     #[inline(always)]
     #[allow(unused_variables, clippy::all)]

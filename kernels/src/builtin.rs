@@ -6,17 +6,10 @@
 //! | `builtin.add`, `sub`, `mul`, `div` | `by` | x, y → x and the first element of y | f32 |
 //! | `builtin.add`, `sub`, `mul` | `add`, `sub`, `mul`, `from` | x, y, z → V(B(x, y), z); `from(a, b)` is b - a | f32 |
 //! | `builtin.add`, `sub`, `mul` | `by add`, `add by`, `by add by`, … | y, or z, or both, are one number | f32 |
-//! | `builtin.cast` | `f32>i64` | element by element | the source's |
-//! | `builtin.cast` | `f16>f32`, `f32>bf16`, … | half types, as bits, from and to f32 | f32 |
-//! | `builtin.select` | | bool, x, y → x or y | that of x |
-//! | `builtin.fill` | | nothing; number 0 → its value everywhere | the output's |
-//! | `builtin.uniform` | | nothing; numbers seed, site, first position, draw → consecutive positions | f32, f64 |
-//! | `builtin.uniform` | `at` | i64 positions; numbers seed, site, draw | f32, f64 |
-//! | `reduce.sum`, `prod`, `max`, `min` | | tile → one element | accumulation dtype |
 //!
 //! **Bits.** All three forms of a kernel give equal bits, except for the transcendental functions of f32 (see
-//! [`crate::math`]): no kernel contracts a product and a sum that the row writes separately, and reductions have a
-//! fixed order. Sign and payload of a NaN are unspecified.
+//! [`crate::math`]): no kernel contracts a product and a sum that the row writes separately. Sign and payload of a NaN
+//! are unspecified.
 
 mod maps;
 mod ops;
@@ -24,34 +17,40 @@ mod pairs;
 mod quick;
 
 use fulgurite_core::kernel::KernelEntry;
+use maps::Entries;
 
 /// Every kernel of a builtin.
-pub static KERNELS: &[KernelEntry] = &concat::<{ count() }>();
+pub static KERNELS: &[KernelEntry] = &concat::<{ concat::<0>().1 }>().0;
 
-const GROUPS: [&[KernelEntry]; 4] = [maps::FLOATS, maps::INTEGERS, quick::QUICK, pairs::PAIRS];
+/// The entries: those of pointwise builtins by type, and others.
+const GROUPS: [&[&[KernelEntry]]; 10] = [
+    Entries::<f32>::FLOAT,
+    Entries::<f64>::FLOAT,
+    &[Entries::<f64>::EXP],
+    Entries::<i64>::INTEGER,
+    Entries::<i32>::INTEGER,
+    Entries::<i16>::INTEGER,
+    Entries::<i8>::INTEGER,
+    Entries::<u8>::INTEGER,
+    Entries::<bool>::BOOL,
+    &[quick::QUICK, pairs::PAIRS],
+];
 
-const fn count() -> usize {
-    let mut sum = 0;
-    let mut i = 0;
-    while i < GROUPS.len() {
-        sum += GROUPS[i].len();
-        i += 1;
-    }
-    sum
-}
-
-const fn concat<const N: usize>() -> [KernelEntry; N] {
-    let mut all = [GROUPS[0][0]; N];
-    let (mut group, mut i, mut at) = (0, 0, 0);
+/// The first `N` entries, and the number of all.
+const fn concat<const N: usize>() -> ([KernelEntry; N], usize) {
+    let mut all = [quick::QUICK[0]; N];
+    let (mut group, mut list, mut i, mut at) = (0, 0, 0, 0);
     while group < GROUPS.len() {
-        if i == GROUPS[group].len() {
-            group += 1;
-            i = 0;
+        if list == GROUPS[group].len() {
+            (group, list) = (group + 1, 0);
+        } else if i == GROUPS[group][list].len() {
+            (list, i) = (list + 1, 0);
         } else {
-            all[at] = GROUPS[group][i];
-            at += 1;
-            i += 1;
+            if at < N {
+                all[at] = GROUPS[group][list][i];
+            }
+            (i, at) = (i + 1, at + 1);
         }
     }
-    all
+    (all, at)
 }

@@ -24,26 +24,10 @@ multi! {
     }
 }
 
-multi! {
-    /// One tile cast to bool.
-    ///
-    /// # Safety
-    /// As [`cast_tile`], for bytes.
-    unsafe fn truth_tile<A: CastTo<bool>>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
-        // SAFETY: as in `cast_tile`.
-        unsafe {
-            let (x, y) = (*ins as *const A, *outs);
-            for i in 0..n {
-                y.add(i).write(x.add(i).read().cast() as u8);
-            }
-        }
-    }
-}
-
-/// The cast from one register type to another.
+/// The cast from one register type to another; that to bool asks whether a number is 0, so it is not one to bytes.
 pub fn cast(from: DType, to: DType, isa: Level) -> TileFn {
     if to == DType::Bool {
-        return with_register!(from, A => truth_tile::pick::<A>(isa));
+        return with_register!(from, A => cast_tile::pick::<A, bool>(isa));
     }
     with_register!(from, A => with_register!(to, B => cast_tile::pick::<A, B>(isa)))
 }

@@ -1,6 +1,7 @@
 //! Reads and writes elements at places that indices name.
 
 use crate::abi::Level;
+use crate::math::Elem;
 use crate::multi::{multi, with_width};
 use crate::with_register;
 use fulgurite_core::DType;
@@ -128,67 +129,11 @@ pub fn gather_fn(bytes: usize, isa: Level) -> gather::Fn {
     with_width!(bytes, T => gather::pick::<T>(isa))
 }
 
-/// Elements that scatters combine; integers wrap, and the sum of bools is `or`.
-pub trait Add: Copy {
-    /// The sum.
-    fn sum(self, other: Self) -> Self;
-    /// The product.
-    fn times(self, other: Self) -> Self;
-    /// The larger one; NaN wins.
-    fn larger(self, other: Self) -> Self;
-    /// The smaller one; NaN wins.
-    fn smaller(self, other: Self) -> Self;
-}
-macro_rules! add {
-    (float $($t:ty)+) => {$(
-        impl Add for $t {
-            #[inline(always)]
-            fn sum(self, other: $t) -> $t {
-                self + other
-            }
-            #[inline(always)]
-            fn times(self, other: $t) -> $t {
-                self * other
-            }
-            #[inline(always)]
-            fn larger(self, other: $t) -> $t {
-                if self.is_nan() || self > other { self } else { other }
-            }
-            #[inline(always)]
-            fn smaller(self, other: $t) -> $t {
-                if self.is_nan() || self < other { self } else { other }
-            }
-        }
-    )+};
-    (int $($t:ty)+) => {$(
-        impl Add for $t {
-            #[inline(always)]
-            fn sum(self, other: $t) -> $t {
-                self.wrapping_add(other)
-            }
-            #[inline(always)]
-            fn times(self, other: $t) -> $t {
-                self.wrapping_mul(other)
-            }
-            #[inline(always)]
-            fn larger(self, other: $t) -> $t {
-                self.max(other)
-            }
-            #[inline(always)]
-            fn smaller(self, other: $t) -> $t {
-                self.min(other)
-            }
-        }
-    )+};
-}
-add!(float f32 f64);
-add!(int u8 i8 i16 i32 i64);
-
 /// Combines `src[i]` into `*(base + offsets[i])` where `keep[i]`, in order.
 ///
 /// # Safety
 /// The pointers hold `n` elements, and every kept offset leads from `base` to an element.
-pub unsafe fn scatter_tile<T: Add>(
+pub unsafe fn scatter_tile<T: Elem>(
     base: *mut u8,
     offsets: *const isize,
     keep: *const u8,
@@ -205,11 +150,11 @@ pub unsafe fn scatter_tile<T: Add>(
             let to = base.offset(offsets.add(i).read()) as *mut T;
             let x = (src as *const T).add(i).read();
             to.write(match how {
-                Combine::Add => to.read().sum(x),
+                Combine::Add => to.read().add(x),
                 Combine::Replace => x,
-                Combine::Times => to.read().times(x),
-                Combine::Larger => to.read().larger(x),
-                Combine::Smaller => to.read().smaller(x),
+                Combine::Times => to.read().mul(x),
+                Combine::Larger => to.read().max(x),
+                Combine::Smaller => to.read().min(x),
             });
         }
     }
@@ -219,15 +164,15 @@ pub unsafe fn scatter_tile<T: Add>(
 ///
 /// # Safety
 /// The pointers of `at` and `src` hold the line's elements, and every index in range leads from `base` to an element.
-pub unsafe fn scatter_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, how: Combine) {
+pub unsafe fn scatter_line<T: Elem>(base: *mut u8, at: &Named, src: *const u8, how: Combine) {
     // SAFETY: the caller upholds the contract of this function.
     unsafe {
         match how {
-            Combine::Add => combine_line(base, at, src, T::sum),
+            Combine::Add => combine_line(base, at, src, T::add),
             Combine::Replace => combine_line(base, at, src, |_, x: T| x),
-            Combine::Times => combine_line(base, at, src, T::times),
-            Combine::Larger => combine_line(base, at, src, T::larger),
-            Combine::Smaller => combine_line(base, at, src, T::smaller),
+            Combine::Times => combine_line(base, at, src, T::mul),
+            Combine::Larger => combine_line(base, at, src, T::max),
+            Combine::Smaller => combine_line(base, at, src, T::min),
         }
     }
 }
@@ -237,7 +182,7 @@ pub unsafe fn scatter_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, ho
 /// # Safety
 /// The contract of [`scatter_line`] holds.
 #[inline(always)]
-unsafe fn combine_line<T: Add>(base: *mut u8, at: &Named, src: *const u8, combine: impl Fn(T, T) -> T) {
+unsafe fn combine_line<T: Elem>(base: *mut u8, at: &Named, src: *const u8, combine: impl Fn(T, T) -> T) {
     let Named { coordinate: Coordinate { index, stride, size }, step, n } = *at;
     for c in 0..n {
         // SAFETY: the caller upholds the contract of this function.
@@ -272,12 +217,12 @@ multi! {
     ///
     /// # Safety
     /// Both pointers hold `n` elements of `T`, which do not overlap; no other code uses those of `dst`.
-    unsafe fn add_line<T: Add>(dst: *mut u8, src: *const u8, n: usize) {
+    unsafe fn add_line<T: Elem>(dst: *mut u8, src: *const u8, n: usize) {
         // SAFETY: the caller's pointers hold `n` elements and do not overlap.
         unsafe {
             let (y, x) = (dst as *mut T, src as *const T);
             for i in 0..n {
-                y.add(i).write(y.add(i).read().sum(x.add(i).read()));
+                y.add(i).write(y.add(i).read().add(x.add(i).read()));
             }
         }
     }

@@ -13,9 +13,13 @@
 
 pub mod cast;
 mod double;
+mod float;
 mod integer;
 mod isa;
 mod single;
+
+use fulgurite_core::DType;
+use std::ops::{BitAnd, BitOr, BitXor, Not};
 
 pub use cast::CastTo;
 pub use isa::{Avx2, Avx512, Baseline, Isa, Level};
@@ -23,6 +27,8 @@ pub use single::quick;
 
 /// The operations of every element type, including bool.
 pub trait Elem: Copy + PartialEq + PartialOrd + Default + Send + Sync + 'static {
+    /// The dtype of these elements.
+    const DTYPE: DType;
     /// Sum; integers wrap, bool is or.
     fn add(self, y: Self) -> Self;
     /// Product; integers wrap, bool is and.
@@ -47,12 +53,12 @@ pub trait Elem: Copy + PartialEq + PartialOrd + Default + Send + Sync + 'static 
     /// The larger; NaN wins, equal arguments give the first.
     #[inline(always)]
     fn max(self, y: Self) -> Self {
-        pick((self >= y) | self.isnan(), self, y)
+        pick(y.isnan(), y, pick(y > self, y, self))
     }
     /// The smaller; NaN wins, equal arguments give the first.
     #[inline(always)]
     fn min(self, y: Self) -> Self {
-        pick((self <= y) | self.isnan(), self, y)
+        pick(y.isnan(), y, pick(y < self, y, self))
     }
 }
 
@@ -87,16 +93,13 @@ pub trait Number: Elem {
 }
 
 /// bool and integers.
-pub trait Bits: Elem {
-    /// Bitwise and.
-    fn bitand(self, y: Self) -> Self;
-    /// Bitwise or.
-    fn bitor(self, y: Self) -> Self;
-    /// Bitwise exclusive or.
-    fn bitxor(self, y: Self) -> Self;
-    /// Bitwise complement.
-    fn bitnot(self) -> Self;
+pub trait Bits:
+    Elem + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
+{
 }
+
+/// bool.
+pub trait Logic: Bits {}
 
 /// Integers.
 pub trait Int: Bits + Number {
@@ -193,10 +196,6 @@ free! {
     Number abs () -> same, "Absolute value; integers wrap.";
     Number rem_trunc (y) -> same, "Remainder of truncated division: the sign is that of x.";
     Number rem_floor (y) -> same, "Remainder of floored division: the sign is that of y.";
-    Bits bitand (y) -> same, "Bitwise and.";
-    Bits bitor (y) -> same, "Bitwise or.";
-    Bits bitxor (y) -> same, "Bitwise exclusive or.";
-    Bits bitnot () -> same, "Bitwise complement.";
     Int shl (y) -> same, "Left shift; 0 beyond the width.";
     Int shr (y) -> same, "Arithmetic right shift; only the sign is left beyond the width.";
     Int gcd (y) -> same, "Greatest common divisor; gcd(0, 0) is 0.";
@@ -225,46 +224,42 @@ free_with_isa! {
     div_trunc (y), "Truncated quotient.";
 }
 
-macro_rules! order {
-    ($($name:ident $op:tt)*) => {
+macro_rules! operators {
+    ($($bound:ident $name:ident $op:tt -> $result:ident, $doc:literal;)*) => {
         $(
-            #[doc = concat!("x ", stringify!($op), " y")]
+            #[doc = $doc]
             #[inline(always)]
-            pub fn $name<I: Isa, T: Elem>(x: T, y: T) -> bool {
+            pub fn $name<I: Isa, T: $bound>(x: T, y: T) -> free!(@ty $result T) {
                 x $op y
             }
         )*
     };
 }
 
-order! { eq == ne != lt < le <= gt > ge >= }
+operators! {
+    Elem eq == -> bool, "x = y";
+    Elem ne != -> bool, "x ≠ y";
+    Elem lt < -> bool, "x < y";
+    Elem le <= -> bool, "x ≤ y";
+    Elem gt > -> bool, "x > y";
+    Elem ge >= -> bool, "x ≥ y";
+    Bits bitand & -> same, "Bitwise and.";
+    Bits bitor | -> same, "Bitwise or.";
+    Bits bitxor ^ -> same, "Bitwise exclusive or.";
+    Logic and & -> same, "Logical and; both sides are evaluated.";
+    Logic or | -> same, "Logical or; both sides are evaluated.";
+}
+
+/// Bitwise complement.
+#[inline(always)]
+pub fn bitnot<I: Isa, T: Bits>(x: T) -> T {
+    !x
+}
 
 /// Logical negation.
 #[inline(always)]
 pub fn not<I: Isa, T: Logic>(x: T) -> T {
-    x.not()
-}
-
-/// Logical and; both sides are evaluated.
-#[inline(always)]
-pub fn and<I: Isa, T: Logic>(x: T, y: T) -> T {
-    x.and(y)
-}
-
-/// Logical or; both sides are evaluated.
-#[inline(always)]
-pub fn or<I: Isa, T: Logic>(x: T, y: T) -> T {
-    x.or(y)
-}
-
-/// bool, so that the logical builtins have the shape of all others.
-pub trait Logic: Elem {
-    /// Negation.
-    fn not(self) -> Self;
-    /// Conjunction.
-    fn and(self, y: Self) -> Self;
-    /// Disjunction.
-    fn or(self, y: Self) -> Self;
+    !x
 }
 
 /// x where c holds, else y.

@@ -1,38 +1,41 @@
 //! Macros of the kernels in this crate: a body compiled for each instruction set, and dispatch by dtype or width.
 
 /// `multi! { unsafe fn name<T: Bound>(args) -> R { body } }` makes a module `name` with the body compiled for each
-/// instruction set, and the function `name::pick::<T>(isa)`.
+/// instruction set, which is the type `I` in it, and the function `name::pick::<T>(isa)`.
 macro_rules! multi {
     ($(#[$doc:meta])* unsafe fn $name:ident $(<$($g:ident: $bound:path),+>)? ($($arg:ident: $t:ty),* $(,)?) $(-> $r:ty)? $body:block) => {
         $(#[$doc])*
         pub mod $name {
             #![allow(unused_imports, clippy::missing_safety_doc, clippy::too_many_arguments)]
+            // Most bodies do not ask which instruction set they are compiled for.
+            #![allow(clippy::extra_unused_type_parameters)]
             use super::*;
             use $crate::abi::Level;
+            use $crate::math::{Avx2, Avx512, Baseline, Isa};
 
             /// The type of the function.
             pub type Fn = unsafe fn($($t),*) $(-> $r)?;
 
             #[inline(always)]
-            unsafe fn body $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? $body
+            unsafe fn body<I: Isa $(, $($g: $bound),+)?>($($arg: $t),*) $(-> $r)? $body
 
             unsafe fn baseline $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? {
                 // SAFETY: the caller upholds the contract of this function.
-                unsafe { body $(::<$($g),+>)? ($($arg),*) }
+                unsafe { body::<Baseline $(, $($g),+)?>($($arg),*) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c")]
             unsafe fn avx2 $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? {
                 // SAFETY: the caller upholds the contract of this function.
-                unsafe { body $(::<$($g),+>)? ($($arg),*) }
+                unsafe { body::<Avx2 $(, $($g),+)?>($($arg),*) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")]
             unsafe fn avx512 $(<$($g: $bound),+>)? ($($arg: $t),*) $(-> $r)? {
                 // SAFETY: the caller upholds the contract of this function.
-                unsafe { body $(::<$($g),+>)? ($($arg),*) }
+                unsafe { body::<Avx512 $(, $($g),+)?>($($arg),*) }
             }
 
             /// The variant for an instruction set that this CPU has.

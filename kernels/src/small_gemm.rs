@@ -5,6 +5,8 @@
 //! the result (its rows are added up). Elements are f32.
 
 use crate::abi::Level;
+use crate::math::Isa;
+use crate::multi::multi;
 
 /// At most eight vectors, because more make the packing of `gemm` pay.
 pub const MOST: usize = 8;
@@ -60,49 +62,34 @@ impl SmallGemm {
                 }
                 vectors = packed;
             }
-            let f = match (Level::current(), self.b.0 == 1 && self.depth >= LANES) {
-                #[cfg(target_arch = "x86_64")]
-                (Level::Avx512, true) => dots_avx512,
-                #[cfg(target_arch = "x86_64")]
-                (Level::Avx512, false) => sums_avx512,
-                #[cfg(target_arch = "x86_64")]
-                (Level::Avx2, true) => dots_avx2,
-                #[cfg(target_arch = "x86_64")]
-                (Level::Avx2, false) => sums_avx2,
-                (_, true) => dots_baseline,
-                (_, false) => sums_baseline,
-            };
+            let along_sum = self.b.0 == 1 && self.depth >= LANES;
+            let f = if along_sum { dots::pick(Level::current()) } else { sums::pick(Level::current()) };
             f(self, vectors, b, c, from, to);
         }
     }
 }
 
-/// `a · b + c`, rounded once where the instruction set has an instruction for it; elsewhere `mul_add` is a slow call.
-#[inline(always)]
-fn madd<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
-    if FMA { a.mul_add(b, c) } else { a * b + c }
-}
-
-/// Multiplies by a matrix that is contiguous along the sum.
-///
-/// # Safety
-/// `a` has `p.rows` contiguous vectors of `p.depth` elements; `b` and `c` are operands of the sizes and strides of `p`,
-/// with `p.b.0 == 1`. No other thread writes to columns `from..to` of `c`, which lie in `0..p.cols`.
-#[inline(always)]
-unsafe fn dots<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-    // SAFETY: the caller upholds the contract of this function.
-    unsafe {
-        for j in from..to {
-            let row = b.offset(j as isize * p.b.1);
-            match p.rows {
-                1 => dot_rows::<FMA, 1>(p, a, row, c, j),
-                2 => dot_rows::<FMA, 2>(p, a, row, c, j),
-                3 => dot_rows::<FMA, 3>(p, a, row, c, j),
-                4 => dot_rows::<FMA, 4>(p, a, row, c, j),
-                5 => dot_rows::<FMA, 5>(p, a, row, c, j),
-                6 => dot_rows::<FMA, 6>(p, a, row, c, j),
-                7 => dot_rows::<FMA, 7>(p, a, row, c, j),
-                _ => dot_rows::<FMA, 8>(p, a, row, c, j),
+multi! {
+    /// Multiplies by a matrix that is contiguous along the sum.
+    ///
+    /// # Safety
+    /// `a` has `p.rows` contiguous vectors of `p.depth` elements; `b` and `c` are operands of the sizes and strides of
+    /// `p`, with `p.b.0 == 1`. No other thread writes to columns `from..to` of `c`, which lie in `0..p.cols`.
+    unsafe fn dots(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
+        // SAFETY: the caller upholds the contract; each `row` is that of a column, which exists.
+        unsafe {
+            for j in from..to {
+                let row = b.offset(j as isize * p.b.1);
+                match p.rows {
+                    1 => dot_rows::<I, 1>(p, a, row, c, j),
+                    2 => dot_rows::<I, 2>(p, a, row, c, j),
+                    3 => dot_rows::<I, 3>(p, a, row, c, j),
+                    4 => dot_rows::<I, 4>(p, a, row, c, j),
+                    5 => dot_rows::<I, 5>(p, a, row, c, j),
+                    6 => dot_rows::<I, 6>(p, a, row, c, j),
+                    7 => dot_rows::<I, 7>(p, a, row, c, j),
+                    _ => dot_rows::<I, 8>(p, a, row, c, j),
+                }
             }
         }
     }
@@ -115,13 +102,7 @@ unsafe fn dots<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: 
 // Indices step through registers and memory at once, and their constant bounds let the compiler unroll the loops.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
-unsafe fn dot_rows<const FMA: bool, const M: usize>(
-    p: &SmallGemm,
-    a: *const f32,
-    row: *const f32,
-    c: *mut f32,
-    j: usize,
-) {
+unsafe fn dot_rows<I: Isa, const M: usize>(p: &SmallGemm, a: *const f32, row: *const f32, c: *mut f32, j: usize) {
     let mut acc = [[0f32; LANES]; M];
     let whole = p.depth / LANES * LANES;
     let mut k = 0;
@@ -132,7 +113,7 @@ unsafe fn dot_rows<const FMA: bool, const M: usize>(
             for i in 0..M {
                 let x = (a.add(i * p.depth + k) as *const [f32; LANES]).read_unaligned();
                 for l in 0..LANES {
-                    acc[i][l] = madd::<FMA>(x[l], w[l], acc[i][l]);
+                    acc[i][l] = I::fma(x[l], w[l], acc[i][l]);
                 }
             }
             k += LANES;
@@ -140,7 +121,7 @@ unsafe fn dot_rows<const FMA: bool, const M: usize>(
         for l in 0..p.depth - whole {
             let w = row.add(whole + l).read();
             for i in 0..M {
-                acc[i][l] = madd::<FMA>(a.add(i * p.depth + whole + l).read(), w, acc[i][l]);
+                acc[i][l] = I::fma(a.add(i * p.depth + whole + l).read(), w, acc[i][l]);
             }
         }
         for (i, lanes) in acc.iter_mut().enumerate() {
@@ -161,33 +142,34 @@ const DEEP: usize = 4;
 /// The columns of the result that one pass covers, so that they stay in the first-level cache.
 const WIDE: usize = 1024;
 
-/// Multiplies by a matrix that is contiguous along the result.
-///
-/// # Safety
-/// The contract of [`dots`] holds, but with `p.b.1 == 1` and `p.c.1 == 1`.
-#[inline(always)]
-unsafe fn sums<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-    // SAFETY: the caller upholds the contract of this function.
-    unsafe {
-        let mut j0 = from;
-        while j0 < to {
-            let n = WIDE.min(to - j0);
-            for i in 0..p.rows {
-                std::ptr::write_bytes(c.offset(i as isize * p.c.0).add(j0), 0, n);
-            }
-            let mut k = 0;
-            while k < p.depth {
-                let deep = DEEP.min(p.depth - k);
-                let rows: [*const f32; DEEP] =
-                    std::array::from_fn(|d| b.offset((k + d.min(deep - 1)) as isize * p.b.0).add(j0));
+multi! {
+    /// Multiplies by a matrix that is contiguous along the result.
+    ///
+    /// # Safety
+    /// The contract of [`dots`] holds, but with `p.b.1 == 1` and `p.c.1 == 1`.
+    unsafe fn sums(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
+        // SAFETY: the caller upholds the contract; a pass covers columns `j0..j0 + n` of `from..to`.
+        unsafe {
+            let mut j0 = from;
+            while j0 < to {
+                let n = WIDE.min(to - j0);
                 for i in 0..p.rows {
-                    let x: [f32; DEEP] =
-                        std::array::from_fn(|d| if d < deep { a.add(i * p.depth + k + d).read() } else { 0.0 });
-                    add_rows::<FMA>(c.offset(i as isize * p.c.0).add(j0), &rows, &x, deep, n);
+                    std::ptr::write_bytes(c.offset(i as isize * p.c.0).add(j0), 0, n);
                 }
-                k += deep;
+                let mut k = 0;
+                while k < p.depth {
+                    let deep = DEEP.min(p.depth - k);
+                    let rows: [*const f32; DEEP] =
+                        std::array::from_fn(|d| b.offset((k + d.min(deep - 1)) as isize * p.b.0).add(j0));
+                    for i in 0..p.rows {
+                        let x: [f32; DEEP] =
+                            std::array::from_fn(|d| if d < deep { a.add(i * p.depth + k + d).read() } else { 0.0 });
+                        add_rows::<I>(c.offset(i as isize * p.c.0).add(j0), &rows, &x, deep, n);
+                    }
+                    k += deep;
+                }
+                j0 += n;
             }
-            j0 += n;
         }
     }
 }
@@ -197,7 +179,7 @@ unsafe fn sums<const FMA: bool>(p: &SmallGemm, a: *const f32, b: *const f32, c: 
 /// # Safety
 /// `y` and the first `deep` of `rows` have `n` elements; no other thread writes to `y`.
 #[inline(always)]
-unsafe fn add_rows<const FMA: bool>(y: *mut f32, rows: &[*const f32; DEEP], x: &[f32; DEEP], deep: usize, n: usize) {
+unsafe fn add_rows<I: Isa>(y: *mut f32, rows: &[*const f32; DEEP], x: &[f32; DEEP], deep: usize, n: usize) {
     // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let mut j = 0;
@@ -207,7 +189,7 @@ unsafe fn add_rows<const FMA: bool>(y: *mut f32, rows: &[*const f32; DEEP], x: &
                 for d in 0..DEEP {
                     let w = (rows[d].add(j) as *const [f32; LANES]).read_unaligned();
                     for l in 0..LANES {
-                        acc[l] = madd::<FMA>(x[d], w[l], acc[l]);
+                        acc[l] = I::fma(x[d], w[l], acc[l]);
                     }
                 }
                 (y.add(j) as *mut [f32; LANES]).write_unaligned(acc);
@@ -217,42 +199,13 @@ unsafe fn add_rows<const FMA: bool>(y: *mut f32, rows: &[*const f32; DEEP], x: &
         while j < n {
             let mut acc = y.add(j).read();
             for d in 0..deep {
-                acc = madd::<FMA>(x[d], rows[d].add(j).read(), acc);
+                acc = I::fma(x[d], rows[d].add(j).read(), acc);
             }
             y.add(j).write(acc);
             j += 1;
         }
     }
 }
-
-macro_rules! variants {
-    ($body:ident: $baseline:ident, $avx2:ident, $avx512:ident) => {
-        /// # Safety
-        /// The contract of the body holds.
-        unsafe fn $baseline(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-            // SAFETY: the caller upholds the contract of this function.
-            unsafe { $body::<false>(p, a, b, c, from, to) }
-        }
-        /// # Safety
-        /// The contract of the body holds; the processor has the features.
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,fma")]
-        unsafe fn $avx2(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-            // SAFETY: the caller upholds the contract of this function.
-            unsafe { $body::<true>(p, a, b, c, from, to) }
-        }
-        /// # Safety
-        /// The contract of the body holds; the processor has the features.
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-        unsafe fn $avx512(p: &SmallGemm, a: *const f32, b: *const f32, c: *mut f32, from: usize, to: usize) {
-            // SAFETY: the caller upholds the contract of this function.
-            unsafe { $body::<true>(p, a, b, c, from, to) }
-        }
-    };
-}
-variants!(dots: dots_baseline, dots_avx2, dots_avx512);
-variants!(sums: sums_baseline, sums_avx2, sums_avx512);
 
 #[cfg(test)]
 mod tests {

@@ -11,8 +11,7 @@ use std::mem::MaybeUninit;
 
 /// Elements that a kernel handles at a time: four vectors of AVX2, two of AVX-512 for f32.
 pub const CHUNK: usize = 32;
-/// At most this many inputs, and outputs, of a [`Step`] with [`Step::SIZES`], because their pointers are kept in
-/// arrays.
+/// At most this many inputs, and outputs, of a [`Step`], because their pointers are kept in arrays.
 pub const MAX_ARGS: usize = 16;
 
 /// A kernel that is compiled once per instruction set.
@@ -98,12 +97,11 @@ pub struct Sizes {
 
 /// A kernel that computes each element from those at the same place; [`steps`] is its [`Tile::run`].
 pub trait Step: Tile {
-    /// With them, the elements below a whole chunk run in padded copies through the one copy of the code; without,
-    /// `step` is compiled a second time for them.
-    const SIZES: Option<Sizes> = None;
+    /// With them, the elements below a whole chunk run in padded copies through the one copy of the code.
+    const SIZES: Sizes;
 
-    /// Computes the elements `at..at + len`. `len` is the constant [`CHUNK`], except at the end of a tile, where it is
-    /// less. Marked `#[inline(always)]`, as [`Tile::run`].
+    /// Computes the elements `at..at + len`, where `len` is the constant [`CHUNK`]. Marked `#[inline(always)]`, as
+    /// [`Tile::run`].
     ///
     /// # Safety
     /// As [`TileFn`] for elements `at..at + len`.
@@ -116,25 +114,62 @@ pub trait Step: Tile {
 /// As [`TileFn`].
 #[inline(always)]
 pub unsafe fn steps<I: Isa, S: Step>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
-    const {
-        if let Some(sizes) = S::SIZES {
-            assert!(sizes.ins.len() <= MAX_ARGS && sizes.outs.len() <= MAX_ARGS, "too many arguments for one kernel");
-        }
-    }
+    let sizes = const {
+        assert!(S::SIZES.ins.len() <= MAX_ARGS && S::SIZES.outs.len() <= MAX_ARGS, "too many arguments for one kernel");
+        S::SIZES
+    };
     let mut at = 0;
-    // SAFETY: the caller's promise; at + len ≤ n throughout.
+    // SAFETY: the caller upholds the contract; at + len ≤ n throughout.
     unsafe {
         while n - at >= CHUNK {
             S::step::<I>(at, CHUNK, ins, outs, nums);
             at += CHUNK;
         }
         if at < n {
-            match S::SIZES {
-                Some(sizes) => rest(form::<I, S>(), sizes, at, n - at, ins, outs, nums),
-                None => S::step::<I>(at, n - at, ins, outs, nums),
+            rest(form::<I, S>(), sizes, at, n - at, ins, outs, nums);
+        }
+    }
+}
+
+/// A computation of chunks that holds values of its own: those are read before any output is written, since an output
+/// may share the memory of an input.
+pub(crate) trait Chunks {
+    /// Computes the elements `at..at + len`; `#[inline(always)]`. It is a method, because a closure is not compiled for
+    /// the instruction set around it.
+    ///
+    /// # Safety
+    /// As [`TileFn`] for elements `at..at + len`; `len` is in `1..=CHUNK`.
+    unsafe fn chunk<I: Isa>(&self, at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8);
+
+    /// Computes `n` elements.
+    ///
+    /// # Safety
+    /// As [`TileFn`].
+    #[inline(always)]
+    unsafe fn all<I: Isa>(&self, n: usize, ins: *const *const u8, outs: *const *mut u8) {
+        let whole = n / CHUNK * CHUNK;
+        let mut at = 0;
+        // SAFETY: the caller upholds the contract; at + len ≤ n throughout.
+        unsafe {
+            while at < whole {
+                self.chunk::<I>(at, CHUNK, ins, outs);
+                at += CHUNK;
+            }
+            if at < n {
+                self.chunk::<I>(at, n - at, ins, outs);
             }
         }
     }
+}
+
+/// The number in the first element of input `k`.
+///
+/// # Safety
+/// Input `k` holds an element of f32.
+#[inline(always)]
+pub(crate) unsafe fn first(ins: *const *const u8, k: usize) -> f32 {
+    // SAFETY: the caller upholds the contract of this function.
+    unsafe { (*ins.add(k)).cast::<f32>().read_unaligned() }
 }
 
 /// One chunk of arguments, of any type.

@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn every_kernel_copies_what_is_inside_and_fills_the_rest() {
         let source: Vec<i32> = (1..=400).collect();
-        for isa in [Level::Baseline, Level::Avx2, Level::Avx512].into_iter().filter(|i| *i <= Level::detect()) {
+        for isa in Level::ALL.into_iter().filter(|i| *i <= Level::detect()) {
             for cols in [1, 2, 7, 16, 17, 33, 130] {
                 for (lo, hi) in [(0, cols), (0, 0), (1.min(cols), cols), (0, cols - 1), (cols / 2, cols / 2 + 1)] {
                     for elem in [4, 8] {

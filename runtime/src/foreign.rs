@@ -131,9 +131,5 @@ fn table() -> FxHashMap<Name, Vec<ForeignForm>> {
         let form = foreign::Form::new(symbol.row(), &alias);
         table.entry(alias.full(call.library)).or_default().push(ForeignForm { symbol, form });
     }
-    for symbol in symbol::all().into_iter().filter(|symbol| symbol::is_alias(symbol.name())) {
-        let own = || vec![ForeignForm { symbol, form: foreign::Form::own(symbol.row()) }];
-        table.entry(Name::new(symbol.name())).or_insert_with(own);
-    }
     table
 }

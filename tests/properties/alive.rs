@@ -1,5 +1,5 @@
-//! P16: what a call refuses at once, it refuses however it is run: compiled, where nobody reads its results, differentiated
-//! once and twice, forward, recomputed, apart, as a slice of a batch, on every executor.
+//! P16: a call that is refused for its elements is refused in every way of running it: compiled, with unread results,
+//! differentiated once and twice, forward, recomputed, apart, as a slice of a batch, on every executor.
 
 use crate::cases::{Verdict, each};
 use fulgurite::executors;
@@ -18,14 +18,14 @@ use libtest_mimic::Failed;
 /// Calls per row.
 const CASES: usize = 6;
 
-/// Rows of which some call may refuse when it runs.
+/// Whether some call of the row may be refused at run time.
 pub fn applies(row: &TestRow) -> bool {
     row.may_refuse() && !row.names_storage()
 }
 
-/// Holds the property.
+/// Checks the property.
 pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
-    // every third call may have results without elements: the lines that lead to them still read elements
+    // Every third call may have results without elements: the lines that lead to them still read elements.
     let wish = |case| Wish { dtype: row.preferred(DType::F64), empty: case % 3 == 2, ..Wish::smooth(case) };
     each(row, test, CASES, wish, |call, rng| {
         for spoiled in spoiled(call, rng) {
@@ -72,11 +72,11 @@ fn every_way(call: &Call, refused: &Error) -> Result<(), String> {
             }
         });
     }
-    // a row without float tensors still has something to be a function of
+    // A row without float tensors still needs a variable to differentiate.
     floats.push(Tensor::scalar(1.0f64));
     let of = |f: &dyn Fn() -> Result<(), Error>, what: &str| match f() {
         Err(e) if AT_RUN_TIME.contains(&e.code()) => Ok(()),
-        // there is no such derivative, or no batch of it
+        // The derivative does not exist, or cannot be batched.
         Err(e) if matches!(e.code(), "E711" | "E712" | "E725" | "E726" | "E727" | "E708") => Ok(()),
         Err(e) => Err(format!("{what}: {e}\n  at once: {refused}")),
         Ok(()) => Err(format!("{what}: a value, at once: {refused}")),

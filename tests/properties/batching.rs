@@ -1,4 +1,4 @@
-//! P14: a batched call gives what the call gives slice by slice.
+//! P14: a batched call gives the results of the calls of its slices.
 
 use super::cases::{self, Verdict};
 use fulgurite_core::eval::loop_nest::Array;
@@ -12,7 +12,7 @@ use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
-/// Rows with a tensor argument.
+/// Whether the row has a tensor argument.
 pub fn applies(row: &TestRow) -> bool {
     row.row.sig.params.iter().any(|p| !p.ty.elem.contains(&Elem::Key))
 }
@@ -27,7 +27,7 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
         case,
     };
     cases::each(row, test, 6, wish, |call, rng| {
-        // one slice, two, three
+        // A batch has one to three slices.
         let Some(slices) = slices(row, call, &wish(0), 1 + rng.below(3), rng) else { return Ok(Verdict::Held) };
         let mut flags = flags(call, rng);
         written(call).into_iter().for_each(|i| flags[i] = true);
@@ -37,7 +37,7 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
         for slice in &alone {
             match bridge::meaning(slice) {
                 Ok(meaning) => want.push(meaning),
-                // elements of two calls that the row refuses together
+                // The row may refuse shared elements of one call with elements of another.
                 Err(_) => return Ok(Verdict::Held),
             }
         }
@@ -45,7 +45,8 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
         let trace = &program.trace;
         let compiled = program.compile(&["cpu", "interp"], 1).map_err(|e| format!("{e}\n{trace}"))?;
         let got = program.run(&compiled).map_err(|e| format!("{e}\n{trace}"))?;
-        // behind results and new versions the program has the values of its epilogue: the versions again
+        // After the results and the new versions, the program returns the values of its epilogue, which are these
+        // versions again.
         for (i, got) in got.iter().map(bridge::array).enumerate().take(want[0].len()) {
             for (n, (got, want)) in bridge::unstacked(&got, want.len()).iter().zip(&want).enumerate() {
                 bound::compare(got, &want[i]).map_err(|e| format!("slice {n}: result {i} {e}\n{trace}"))?;
@@ -55,7 +56,8 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
-/// The gradient of a batch is that of its slices, of what they share the sum; tangents of a batch are those of its slices.
+/// Checks that the gradient of a batch consists of those of its slices, summed for shared inputs, and that the tangents
+/// of a batch are those of its slices.
 pub fn derivatives(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     cases::each(row, test, 3, Wish::smooth, |call, rng| {
         let (floats, outs) = (bridge::floats(call), bridge::float_results(call).map_err(|e| e.to_string())?);
@@ -79,7 +81,7 @@ pub fn derivatives(row: &'static TestRow, test: &str) -> Result<(), Failed> {
         (0..flags.len()).filter(|i| !flags[*i]).for_each(|i| u[1][i] = u[0][i].clone());
         let (mut grads, mut tangents) = (Vec::new(), Vec::new());
         for ((x, g), u) in x.iter().zip(&g).zip(&u) {
-            // elements of two calls that the row refuses together
+            // The row may refuse shared elements of one call with elements of another.
             let Ok((_, of_slice)) = bridge::vjp(call, x, g) else { return Ok(Verdict::Held) };
             grads.push(of_slice);
             tangents.push(bridge::jvp(call, x, u).map_err(|e| e.to_string())?);
@@ -110,7 +112,7 @@ fn summed(slices: &[Vec<Array<f64>>], i: usize) -> Vec<f64> {
     bridge::values(&slices[0][i]).iter().zip(bridge::values(&slices[1][i])).map(|(a, b)| a + b).collect()
 }
 
-/// Derivatives in f64 that differ by the order of sums.
+/// Compares derivatives in f64, which may differ by the order of summation.
 fn agree(got: &[f64], want: &[f64]) -> Result<(), String> {
     const ROUNDING: f64 = 1e-9;
     let near = |(a, b): (&f64, &f64)| (a - b).abs() <= ROUNDING * (1.0 + b.abs()) || a == b || a.is_nan() && b.is_nan();
@@ -120,7 +122,7 @@ fn agree(got: &[f64], want: &[f64]) -> Result<(), String> {
     }
 }
 
-/// Calls of the same types with other elements.
+/// The call, and calls of equal types with other elements, `count` in all.
 fn slices(row: &TestRow, call: &Call, wish: &Wish, count: usize, rng: &mut Rng) -> Option<Vec<Call>> {
     let sketch = calls::Sketch {
         args: call.args.iter().map(|a| a.map(&mut |o| slot(o))).collect(),
@@ -133,7 +135,8 @@ fn slices(row: &TestRow, call: &Call, wish: &Wish, count: usize, rng: &mut Rng) 
     Some(all)
 }
 
-/// The tensors that a call writes: one that all slices share can't get a value of each (E728).
+/// The positions of the tensors that a call writes. These must be batched, because a tensor that all slices share
+/// cannot take a value from each (E728).
 fn written(call: &Call) -> Vec<usize> {
     let (mut found, mut at) = (Vec::new(), 0);
     for (param, arg) in call.row.sig.params.iter().zip(&call.args) {
@@ -155,7 +158,7 @@ fn slot(o: &Operand<f64>) -> calls::Slot {
     }
 }
 
-/// Which tensors have a slice each: one at least.
+/// Whether each tensor is batched: at least one is, if there are any.
 fn flags(call: &Call, rng: &mut Rng) -> Vec<bool> {
     let mut tensors = Vec::new();
     for arg in &call.args {
@@ -166,7 +169,7 @@ fn flags(call: &Call, rng: &mut Rng) -> Vec<bool> {
     (0..tensors.len()).map(|i| tensors[i] && (i == chosen || rng.one_in(2))).collect()
 }
 
-/// The call with those tensors of another that have a flag.
+/// The call `first`, with the flagged tensors of `other` in place of its own.
 fn merged(first: &Call, other: &Call, flags: &[bool]) -> Call {
     let (mut at, mut others) = (0, Vec::new());
     other.args.iter().for_each(|a| a.for_each(&mut |o| others.push(o.clone())));

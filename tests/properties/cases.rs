@@ -1,4 +1,4 @@
-//! What properties hold of the calls of a row.
+//! Checks properties on drawn calls of a row.
 
 use fulgurite_tests::calls::{self, Call, Wish};
 use fulgurite_tests::draws::{self, Counts, Property};
@@ -9,8 +9,8 @@ use std::fmt::Display;
 
 pub use fulgurite_tests::draws::Verdict;
 
-/// Checks `count` calls of a row. Fails with the smallest call that was found for which `check` has something to say, and
-/// where more than half of the cases were discarded.
+/// Checks `count` calls of a row. Fails with the smallest call found for which `check` fails, or if more than half of
+/// the cases were discarded.
 pub fn each(
     row: &TestRow,
     test: &str,
@@ -21,7 +21,7 @@ pub fn each(
     of(test, count, |case, rng| calls::generate(row, &wish(case), rng), check)
 }
 
-/// The same of whatever else is drawn.
+/// Checks `count` values of any generator, as [`each`] checks calls.
 pub fn of<T: Display>(
     test: &str,
     count: usize,
@@ -31,8 +31,8 @@ pub fn of<T: Display>(
     Ok(hold(test, count, make, check)?.map_or(Ok(()), Counts::enough)?)
 }
 
-/// Checks the cases without asking how many were discarded, and gives both counts; nothing where one case was asked for by
-/// its words.
+/// Checks the cases without a limit on discarded ones, and returns the counts. Returns `None` if one case was selected
+/// by its words.
 pub fn hold<T: Display>(
     test: &str,
     count: usize,

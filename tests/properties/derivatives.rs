@@ -14,19 +14,20 @@ use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
-/// The step of central differences, relative to max(1, |x|): the cube root of the precision of f64, where the error of
-/// the quotient (h²) and that of the rounding (u / h) meet.
+/// The step of central differences, relative to max(1, |x|): the cube root of the precision of f64, at which the error
+/// of the quotient (h²) equals that of the rounding (u / h).
 pub const STEP: f64 = 6e-6;
-/// The error of such a quotient, relative to the sum of the magnitudes of its terms: 8 builtins × 20,000 points had a
-/// median of 2e-11 and none over this.
+/// The allowed error of a quotient, relative to the sum of the magnitudes of its terms: 8 builtins × 20,000 points had
+/// a median of 2e-11, and none above this.
 const QUOTIENT: f64 = 1e-6;
-/// The error of a quotient, in differences between it and the one with half its step: 4/3 where the error grows with the
-/// square of the step, and some rounding.
+/// The allowed error of a quotient, as a multiple of its difference from the quotient with half the step: 4/3 if the
+/// error grows with the square of the step, and some rounding.
 const BENDS: f64 = 1.5;
-/// Two ways of summing the same products in f64 differ by their rounding: some hundred units in the last place.
+/// The allowed relative difference of two summation orders of equal products in f64: some thousand units in the last
+/// place.
 const SAME: f64 = 1e-12;
 
-/// A float goes in and a float comes out.
+/// Whether the row may have a float argument and a float result.
 pub fn has_floats(row: &TestRow) -> bool {
     let may_be_float = |ty: &Type| {
         ty.elem.iter().any(|e| match e {
@@ -41,12 +42,12 @@ pub fn has_floats(row: &TestRow) -> bool {
         && row.takes(DType::F64)
 }
 
-/// And the gradient is meant to be the derivative.
+/// Whether the row has floats, and its gradient is meant to be the derivative.
 pub fn applies(row: &TestRow) -> bool {
     has_floats(row) && row.row.deviates.is_none()
 }
 
-/// Some argument broadcasts.
+/// Whether the row has floats, and some argument broadcasts.
 pub fn broadcasts(row: &TestRow) -> bool {
     has_floats(row)
         && row.row.sig.params.len() > 1
@@ -56,19 +57,20 @@ pub fn broadcasts(row: &TestRow) -> bool {
         })
 }
 
-/// Random cotangents (or tangents) like `arrays`. Some are 0, as those of elements that a loss does not read are.
+/// Random cotangents or tangents with the types of `arrays`. Some numbers are 0, like the cotangents of elements that a
+/// loss does not read.
 pub fn random_like(arrays: &[Array<f64>], rng: &mut Rng) -> Vec<Array<f64>> {
     let mut number = || if rng.one_in(8) { 0.0 } else { rng.float(-2.0, 2.0) };
     arrays.iter().map(|a| with_values(a, (0..a.len()).map(|_| number()).collect())).collect()
 }
 
-/// The float results of the call as the runtime gives them.
+/// The float results of the call, computed by the runtime.
 pub fn float_results(call: &Call) -> Result<Vec<Array<f64>>, String> {
     let outs = bridge::arrays(&bridge::apply(call, &bridge::handles(&bridge::floats(call))));
     outs.map_err(|e| format!("does not run: {e}"))
 }
 
-/// Whether all of these are f64: a narrower result rounds what the comparisons of derivatives take to be exact.
+/// Whether all arrays are f64. A narrower result is rounded, while comparisons of derivatives take results to be exact.
 pub fn in_f64(arrays: &[Array<f64>]) -> bool {
     arrays.iter().all(|a| a.dtype == DType::F64)
 }
@@ -79,7 +81,7 @@ pub fn product(a: &[Array<f64>], b: &[Array<f64>]) -> (f64, f64) {
     pairs.fold((0.0, 0.0), |(sum, size), (x, y)| (sum + x * y, size + (x * y).abs()))
 }
 
-/// Whether the two lists have the same types.
+/// Compares the types of gradients with those of the float arguments.
 fn same_types(a: &[Array<f64>], b: &[Array<f64>]) -> Result<(), String> {
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
         if a.dtype != b.dtype || a.shape != b.shape {
@@ -108,7 +110,7 @@ pub fn vjp(row: &'static TestRow, test: &str) -> Result<(), Failed> {
         let (predicted, size) = product(&grads, &steps);
         let allowed = QUOTIENT * size + moved.noise;
         if (moved.value - predicted).abs() > allowed || predicted.is_nan() {
-            // near a pole the quotient itself is not what it is with half the step
+            // Near a pole the quotient changes with half the step.
             let half = quotient(call, &x, &scaled(&steps, 0.5), &v)?;
             let bends = half.map_or(f64::INFINITY, |half| (2.0 * half.value - moved.value).abs());
             if (moved.value - predicted).abs() <= BENDS * bends {
@@ -140,11 +142,11 @@ pub fn shifted(x: &[Array<f64>], s: &[Array<f64>], sign: f64) -> Vec<Array<f64>>
 
 struct Moved {
     value: f64,
-    /// What rounding may do to it.
+    /// The bound of its rounding error.
     noise: f64,
 }
 
-/// How far `<v, f>` moves from `x - s` to `x + s`, halved; nothing where a branch flips in between.
+/// Half the change of `<v, f>` from `x - s` to `x + s`; `None` if a branch flips in between.
 fn quotient(call: &Call, x: &[Array<f64>], s: &[Array<f64>], v: &[Array<f64>]) -> Result<Option<Moved>, String> {
     let random = call.row.takes_key();
     let mut ends = [0.0; 2];
@@ -176,7 +178,7 @@ fn quotient(call: &Call, x: &[Array<f64>], s: &[Array<f64>], v: &[Array<f64>]) -
     Ok(Some(Moved { value: (ends[1] - ends[0]) / 2.0, noise: noise + f64::MIN_POSITIVE }))
 }
 
-/// The float results by the row's own text, and the hash of the branches taken.
+/// The float results by the row's own text, with the hash of the branches taken.
 pub fn decide(call: &Call, args: &[Value<Operand<f64>>]) -> Result<(Vec<Array<f64>>, u64), String> {
     let guarded: Vec<Value<Operand<Guarded>>> =
         args.iter().map(|a| a.map(&mut |o: &Operand<f64>| o.convert())).collect();
@@ -202,12 +204,12 @@ pub fn transpose(row: &'static TestRow, test: &str) -> Result<(), Failed> {
         let (_, grads) = bridge::vjp(call, &x, &g).map_err(|e| format!("vjp: {e}"))?;
         let ((forward, size), (reverse, other)) = (product(&g, &tangents), product(&grads, &u));
         let n = x.iter().map(Array::len).sum::<usize>() + 1;
-        // a derivative that is zero but for rounding (the norm of one element) is as far from it as the result is
-        // and terms of order one may cancel inside
+        // A derivative that is zero except for rounding (the norm of one element) has an error of the magnitude of the
+        // result. Terms of order one may cancel inside.
         let total = |a: &[Array<f64>]| a.iter().flat_map(values).map(|x| x.abs()).sum::<f64>();
         let inside = 16.0 * f64::EPSILON * total(&g) * total(&u);
         let allowed = SAME * n as f64 * (size + other + product(&g, &outs).1) + inside;
-        // where one of them deviates the other is the derivative
+        // If the row declares that one of the two deviates, the other must be the derivative.
         if call.row.deviates.is_some() && (!allowed.is_finite() || (forward - reverse).abs() > allowed) {
             let steps = scaled(&u, STEP);
             let Some(moved) = quotient(call, &x, &steps, &g)? else { return Ok(Verdict::Discarded) };
@@ -233,18 +235,18 @@ pub fn linear(row: &'static TestRow, test: &str) -> Result<(), Failed> {
             return Ok(Verdict::Discarded);
         }
         let (g, h) = (random_like(&outs, rng), random_like(&outs, rng));
-        // powers of two, so that scaling rounds nothing
+        // The factors are powers of two, so that scaling does not round.
         let (a, b) = (2.0, -0.5);
         let both: Vec<Array<f64>> = shifted(&scaled(&g, a), &scaled(&h, b), 1.0);
         let run = |g: &[Array<f64>]| bridge::vjp(call, &x, g).map(|(_, grads)| grads).map_err(|e| e.to_string());
         let (at_g, at_h, at_both) = (run(&g)?, run(&h)?, run(&both)?);
         let largest = at_g.iter().chain(&at_h).flat_map(values).fold(0.0f64, |m, x| m.max(x.abs()));
         let mut all = at_g.iter().chain(&at_h).flat_map(values);
-        // of a slope that a row states to be infinite nothing can be said
+        // A slope that a row states to be infinite is not compared.
         if call.row.deviates.is_some() && !all.all(|x| x.is_finite()) {
             return Ok(Verdict::Discarded);
         }
-        // of a slope that is 0, since its terms cancel, rounding leaves something of theirs
+        // Terms that cancel to a slope of 0 leave a rounding error of their own magnitude.
         let inside = 16.0 * f64::EPSILON * both.iter().flat_map(values).map(|x| x.abs()).sum::<f64>();
         for (i, want) in shifted(&scaled(&at_g, a), &scaled(&at_h, b), 1.0).iter().enumerate() {
             for (x, y) in values(want).iter().zip(values(&at_both[i])) {
@@ -265,11 +267,11 @@ fn scaled(arrays: &[Array<f64>], by: f64) -> Vec<Array<f64>> {
     arrays.iter().map(|a| with_values(a, values(a).iter().map(|x| x * by).collect())).collect()
 }
 
-/// P09: the gradient of a broadcast argument is the sum of those of its copies.
+/// P09: the gradient of a broadcast argument is the sum of the gradients of its copies.
 pub fn broadcast(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     cases::each(row, test, 8, Wish::smooth, |call, rng| {
         let x = bridge::floats(call);
-        // the full shape that each argument broadcasts to
+        // The full shape that each argument broadcasts to.
         let mut wide = call.clone();
         let mut any = false;
         for part in &call.solved.env.broadcast {
@@ -277,7 +279,7 @@ pub fn broadcast(row: &'static TestRow, test: &str) -> Result<(), Failed> {
             let full: Vec<usize> = full.iter().map(Dim::len_of).collect();
             let at = call.row.sig.params.iter().position(|p| p.name.name == part.param);
             let Some(at) = at else { continue };
-            // axes that broadcast behind others are asked in rows where they stand first
+            // Arguments with several broadcast parts, or with other axes in front, are left to other rows.
             let parts = call.solved.env.broadcast.iter().filter(|other| other.param == part.param).count();
             let dims = call.row.sig.params[at].ty.dims.as_deref().unwrap_or_default();
             let first =
@@ -321,7 +323,7 @@ impl Length for Dim {
     }
 }
 
-/// `a` with every element copied along the axes that it lacks.
+/// The array broadcast to `shape`: every element is copied along the axes that `a` lacks.
 fn expanded(a: &Array<f64>, shape: &[usize]) -> Array<f64> {
     let all = a.scalars();
     let total: usize = shape.iter().product();
@@ -329,7 +331,7 @@ fn expanded(a: &Array<f64>, shape: &[usize]) -> Array<f64> {
     Array::from_scalars(a.dtype, shape, scalars.collect::<Vec<_>>())
 }
 
-/// The sums of those elements of `a` that are copies of one another in `shape`.
+/// The array summed to `shape`: each element is the sum of its copies in `a`.
 fn summed(a: &Array<f64>, shape: &[usize]) -> Array<f64> {
     let mut sums = vec![0.0; shape.iter().product()];
     for (flat, x) in values(a).iter().enumerate() {

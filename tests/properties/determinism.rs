@@ -1,4 +1,5 @@
-//! P12: the same bits, whoever counts: twice, on one thread and on three; random numbers by key, shape and options alone.
+//! P12: a call gives equal bits in every run: repeated, on one thread and on three. Random numbers depend on key, shape
+//! and options alone.
 
 use super::cases::{self, Verdict};
 use fulgurite::trace::ProxyId;
@@ -36,14 +37,14 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
-/// The same line twice in one program draws the same numbers: they depend on key, shape and options alone.
+/// Checks that two equal lines in one program draw equal numbers, since these depend on key, shape and options alone.
 fn drawn_twice(call: &Call) -> Result<(), String> {
     let (first, again) = twice(call)?;
     let same = first.iter().zip(&again).all(|(a, b)| a.to_bits() == b.to_bits());
     if same { Ok(()) } else { Err("two lines with one key drew different numbers".into()) }
 }
 
-/// The results of a line and of the same line again.
+/// The results of two equal lines in one program.
 fn twice(call: &Call) -> Result<(Vec<f64>, Vec<f64>), String> {
     let text = |e: fulgurite::Error| e.to_string();
     let symbol = bridge::symbol(call.row.op).map_err(|e| e.to_string())?;

@@ -1,8 +1,8 @@
-//! P18: in f16 and bf16 a row means what it means, rounded once.
+//! P18: in f16 and bf16 a row gives the result of its meaning, rounded once.
 //!
-//! A call is drawn in half precision, at magnitudes where products and exponentials of its elements leave the range of
-//! f16, and held against the same call of the same numbers in f32 and f64. A result may be off by the error of an
-//! evaluation in f32 and by one rounding; what the row computed on its way was not rounded to half precision.
+//! A call is drawn in half precision, at magnitudes at which products and exponentials of its elements leave the range
+//! of f16. It is compared with the call on equal numbers in f32 and f64. A result may be off by the error of an
+//! evaluation in f32 and by one rounding, because intermediate values must not be rounded to half precision.
 
 use super::cases::{self, Verdict};
 use fulgurite_codegen::check::closure;
@@ -21,29 +21,30 @@ use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::{TestRow, rows};
 use libtest_mimic::Failed;
 
-/// By what elements are multiplied: squares of numbers around 256 leave the range of f16, those of numbers around 2^-13
-/// fall below it; plain numbers reach what the others do not.
+/// The factors of elements: squares of numbers around 256 exceed the range of f16, those of numbers around 2^-13 fall
+/// below it, and unscaled numbers lie between.
 const SCALES: [f64; 3] = [1.0, 256.0, 0.0001220703125];
 
-/// Gradients in f32 against those in f64: rounding that both evaluations may pile up in another order, relative to the
-/// distance between the two and to the largest element.
+/// The allowed difference between gradients in half precision and in f64: relative to the distance between those in f32
+/// and f64, and relative to the largest element. The evaluations may accumulate rounding in different orders.
 const PILED: (f64, f64) = (64.0, 1e-5);
 
-/// A rule that reads a result reads it rounded: its few terms move by that, up to the largest of them even where they
-/// cancel. No rule of the project has more than four such terms; each may hold the result twice.
+/// The roundings that a rule carries over from the results that it reads, in units of its largest term, even where its
+/// terms cancel. No rule of the project has more than four such terms, and each may read the result twice.
 const SAVED: f64 = 8.0;
 
-/// An argument that stands before such terms (a weight of a norm) is no larger than it is drawn.
+/// At most this magnitude is taken for an argument that multiplies such terms (a weight of a norm), because unscaled
+/// elements are no larger.
 const WEIGHT: f64 = 3.0;
 
-/// It computes with floats that may be halves.
+/// Whether the row computes with floats that may be f16 or bf16.
 pub fn applies(row: &TestRow) -> bool {
     let halves = row.takes(DType::F16) || row.takes(DType::BF16);
     let plain = !row.row.takes_key() && !row.names_storage() && !asks_for_neighbours(&row.row);
     halves && plain && super::derivatives::has_floats(row)
 }
 
-/// What is next to a number is another one in each dtype.
+/// Whether the row asks for the neighbour of a number, which differs between dtypes.
 fn asks_for_neighbours(row: &Row) -> bool {
     let mut found = false;
     let Some(body) = row.index_body() else { return false };
@@ -59,14 +60,14 @@ fn wish(case: usize) -> Wish {
     Wish { dtype, values: Values::Tame, numbers: false, empty: false, case: case / 2 }
 }
 
-/// Values and gradients.
+/// Checks values and gradients.
 pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let reads = reads_results(&row.row);
-    // where the gradient is not the derivative on purpose, dtypes may have conventions of their own
+    // If the gradient deviates from the derivative on purpose, dtypes may have conventions of their own.
     let gradients = row.row.deviates.is_none();
     cases::each(row, test, 18, wish, |drawn, rng| {
         let half = drawn.solved.joined.unwrap_or(DType::F16);
-        // a dtype that a call names is rounded to where it asks for it
+        // If a call names a dtype, intermediate values are rounded to it.
         let names = drawn.args.iter().any(|arg| matches!(arg, Value::DType(_)));
         if names || !matches!(half, DType::F16 | DType::BF16) {
             return Ok(Verdict::Held);
@@ -88,7 +89,7 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
-/// The call with its floats at another magnitude, if it is one then, and its results are numbers that `half` holds.
+/// The call with its floats scaled by `by`, if the row accepts it and `half` holds its results.
 fn scaled(call: &Call, half: DType, by: f64) -> Option<Call> {
     let args: Vec<Value<Operand<f64>>> = (call.args.iter())
         .map(|arg| {
@@ -113,7 +114,7 @@ fn largest(half: DType) -> f64 {
     if half == DType::F16 { 65504.0 } else { 3.3e38 }
 }
 
-/// The same numbers in a wider dtype, if the row takes it.
+/// The call on equal numbers in a wider dtype, if the row takes it.
 fn widened(call: &Call, to: DType) -> Option<Call> {
     let narrow = |d: DType| matches!(d, DType::F16 | DType::BF16);
     let args: Vec<Value<Operand<f64>>> = (call.args.iter())
@@ -129,7 +130,7 @@ fn widened(call: &Call, to: DType) -> Option<Call> {
     Some(Call { args, solved, ..call.clone() })
 }
 
-/// One rounding, with what an evaluation in f32 adds to it, in half steps of the smallest numbers where these are met.
+/// One rounding, with a hundredth for the evaluation in f32; near 0, half a step between the smallest numbers.
 fn rounding(dtype: DType, x: f64) -> f64 {
     let smallest = if dtype == DType::F16 { 6.103515625e-5 } else { f64::from(f32::MIN_POSITIVE) };
     1.01 * unit(dtype) * x.abs().max(smallest)
@@ -138,13 +139,13 @@ fn rounding(dtype: DType, x: f64) -> f64 {
 fn value(got: &Array<f64>, want: &Array<Bounded>) -> Result<(), String> {
     let Data::Float(allowed) = &want.data else { return Ok(()) };
     for (k, (g, w)) in values(got).iter().zip(allowed).enumerate() {
-        // what cannot be told in f32 is not asked in fewer digits
+        // A result without a bound in f32 is not compared in fewer digits.
         if !w.error.is_finite() || !w.value.is_finite() {
             continue;
         }
         let may = w.error + rounding(got.dtype, w.value.abs() + w.error) + f64::from(f32::EPSILON) * w.value.abs();
         let off = (g - w.value).abs();
-        // no more than half a step beyond the largest number is rounded to infinity
+        // A number within the error of the largest one may be rounded to infinity.
         let over = w.value.abs() + may >= largest(got.dtype);
         if !(off <= may || over && g.abs() >= largest(got.dtype)) {
             return Err(format!(
@@ -162,7 +163,7 @@ fn gradient(call: &Call, single: &Call, double: &Call, reads: bool, rng: &mut Rn
         return Ok(());
     }
     let wide = bridge::float_results(double).map_err(|e| e.to_string())?;
-    // numbers that each dtype holds
+    // Every dtype holds these numbers.
     let drawn: Vec<Vec<f64>> =
         (wide.iter()).map(|t| (0..t.numel()).map(|_| rng.int(-8, 8) as f64 / 4.0).collect()).collect();
     let pulled = |call: &Call| -> Result<_, String> {
@@ -174,7 +175,7 @@ fn gradient(call: &Call, single: &Call, double: &Call, reads: bool, rng: &mut Rn
     let (_, got) = pulled(call)?;
     let (_, near) = pulled(single)?;
     let (outs, want) = pulled(double)?;
-    // a result below the normal numbers has fewer digits, and a rule that reads it has no more
+    // A result below the normal numbers has fewer digits, and so has a rule that reads it.
     let smallest = if results[0].dtype == DType::F16 { 6.103515625e-5 } else { 0.0 };
     if reads && outs.iter().flat_map(values).any(|x| *x != 0.0 && x.abs() < smallest) {
         return Ok(());
@@ -190,12 +191,13 @@ fn gradient(call: &Call, single: &Call, double: &Call, reads: bool, rng: &mut Rn
         if !most.is_finite() || !apart.is_finite() || most >= largest(got.dtype) {
             continue;
         }
-        // a pointwise row rounds the gradient of each element, and what was broadcast sums those, as in PyTorch
+        // A pointwise row rounds the gradient of each element before those of a broadcast argument are summed, as in
+        // PyTorch.
         if pointwise && got.len() < elements {
             continue;
         }
         let piled = PILED.0 * apart + PILED.1 * most;
-        // what comes from several results is rounded one by one, and then added
+        // Contributions of several results are rounded one by one before they are added.
         let saved = match reads || results.len() > 1 {
             true => SAVED * unit(got.dtype) * (most + 2.0 * weight * of_results.min(1.0)),
             false => 0.0,
@@ -216,7 +218,7 @@ fn gradient(call: &Call, single: &Call, double: &Call, reads: bool, rng: &mut Rn
     Ok(())
 }
 
-/// Whether all that a program computes is one pointwise row: its gradients are that row's.
+/// Whether a program calls one pointwise row, whose gradients it has, and at most one other row that computes.
 fn calls_one_pointwise(row: &Row) -> bool {
     let called = closure::called(row);
     let computes = called.iter().filter_map(|op| rows().table.row(*op)).filter(|row| row.promote.is_some());
@@ -224,7 +226,7 @@ fn calls_one_pointwise(row: &Row) -> bool {
     row.is_composite() && computes.iter().filter(|row| row.is_pointwise()).count() == 1 && computes.len() <= 2
 }
 
-/// Whether a rule of the row, or of one that it comes to, reads a result.
+/// Whether a rule of the row, or of a row that it calls directly or indirectly, reads a result.
 fn reads_results(row: &Row) -> bool {
     let mut open = vec![row.op];
     let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! P07, P20: the derivative of a gradient, and that of this derivative.
+//! P07, P20: second and third derivatives.
 
 use super::cases::{self, Verdict};
 use super::derivatives::{self, STEP, decide, float_results, in_f64, product, random_like, shifted, step};
@@ -10,34 +10,37 @@ use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
-/// The difference quotient of a first derivative, relative to the sum of the magnitudes of its terms. That of each further
-/// order is allowed ten times as much, because a derivative carries rounding of its own.
+/// The allowed error of the difference quotient of a function, relative to the sum of the magnitudes of its terms. Each
+/// order of derivative is allowed ten times as much as the one before, because a derivative carries rounding of its
+/// own.
 const QUOTIENT: f64 = 1e-6;
 
-/// The error of a quotient, in differences between it and the one with half its step, as in [`super::derivatives`].
+/// The allowed error of a quotient, as a multiple of its difference from the quotient with half the step, as in
+/// [`super::derivatives`].
 const BENDS: f64 = 1.5;
-/// The rounding of a quotient, in the largest of three that were seen.
+/// The allowed rounding error of a quotient, as a multiple of the largest of three that are measured.
 const ROUNDS: f64 = 8.0;
 
-/// Rows with a gradient that can be differentiated. A gradient that a rule states by convention is a function like any
-/// other. A row that detaches values on purpose has no function of which its second derivative could be the derivative.
+/// Whether the row has a gradient that can be differentiated. A gradient that a rule states by convention is a function
+/// like any other. But if a row detaches values on purpose, its second derivative is not the derivative of its
+/// gradient.
 pub fn applies(row: &TestRow) -> bool {
     derivatives::has_floats(row) && (row.row.deviates.is_none() || !row.detaches())
 }
 
-/// `<w, vjp(x + s) - vjp(x - s)> / 2 = <vjp of vjp (w), s>`
+/// P07: `<w, vjp(x + s) - vjp(x - s)> / 2 = <vjp of vjp (w), s>`.
 pub fn second(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     derivative(row, test, 2, 4, Counts::enough)
 }
 
-/// The derivative of the function that gives the second derivative, against the quotient of its differences. A row that is
-/// clamped at the end that it reaches discards most calls, so one that is compared is enough.
+/// P20: the third derivative equals the difference quotient of the second. A row that clamps at a bound which its
+/// values reach discards most calls, so one conclusive call is enough.
 pub fn third(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     derivative(row, test, 3, 6, Counts::any)
 }
 
-/// Holds the derivative of order `order` against the difference quotient of the one below it, on `calls` calls; `enough`
-/// says whether enough of them were compared.
+/// Compares the derivative of order `order` with the difference quotient of the one below it, on `calls` calls;
+/// `enough` decides whether enough of them were conclusive.
 fn derivative(
     row: &'static TestRow,
     test: &str,
@@ -58,7 +61,7 @@ fn derivative(
         let (last, below) = (&weights[order - 1], &weights[..order - 1]);
         let slopes = bridge::vjp_of_order(call, &x, &weights).map_err(|e| format!("order {order}: {e}"))?;
         let s: Vec<_> = x.iter().map(|a| step(a, rng)).collect();
-        // ⟨last, the derivative below⟩ this far along the step, and the sum of the magnitudes of its terms
+        // ⟨last, the derivative below⟩ at this distance along the step, and the sum of the magnitudes of its terms.
         let below = |far: f64| -> Result<(f64, f64), String> {
             let grads = bridge::vjp_of_order(call, &shifted(&x, &s, far), below);
             Ok(product(&grads.map_err(|e| format!("order {}: {e}", order - 1))?, last))
@@ -72,9 +75,9 @@ fn derivative(
         }
         let quotient = (above - under) / 2.0;
         let (predicted, size) = product(&slopes, &s);
-        // rounding of the gradient itself: some hundred units in the last place of its terms and of the result's
+        // The rounding of the gradient itself: some hundred units in the last place of its terms and of the result's.
         let largest = of_above.max(of_under) + product(&weights[0], &outs).1;
-        // terms of order one may cancel inside, as where one observation varies about its mean
+        // Terms of order one may cancel inside, for example in the variance of a single observation.
         let total = |a: &[Array<f64>]| a.iter().flat_map(bridge::values).map(|x| x.abs()).sum::<f64>();
         let inside = f64::EPSILON * STEP * weights.iter().map(|w| total(w)).product::<f64>();
         let allowed = close * size + 100.0 * f64::EPSILON * largest + close * STEP * largest * STEP + inside;
@@ -82,8 +85,8 @@ fn derivative(
         if off <= allowed {
             return Ok(Verdict::Held);
         }
-        // beside a pole the quotient is another one with half the step; where large terms cancel it is rounding, which a
-        // step that is none shows
+        // Near a pole, the quotient changes with half the step. Where large terms cancel, the quotient is rounding
+        // noise, which quotients with tiny steps show.
         let bends = BENDS * (moved(0.5)? - quotient).abs();
         let rounds = [1e-6, 2e-6, 3e-6].into_iter().try_fold(0.0f64, |most, far| -> Result<f64, String> {
             Ok(most.max(ROUNDS * (moved(far)? * far).abs()))

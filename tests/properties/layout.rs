@@ -1,4 +1,4 @@
-//! P13: arguments that are views (transposed, sliced) give what contiguous copies of them give.
+//! P13: a call on views (transposed, sliced) gives the results of the call on contiguous copies.
 
 use super::cases::{self, Verdict};
 use fulgurite::executors::{self, CompileOptions, ExecError};
@@ -14,7 +14,7 @@ use fulgurite_tests::oracle::{self, Operand};
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
-/// Rows with a tensor argument.
+/// Whether the row has a tensor argument, and takes no key.
 pub fn applies(row: &TestRow) -> bool {
     let key = fulgurite_core::lang::ast::Elem::Key;
     row.row.sig.params.iter().any(|p| !p.ty.elem.contains(&key)) && !row.row.takes_key()
@@ -34,7 +34,7 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
         let viewed = through_views(call, transposed).map_err(|e| format!("through views: {e}"))?;
         let want = oracle::run(&call.row, &bound::exact(&call.args)).map_err(|e| e.to_string())?;
         for (i, ((viewed, copied), want)) in viewed.iter().zip(&copied).zip(&want).enumerate() {
-            // NaN never equals itself, so elements are compared as text
+            // NaN does not equal itself, so elements are compared by their bits.
             let same = viewed.dtype == copied.dtype
                 && viewed.shape == copied.shape
                 && viewed.scalars().iter().map(|s| s.key_bits()).eq(copied.scalars().iter().map(|s| s.key_bits()));
@@ -47,8 +47,8 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
-/// The call on views of other memory: each tensor with its last two axes exchanged, or with an element too many at both
-/// ends of its first axis, and a view that undoes it.
+/// The call on views of other memory. Each tensor is stored with its last two axes exchanged, or with one slice more at
+/// both ends of its first axis, and a view undoes this.
 fn through_views(call: &Call, transposed: bool) -> Result<Vec<Array<f64>>, bridge::Refused> {
     let symbol = bridge::symbol(call.row.op)?;
     let mut builder = Builder::new("views");
@@ -95,7 +95,7 @@ fn through_views(call: &Call, transposed: bool) -> Result<Vec<Array<f64>>, bridg
     Ok(compiled.run(&inputs)?.iter().map(bridge::array).collect())
 }
 
-/// The last two axes exchanged.
+/// The array with its last two axes exchanged.
 fn exchanged(a: &Array<f64>) -> Array<f64> {
     let rank = a.shape.len();
     let (rows, columns) = (a.shape[rank - 2], a.shape[rank - 1]);
@@ -112,7 +112,7 @@ fn exchanged(a: &Array<f64>) -> Array<f64> {
     Array::from_scalars(a.dtype, &shape, out)
 }
 
-/// One more element at both ends of the first axis.
+/// The array with one slice more at both ends of its first axis.
 fn padded(a: &Array<f64>) -> Array<f64> {
     let mut shape = a.shape.clone();
     shape[0] += 2;

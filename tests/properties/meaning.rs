@@ -1,4 +1,4 @@
-//! P01: what executors give is what the row says.
+//! P01: executors give the results that the row's text means.
 
 use super::cases::{self, Verdict};
 use fulgurite_core::DType;
@@ -9,7 +9,7 @@ use fulgurite_tests::rows::TestRow;
 use libtest_mimic::{Failed, Trial};
 use std::process::Command;
 
-/// The dtypes in which calls are drawn, floats most often: kernels exist for each.
+/// The dtypes in which calls are drawn. Floats are most frequent, and kernels exist for each dtype.
 const DTYPES: &[Option<DType>] = &[
     Some(DType::F32),
     Some(DType::F64),
@@ -29,7 +29,7 @@ fn wish(case: usize) -> Wish {
     Wish { dtype, values: Values::of_case(case), numbers: case.is_multiple_of(4), empty: true, case }
 }
 
-/// `cpu` (tile kernels, products, fusions of a composite's lines) and `interp` against the row's own text.
+/// P01: `cpu` (tile kernels, products, fusions of a composite's lines) and `interp` agree with the row's own text.
 pub fn executors(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     cases::each(row, test, 30, wish, |call, _| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
@@ -46,7 +46,7 @@ pub fn executors(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
-/// The instruction set is chosen once per process, so the others have theirs.
+/// The tests on other instruction sets, each in a process of its own, because a process chooses its set once.
 pub fn other_instruction_sets() -> Vec<Trial> {
     if std::env::var_os("FULGURITE_ISA").is_some() {
         return Vec::new();

@@ -1,7 +1,8 @@
-//! P19: a gradient is of no higher order than what it is the gradient of.
+//! P19: a gradient takes steps of no higher order in the sizes than the function that it differentiates.
 //!
-//! The rule of each argument is run on types alone, at sizes four times apart, and its loops are counted; so are those of
-//! the row. What an executor walks once counts once: a scan, and a reduction whose filter says where each element goes.
+//! The rule of each argument is run on types alone, at sizes that are four times apart, and the steps of its loops are
+//! counted, as are those of the row. A loop that an executor walks once counts once: a scan, and a reduction whose
+//! filter states the place of each element.
 
 use fulgurite::symbol::{self, Registered};
 use fulgurite_codegen::check::orders::steps;
@@ -17,25 +18,26 @@ use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
-/// The sizes of a drawn call, times these.
+/// The factors by which the sizes of a drawn call grow.
 const SIZES: [i64; 2] = [16, 64];
 
-/// What orders may differ by: the sizes that do not grow (kernels, strides), and the logarithm of a sort.
+/// The allowed difference of two orders, for sizes that do not grow (kernels, strides) and the logarithm of a sort.
 const NEAR: f64 = 0.4;
 
-/// Calls that are looked at.
+/// Calls per row.
 const CALLS: usize = 6;
 
-/// It has rules, written or derived: those of a program without are those of its lines.
+/// Whether the row has rules, written or derived. Programs without rules are covered by the rules of the rows that they
+/// call.
 pub fn applies(row: &TestRow) -> bool {
     !row.row.vjp.is_empty() && row.takes(DType::F64) && !row.row.is_pointwise() && !row.names_storage()
 }
 
-/// The order of each rule against that of the meaning.
+/// Compares the order of each rule with that of the meaning.
 pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case| Wish { dtype: Some(DType::F64), values: Values::Small, numbers: false, empty: false, case };
     let property = Property { name: test, test: "--test properties", cases: CALLS, shrinks: true };
-    // of sizes that do not grow nothing is said
+    // A row of which no call can grow passes without a comparison.
     let drawn = |case: usize, rng: &mut Rng| calls::sketch(row, &wish(case), rng);
     draws::hold(&property, drawn, |sketch, _| compare(row, sketch).map(|()| Verdict::Held))?;
     Ok(())
@@ -54,7 +56,8 @@ fn compare(row: &TestRow, sketch: &Sketch) -> Result<(), String> {
         let (a, b) = (of(&small)?.max(1.0), of(&large)?.max(1.0));
         Ok((b / a).ln() / (SIZES[1] as f64 / SIZES[0] as f64).ln())
     };
-    // a gradient has an element for each that the call could have read
+    // Elements of arguments and results count as steps, because a gradient has one element for each that the call could
+    // read.
     let of_value = |case: &Case| {
         Ok(Counter::default().row(&row.row, &case.solved, &case.args)? + case.elements() + case.results())
     };
@@ -94,7 +97,7 @@ impl Case {
         sum
     }
 
-    /// Whether a result has one element along an axis, and no argument has.
+    /// Whether a result has an axis of one element, while no argument has one.
     fn ends_in_one(&self) -> bool {
         let one = |t: &TensorTy| t.shape.iter().any(|d| d.is(1));
         let mut given = false;
@@ -117,7 +120,7 @@ fn count(t: &TensorTy) -> f64 {
     t.shape.iter().map(|d| d.len() as f64).product()
 }
 
-/// The call with every axis of more than one element so many times as long, and the sizes that options name.
+/// The call with every axis of more than one element `by` times as long, and with the sizes in its options to match.
 fn grown(row: &Row, args: &[Value<ArgTy>], by: i64) -> Option<Case> {
     let longer = |d: &Dim| if d.value() > 1 { Dim::from(d.value() * by) } else { *d };
     let mut args: Vec<Value<ArgTy>> = (args.iter())
@@ -143,7 +146,7 @@ fn grown(row: &Row, args: &[Value<ArgTy>], by: i64) -> Option<Case> {
     Some(Case { args, solved })
 }
 
-/// What a rule reads besides arguments: results and cotangents.
+/// The values that a rule reads besides the arguments: results and cotangents.
 fn names(row: &Row, case: &Case) -> Vec<(Name, Value<ArgTy>)> {
     let outs = row.sig.outs.iter().zip(&case.solved.outs).map(|(out, ty)| (out, ty, true));
     let aux = row.sig.aux.iter().zip(&case.solved.aux).map(|(out, ty)| (out, ty, false));
@@ -170,7 +173,7 @@ fn value(out: &OutTy) -> Value<ArgTy> {
     }
 }
 
-/// The tensor language on types, which counts the steps of what is called.
+/// A machine of the tensor language on types, which counts the steps of the rows that are called.
 #[derive(Default)]
 struct Counter {
     walked: f64,

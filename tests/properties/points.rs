@@ -1,7 +1,7 @@
 //! P10: values and gradients at special points: zeros of both signs, infinities, NaN, ties, kinks.
 //!
-//! The conventions are data: those of a builtin stand in the builtin's table. A row that is one builtin on its arguments
-//! has exactly them.
+//! The conventions are data: those of a builtin stand in its table. A row that applies one builtin to its arguments has
+//! exactly these.
 
 use fulgurite_core::builtins::{Builtin, Partial, eval_f64};
 use fulgurite_core::eval::loop_nest::Array;
@@ -17,10 +17,11 @@ use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
 const POINTS: &[f64] = &[0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.5, 3.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
-/// A derived rule may use another form of the same partial; in f64 they differ by rounding only.
+/// The allowed relative difference: a derived rule may use another form of a partial, which in f64 differs only by
+/// rounding.
 const CLOSE: f64 = 1e-12;
 
-/// Rows that are one builtin of floats on their arguments, in order, and differentiable.
+/// Whether the row applies one differentiable builtin of floats to its arguments, in their order.
 pub fn applies(row: &TestRow) -> bool {
     builtin(row).is_some_and(|b| b.record().domain.contains(DType::F64))
         && row.row.deviates.is_none()
@@ -82,7 +83,7 @@ pub fn check(row: &'static TestRow, _: &str) -> Result<(), Failed> {
     for (k, point) in points.iter().enumerate() {
         let out = eval_f64(b, point);
         let got = values(&outs[0])[k];
-        // the sign of a zero is part of a value
+        // The sign of a zero is part of the value.
         if !close(got, out) || (out == 0.0 && got == 0.0 && out.is_sign_negative() != got.is_sign_negative()) {
             faults.push(format!("{}{point:?} is {got:?}, the table says {out:?}", row.row.op));
         }
@@ -112,7 +113,7 @@ fn close(got: f64, want: f64) -> bool {
     got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= CLOSE * want.abs()
 }
 
-/// The value of a partial's text: a second reading of the table, apart from all derivation.
+/// The value of a partial's text, read directly from the table and independent of derivation.
 fn partial_at(b: Builtin, partial: &Partial, point: &[f64], out: f64) -> Result<f64, Failed> {
     let Partial::Text(text) = partial else { return Ok(0.0) };
     let mut env = Env::default();

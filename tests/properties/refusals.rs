@@ -1,5 +1,5 @@
-//! P11: what a signature rules out is refused with the code of its class, by the function that users call, without a
-//! panic. Each violation is made from a valid call by changing one thing.
+//! P11: the function that users call refuses calls that a signature excludes, with the code of the refusal's class and
+//! without a panic. Each violation changes one thing in a valid call.
 
 use fulgurite::Tensor;
 use fulgurite_core::eval::loop_nest::Array;
@@ -16,24 +16,24 @@ use fulgurite_tests::rng::{self, Rng};
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
-/// Valid calls that are spoiled, each in every way that fits it.
+/// Valid calls per row, each of which is changed in every way that applies.
 const CALLS: usize = 12;
-/// Draws in search of a call that a `require` refuses.
+/// Attempts to draw a call that a `require` refuses.
 const DRAWS: usize = 600;
 
 /// A call that must be refused.
 struct Wrong {
-    /// What was done to a valid call.
+    /// The change of the valid call.
     what: String,
     args: Vec<Value<Operand<f64>>>,
-    /// The codes that say so.
+    /// The allowed codes of the refusal.
     codes: &'static [&'static str],
 }
 
 pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case| Wish { dtype: Some(DType::F32), values: Values::Tame, numbers: false, empty: false, case };
     let drawn = |case: usize, rng: &mut Rng| calls::generate(row, &wish(case), rng);
-    // a row that takes no f32 has no such call
+    // A row that does not take f32 has no such call.
     let property = Property { name: test, test: "--test properties", cases: CALLS, shrinks: true };
     let held = draws::hold(&property, drawn, |call, _| {
         spoiled(row, call).iter().try_for_each(|wrong| refused(call, wrong))?;
@@ -125,7 +125,7 @@ fn zeros(dtype: DType, shape: &[usize]) -> Array<f64> {
     Array::from_scalars(dtype, shape, vec![Scalar::Int(0); n])
 }
 
-/// Whether the row's own text refuses the index; else it has a meaning out of range (`skip`, a filter).
+/// Whether the row's own text refuses an index out of range; otherwise such an index has a meaning (`skip`, a filter).
 fn out_of_range_matters(call: &Call, at: usize) -> bool {
     let Value::Tensor(Operand::Tensor(a)) = &call.args[at] else { return false };
     let mut args = call.args.clone();
@@ -133,7 +133,7 @@ fn out_of_range_matters(call: &Call, at: usize) -> bool {
     oracle::run(&call.row, &args).is_err_and(|r| oracle::refused_when_run(&r))
 }
 
-/// An axis of a parameter whose size another parameter has too, and only by that name.
+/// An axis of a parameter whose size is a plain name that another parameter has too.
 fn tied_axis(row: &TestRow, call: &Call, at: usize, dims: &[DimPat]) -> Option<usize> {
     let name = |d: &DimPat| match &d.kind {
         DimKind::One { name: None, size, at: None } => match &*size.node {
@@ -142,7 +142,7 @@ fn tied_axis(row: &TestRow, call: &Call, at: usize, dims: &[DimPat]) -> Option<u
         },
         _ => None,
     };
-    // positions are plain where every pattern before is one axis
+    // Positions are known if every pattern before is a single axis.
     let axis = dims.iter().position(|d| name(d).is_some())?;
     if !dims[..axis].iter().all(|d| matches!(d.kind, DimKind::One { .. })) {
         return None;
@@ -245,7 +245,7 @@ fn options(call: &Call, at: usize, opt: &Opt, out: &mut Vec<Wrong>) {
     }
 }
 
-/// Two broadcasting arguments of which one axis differs.
+/// Adds a call with two broadcasting arguments that disagree in the size of one axis.
 fn unbroadcastable(row: &TestRow, call: &Call, out: &mut Vec<Wrong>) {
     let pointwise = |p: &Param| p.ty.dims.is_none() && p.ty.list.is_none() && !p.ty.elem.contains(&Elem::Key);
     let places: Vec<usize> = (0..row.row.sig.params.len())
@@ -266,7 +266,8 @@ fn unbroadcastable(row: &TestRow, call: &Call, out: &mut Vec<Wrong>) {
     out.push(Wrong { what: "sizes 2 and 3 side by side".into(), args, codes: &["E701"] });
 }
 
-/// For each condition that can fail before elements are known: a call that fails it, and says so.
+/// For each condition that can fail before elements are known, draws a call that fails it, and checks that the refusal
+/// has the condition's message.
 fn conditions(row: &TestRow, rng: &mut Rng, faults: &mut Vec<String>) {
     for require in &row.row.require {
         let mut seen = false;
@@ -274,10 +275,10 @@ fn conditions(row: &TestRow, rng: &mut Rng, faults: &mut Vec<String>) {
             let wish = Wish { dtype: None, values: Values::Small, numbers: draw % 2 == 0, empty: true, case: draw };
             let Some(args) = calls::propose(row, &wish, rng) else { continue };
             let Err(refusal) = signature::solve(&row.row, &args, &Slot::ty) else { continue };
-            // the name of the operator stands in the message as code
+            // Backticks are ignored, because the refusal quotes the operator's name as code.
             let met =
                 refusal.code == "E705" && refusal.message.replace('`', "").contains(&require.message.replace('`', ""));
-            // what the condition alone refuses must be refused in its words
+            // If this condition alone refuses the call, the refusal must have its message.
             let mut lax = (*row.row).clone();
             lax.require.retain(|r| r.message != require.message);
             if !met && signature::solve(&lax, &args, &Slot::ty).is_ok() {
@@ -288,7 +289,8 @@ fn conditions(row: &TestRow, rng: &mut Rng, faults: &mut Vec<String>) {
                 break;
             }
         }
-        // a composite states what its body asks: the build holds that, and it may be out of reach
+        // A composite repeats the conditions of the rows that its body calls, which the build checks; such a condition
+        // may be out of reach here.
         if !seen && !row.row.is_composite() && !reads_elements(&row.row, &require.cond) {
             faults.push(format!("no call was found that `{}` refuses", require.cond));
         }

@@ -1,4 +1,4 @@
-//! P17: a program over symbolic sizes gives the bits of one that was traced for the sizes of the call.
+//! P17: a program over symbolic sizes gives equal bits to a program that was traced for the sizes of the call.
 
 use super::cases::{self, Verdict};
 use fulgurite::jit::Stats;
@@ -16,13 +16,13 @@ use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
-/// Elements of a call at other sizes: small enough to be run at once.
+/// At most this many elements of an argument at other sizes, because the call runs twice there.
 const MOST: usize = 20_000;
 
-/// The row and its gradient, compiled for the sizes of one call and used for others.
+/// Compiles the row and its gradient for the sizes of one call, and uses the program for others.
 ///
-/// Every line of a plan is bound again at the new sizes and must have the types that the symbolic trace says there;
-/// where that fails, the program says so in its statistics, and the property fails.
+/// Every line of a plan is bound again at the new sizes and must have the types that the symbolic trace states there.
+/// If it does not, the program records so in its statistics, and the property fails.
 pub fn sizes(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case: usize| Wish {
         dtype: row.preferred(DType::F32),
@@ -58,11 +58,11 @@ pub fn sizes(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
-/// A call at other sizes is served by the program, by a plan of its own; or a guard does not hold there. A guard that makes
-/// a size a number needs a row that may count with it.
+/// Checks that the program serves a call at other sizes by a plan of its own, unless a guard does not hold there. A
+/// guard that fixes a size to a number is allowed only if the row may compute with that number.
 fn used_again(row: &TestRow, before: &Stats, after: &Stats) -> std::result::Result<(), String> {
     let Some(miss) = after.misses.get(before.misses.len()) else {
-        // the same sizes again need no plan
+        // Equal sizes need no new plan.
         return match after.hits > before.hits {
             true => Ok(()),
             false => Err(format!("was neither served nor compiled: {after}")),
@@ -73,7 +73,7 @@ fn used_again(row: &TestRow, before: &Stats, after: &Stats) -> std::result::Resu
         let Some((guard, _)) = guard else {
             return Err(format!("was compiled again, and no guard says why: {reason}"));
         };
-        // `… == 0` compares two sizes
+        // `… == 0` compares two sizes.
         let number = guard.rsplit_once(" == ").is_some_and(|(_, right)| right.parse::<i64>().is_ok_and(|n| n != 0));
         if number && !counts(row) {
             return Err(format!("`{guard}` makes a size a number, and nothing in the row counts with it"));
@@ -82,19 +82,19 @@ fn used_again(row: &TestRow, before: &Stats, after: &Stats) -> std::result::Resu
     Ok(())
 }
 
-/// Whether a row may do with a size what only a number can: a program may, of tensor language or of the runtime, a list
-/// has as many results as its size says, and a place may be counted from the end.
+/// Whether a row may use a size as a number. Programs and rules in the tensor language may, as may primitives of the
+/// runtime; a list has as many results as its size says; and a position may count from the end.
 fn counts(row: &TestRow) -> bool {
     let program = matches!(row.row.meaning, Meaning::Decomp(_) | Meaning::Host(_));
     let derived = format!("{}.vjp.", row.row.op);
     let written = row.row.vjp.iter().any(|(_, rule)| !rule.to_string().contains(&derived));
     let list = row.row.sig.outs.iter().any(|out| out.ty.list.is_some());
-    // a place that an option names may be just the size that it is compared with
+    // A position that an option names may equal the size that it is compared with.
     let bound = row.row.sig.opts.iter().any(|opt| matches!(opt.ty, OptType::Bound(_)));
     program || written || list || bound
 }
 
-/// Whatever a tensor can hold, by its bits; or the code of an error.
+/// The results by their types and bits, or the code of the error.
 fn outcome(results: Result<Vec<Tensor>>) -> std::result::Result<Vec<(TensorTy, Vec<u8>)>, String> {
     let one = |t: &Tensor| t.buffer().map(|b| (TensorTy::new(b.dtype(), b.shape()), b.as_bytes().to_vec()));
     match results.and_then(|results| results.iter().map(one).collect()) {
@@ -111,8 +111,8 @@ fn leaves(call: &Call) -> Vec<Tensor> {
 
 type Program = Box<dyn Fn(Vec<Tensor>) -> Result<Vec<Tensor>>>;
 
-/// The call as a function of its tensors, keys and run-time numbers: its results, and the gradients of the sum of those
-/// that are floats, where it has one.
+/// The call as a function of its tensors, keys and run-time numbers. It returns the results, followed by the gradients
+/// of the sum of the float results if there are any.
 fn program(call: &Call, caching: Caching) -> fulgurite::Jit<Program> {
     let call = call.clone();
     let floats: Vec<bool> = {
@@ -140,7 +140,7 @@ fn program(call: &Call, caching: Caching) -> fulgurite::Jit<Program> {
             let sums = outs.iter().filter(|t| t.dtype().is_float()).map(|t| t.sum());
             Ok::<_, Error>(sums.reduce(|a, b| a + b).unwrap_or_else(|| Tensor::from(0.0)))
         });
-        // what has no gradient, or refuses writes to what it is taken by, still has results
+        // A call without a gradient, or one that refuses writes to the differentiated tensors, still has results.
         Ok(match differentiated {
             Ok((_, grads)) => plain.into_iter().chain(grads).collect(),
             Err(_) => plain,
@@ -158,12 +158,12 @@ impl<'a, I: Iterator<Item = &'a Tensor>> NextIf<'a> for I {
     }
 }
 
-/// The same call at other sizes, if the row accepts one: equal sizes stay equal, 0 and 1 stay what they are.
+/// The call at other sizes, if the row accepts it: equal sizes stay equal, and sizes 0 and 1 stay unchanged.
 fn resized(row: &TestRow, call: &Call, doubled: bool, wish: &Wish, rng: &mut Rng) -> Option<Call> {
     let offsets: Vec<usize> = (0..8).map(|_| rng.below(5)).collect();
     let other = |n: usize| match n {
         0 | 1 => n,
-        // what divides a size still does
+        // Doubled sizes are still divisible by their divisors.
         _ if doubled => n * 2,
         _ => n + offsets[n % offsets.len()],
     };

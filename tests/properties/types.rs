@@ -1,4 +1,4 @@
-//! P02 and P03: result types, and what is refused.
+//! P02 and P03: the types of results, and refusals by signatures.
 
 use super::cases::{self, Verdict};
 use fulgurite_core::lang::ast::Elem;
@@ -12,14 +12,14 @@ use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
 
-/// Tuples of dtypes that are run; all of them are asked of the signature.
+/// About this many tuples of dtypes are checked, evenly chosen, because each of them is run.
 const RUN: usize = 60;
 
-/// Over all tuples of dtypes: what the signature accepts runs and gives the promised types; what it refuses is refused
-/// with the same code by the function that users call.
+/// P02: for tuples of dtypes, a call that the signature accepts runs and gives the promised types, and one that it
+/// refuses is refused with an equal code by the runtime.
 pub fn meta(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = Wish { dtype: None, values: Values::Small, numbers: false, empty: false, case: 0 };
-    // conditions on sizes and dtypes together are met by few
+    // Few draws meet conditions on sizes and dtypes together, so several are tried.
     let drawn = |case: usize, rng: &mut Rng| (0..8).find_map(|_| calls::sketch(row, &Wish { case, ..wish }, rng));
     cases::of(test, 1, drawn, |sketch, rng| {
         let tensors = count_tensors(&sketch.args);
@@ -29,7 +29,7 @@ pub fn meta(row: &'static TestRow, test: &str) -> Result<(), Failed> {
             let mut rest = tuple;
             let mut dtypes = Vec::new();
             for at in 0..tensors {
-                // beyond three tensors the rest follow the first
+                // Tensors after the third have the dtype of the first.
                 let d = if at < 3 { DType::STORED[rest % DType::STORED.len()] } else { dtypes[0] };
                 rest /= DType::STORED.len();
                 dtypes.push(d);
@@ -40,7 +40,7 @@ pub fn meta(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
-/// What the signature says of these dtypes is what happens.
+/// Compares the signature's promise for these dtypes with the outcome of the call.
 fn promised(row: &TestRow, sketch: &Sketch, dtypes: &[DType], rng: &mut Rng) -> Result<(), String> {
     let args = with_dtypes(&sketch.args, dtypes);
     let solved = signature::solve(&row.row, &args, &Slot::ty);
@@ -58,7 +58,7 @@ fn promised(row: &TestRow, sketch: &Sketch, dtypes: &[DType], rng: &mut Rng) -> 
             Ok(())
         }
         (Err(refusal), Err(e)) if refusal.code == e.code => Ok(()),
-        // elements decide about these, and they were made up
+        // Elements decide about these refusals, and the elements here are arbitrary.
         (Ok(_), Err(e)) if matches!(e.code, "E804" | "E805" | "E705") => Ok(()),
         (Ok(_), Err(e)) => Err(format!("{call}\n  is accepted by the signature, refused with {e}")),
         (Err(r), Ok(_)) => Err(format!("{call}\n  is refused by the signature ({r}), but runs")),
@@ -99,14 +99,14 @@ fn types(outs: &[OutTy]) -> Vec<TensorTy> {
         match out {
             OutTy::Tensor(t) => all.push(t.clone()),
             OutTy::List(ts) => all.extend(ts.iter().cloned()),
-            // nothing is promised before the body is made
+            // Only the body determines these types, so the signature promises nothing.
             OutTy::FromBody => return Vec::new(),
         }
     }
     all
 }
 
-/// Rows whose result has the dtype of their arguments, by a kind that is a plain word.
+/// Whether a result has the dtype of the arguments, and the promotion kind is a plain word.
 pub fn promotes(row: &TestRow) -> bool {
     kind(row).is_some() && row.row.sig.outs.iter().any(|o| o.ty.elem == [Elem::Var(Name::new("T"))])
 }
@@ -115,7 +115,7 @@ fn kind(row: &TestRow) -> Option<Kind> {
     Kind::from_name(&row.row.promote.as_ref()?.to_string())
 }
 
-/// The result's dtype is what PyTorch's rule says, written down here a second time, by category and width.
+/// P03: the result's dtype follows PyTorch's rule, which is stated here a second time, by category and width.
 pub fn promotion(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     let wish = |case| Wish { dtype: None, values: Values::Small, numbers: true, empty: true, case };
     cases::each(row, test, 60, wish, |call, _| {
@@ -139,10 +139,11 @@ pub fn promotion(row: &'static TestRow, test: &str) -> Result<(), Failed> {
             }
         }
         if call.solved.env.items.iter().any(|(_, i)| matches!(i, signature::Item::DType(_))) {
-            // a dtype that was asked for is not promoted
+            // A dtype that an option names is not promoted.
             return Ok(Verdict::Held);
         }
-        // numbers give way to tensors of rank 0, those to others, unless their category is higher
+        // Numbers give way to tensors of rank 0, and those to other tensors, unless the weaker one has the higher
+        // category.
         let weaker = |strong: Option<DType>, weak: Option<DType>| match (strong, weak) {
             (Some(s), Some(w)) if w.category() > s.category() => Some(join(s, w)),
             (Some(s), _) => Some(s),

@@ -1,4 +1,4 @@
-//! P15: rows that write to arguments. In place and functionalised give the same bits, and nothing else changes.
+//! P15: rows that write to arguments give equal bits in place and functionalised, and change nothing else.
 
 use super::cases::{self, Verdict};
 use fulgurite::prelude::*;
@@ -19,7 +19,7 @@ fn bytes(tensors: &[Tensor]) -> Result<Vec<Vec<u8>>, String> {
     tensors.iter().map(|t| Ok(t.buffer().map_err(|e| e.to_string())?.as_bytes().to_vec())).collect()
 }
 
-/// The tensors of a call, in order, and which of them it writes.
+/// The tensors of a call, in order, and the positions of those that it writes.
 fn tensors(call: &Call, args: &[Value<Tensor>]) -> (Vec<Tensor>, Vec<usize>) {
     let (mut all, mut written) = (Vec::new(), Vec::new());
     for (i, arg) in args.iter().enumerate() {
@@ -49,7 +49,8 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
             let results = run(symbol, args, in_program).map_err(|e| e.to_string())?;
             let (after, mut got) = (bytes(&all)?, bytes(&results)?);
             got.extend(written.iter().map(|i| after[*i].clone()));
-            // behind its results and new versions the program has the values of its epilogue: the versions again
+            // After its results and new versions, the program returns the values of its epilogue, which are these
+            // versions again.
             if got.is_empty() || !functional.starts_with(&got) {
                 return Err(format!("in place gives other bits (compiled: {in_program})"));
             }
@@ -61,7 +62,7 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
-/// The call on tensors in memory, at once or in a compiled function that captures them.
+/// Runs the call on tensors in memory: eagerly, or in a compiled function that captures them.
 fn run(symbol: SymbolRef, args: Vec<Value<Tensor>>, in_program: bool) -> Result<Vec<Tensor>> {
     match in_program {
         false => api::call(symbol, args, Loc::NOWHERE),

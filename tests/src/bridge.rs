@@ -277,9 +277,9 @@ pub fn float_results(call: &Call) -> Result<Vec<TensorTy>, Refused> {
 pub struct Batch<'a> {
     /// The call.
     pub call: &'a Call,
-    /// Its float tensors, slice by slice.
+    /// The float tensors of the call, slice by slice.
     pub slices: &'a [Vec<Array<f64>>],
-    /// Whether each of them is batched.
+    /// Whether each float tensor is batched.
     pub flags: &'a [bool],
 }
 
@@ -295,7 +295,7 @@ impl Batch<'_> {
             .unwrap_or_else(|e| vec![Tensor::poisoned(e)])
     }
 
-    /// As [`vjp`].
+    /// The cotangents of the inputs, for cotangents of all slices, as [`vjp`] gives them.
     ///
     /// # Errors
     /// The error of the runtime.
@@ -305,7 +305,7 @@ impl Batch<'_> {
         arrays(&grads)
     }
 
-    /// As [`jvp`].
+    /// The tangents of the results, for tangents of all slices, as [`jvp`] gives them.
     ///
     /// # Errors
     /// The error of the runtime.

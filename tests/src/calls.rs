@@ -87,7 +87,7 @@ pub enum Slot {
 }
 
 impl Slot {
-    /// Its type, in the view of signatures.
+    /// The slot's type, as signatures see it.
     pub fn ty(&self) -> ArgTy {
         match self {
             Slot::Tensor(t) => ArgTy::Tensor(t.clone()),

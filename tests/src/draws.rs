@@ -62,6 +62,8 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Requires cases of which at most half were discarded.
+    ///
     /// # Errors
     /// If no case was checked, or more than half were discarded: such a property is not tested.
     pub fn enough(self) -> Result<(), String> {
@@ -283,7 +285,7 @@ impl ValueTree for Shrinking {
         self.tried.clone()
     }
 
-    /// The last attempt fails as well.
+    /// Keeps the last attempt, which fails as well, and prepares the next one.
     fn simplify(&mut self) -> bool {
         if self.tried != self.best {
             self.better = true;
@@ -299,7 +301,7 @@ impl ValueTree for Shrinking {
         self.attempt()
     }
 
-    /// The last attempt does not fail.
+    /// Drops the last attempt, which does not fail, and prepares the next one.
     fn complicate(&mut self) -> bool {
         self.attempt()
     }

@@ -16,7 +16,7 @@ use std::fmt;
 /// A function of tensors and a key.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// Its arguments; the first is a float.
+    /// The function's arguments; the first is a float.
     pub inputs: Vec<Array<f64>>,
     /// A second set of values for the arguments.
     pub others: Vec<Array<f64>>,
@@ -82,7 +82,7 @@ pub enum Arg {
 }
 
 impl Arg {
-    /// Its dtype, if it is a float tensor, which can be differentiated.
+    /// The argument's dtype, if it is a float tensor, which can be differentiated.
     pub fn float(&self) -> Option<DType> {
         match self {
             Arg::Made(a) | Arg::Value(_, a) if a.dtype.is_float() => Some(a.dtype),
@@ -91,7 +91,7 @@ impl Arg {
     }
 }
 
-/// Views.
+/// A view of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum View {
     /// The tensor itself.
@@ -100,15 +100,15 @@ pub enum View {
     Select(usize),
     /// All but the first element of the first axis.
     Slice,
-    /// Its axes in the opposite order.
+    /// The tensor with its axes in the opposite order.
     Transposed,
-    /// Its elements along one axis.
+    /// The tensor with its elements along one axis.
     Flat,
     /// Every other element along every axis.
     Strided,
 }
 
-/// Writes.
+/// A write to a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum How {
     /// `x.add_(y)`

@@ -12,7 +12,7 @@
 //! | [`draws`] | the loop over drawn cases: proptest draws, shrinks and repeats them |
 //! | [`rng`] | random numbers that are equal on every machine |
 
-// links the database of PyTorch's calls
+// Links the database of PyTorch's calls.
 use fulgurite_pytorch as _;
 
 pub mod bound;

@@ -1,8 +1,8 @@
 //! The meaning of a call: the row's own text, evaluated by the plainest means.
 //!
-//! A scalar or index body is lowered and run as loops ([`loop_nest::run`]); a composite is run as a program of such rows
-//! ([`tensor::run`]). No executor, trace or derivation takes part. The caller chooses the scalar domain: f64, f64 with
-//! an error bound ([`crate::bound`]), f64 that records its branches ([`crate::guard`]).
+//! A scalar or index body is lowered and run as loops ([`loop_nest::run`]); a composite is run as a program of such
+//! rows ([`tensor::run`]). No executor, trace or derivation takes part. The caller chooses the scalar domain: f64, f64
+//! with an error bound ([`crate::bound`]), f64 that records its branches ([`crate::guard`]).
 
 mod host;
 
@@ -30,7 +30,7 @@ pub enum Operand<F> {
 }
 
 impl<F: Field> Operand<F> {
-    /// Its type, in the view of signatures.
+    /// The operand's type, as signatures see it.
     pub fn ty(&self) -> ArgTy {
         match self {
             Operand::Tensor(a) => ArgTy::Tensor(TensorTy::new(a.dtype, &a.shape)),
@@ -47,7 +47,7 @@ impl<F: Field> Operand<F> {
         }
     }
 
-    /// Whether it can be differentiated.
+    /// Whether the operand can be differentiated.
     pub fn is_float_tensor(&self) -> bool {
         self.array().is_some_and(|a| a.dtype.is_float())
     }

@@ -22,7 +22,8 @@ pub struct Case {
     pub cotangents: Vec<Option<Array<f64>>>,
     /// Positions of arguments, each with its gradients (one, or one per item).
     pub gradients: Vec<(usize, Vec<Array<f64>>)>,
-    /// Whether it was recorded at a special point, where NaN, infinities and conventions matter and not the last bit.
+    /// Whether the case was recorded at a special point, where NaN, infinities and conventions matter, but not the last
+    /// bit.
     pub special: bool,
 }
 

@@ -1,4 +1,4 @@
-//! E007, E305, E414: other libraries' calls of upstream rows.
+//! Checks E007, E305 and E414 for other libraries' calls of upstream rows.
 
 use fulgurite_core::Name;
 use fulgurite_core::lower::Rows;
@@ -13,8 +13,8 @@ use crate::parallel;
 use crate::schema::{Calls, Database, Rule};
 use crate::yaml::Text;
 
-/// Rows that no upstream database has, forms that do not fit the row or PyTorch's signature, and values that differ from
-/// PyTorch's.
+/// The faults of other libraries' calls: rows that no upstream database has, forms that do not fit the row or PyTorch's
+/// signature, and values that differ from PyTorch's.
 pub fn check(db: &Database, set: &RowSet, forms: &Forms) -> Vec<Diag> {
     parallel::map(&db.calls, |calls| of_row(calls, set, forms)).into_iter().flatten().collect()
 }
@@ -28,7 +28,7 @@ fn of_row(calls: &Calls, set: &RowSet, forms: &Forms) -> Vec<Diag> {
             None => diag.help("each key is the name of a row, which an overload has in full: `matmul.mv`"),
         }];
     };
-    // the signature stands in another file, so a fault in it is shown at the row's name
+    // The signature stands in another file, so a fault in it is shown at the row's name.
     let sig = Rule { tree: row.sig.clone(), text: Text::made(row.sig.to_string(), calls.op.place) };
     let mut faults = names::libraries(op, &calls.aliases);
     if faults.is_empty() {

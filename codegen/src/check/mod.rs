@@ -1,7 +1,7 @@
-//! Checks: what can be proved of a row, or refuted, before anything is generated.
+//! Checks of rows: everything that can be proved or refuted of a row before code is generated.
 //!
-//! [`run`] is the table of contents. A row with a fault is reported once and left alone from then on: it takes part in
-//! no later check, and a call of it is no fault of its caller.
+//! [`run`] is the table of contents. A row with a fault is reported once: it takes part in no later check, and calls of
+//! it are not reported as faults of their callers.
 
 mod accumulates;
 mod aliases;
@@ -71,22 +71,23 @@ use gradients::Graded;
 use report::Rule;
 use rows::RowSet;
 
-/// Rows that were looked at.
+/// The outcome of the checks.
 pub struct Checked {
-    /// In file order, one for each row of the database, completed: `dtypes` and `promote` that the row leaves to be
-    /// found stand in it.
+    /// The rows in file order, one for each row of the database. They are completed: `dtypes` and `promote` are filled
+    /// in where the database leaves them to be inferred.
     pub rows: Vec<Arc<Row>>,
-    /// Declared gradient rules that are right.
+    /// The declared gradient rules that passed their checks.
     pub graded: Vec<Graded>,
 }
 
-/// Checks every row of `db`; what is wrong goes to `diags`. `upstream` are the rows that it may use: they are right.
+/// Checks every row of `db`, and reports faults to `diags`. Rows may call those of `upstream`, which are taken to be
+/// right.
 pub fn run(db: &Database, upstream: &(dyn Rows + Sync), diags: &mut Diagnostics) -> Checked {
     some(db, upstream, &db.names().collect(), diags)
 }
 
-/// The same of the rows and classes that are `wanted`, of rows with their overloads; of the rows that these call, what
-/// their callers rely on.
+/// Checks the rows and classes in `wanted`, each row together with its overloads. Rows that these call get only the
+/// checks of names and of meanings, because callers rely on nothing else.
 pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name>, diags: &mut Diagnostics) -> Checked {
     let lowered = parallel::map(&db.rows, |source| Arc::new(source.lower_to_row()));
     let mut set = RowSet::new(upstream, lowered, &db.broken);
@@ -96,7 +97,7 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
         roots.extend(closure::rule_calls(source).into_iter().map(base));
     }
     let is_root = |source: &RowSource| roots.contains(&base(source.name()));
-    // of all rows: the one that stands second may be one that was right until now
+    // All rows are compared, because the fault is reported at the later row, which may have been right before.
     for (source, fault) in rust_names::check(&db.rows) {
         settle(vec![fault], source, &mut set, diags);
     }
@@ -128,13 +129,13 @@ pub fn some(db: &Database, upstream: &(dyn Rows + Sync), wanted: &FxHashSet<Name
     let graded = parallel::beside(classes, || derivatives(db, &set, &families, diags));
     diags.extend(of_classes);
     let rows = db.rows.iter().filter_map(|source| set.row(source.name())).collect();
-    // both are large
+    // Both are large, so they are dropped on another thread.
     parallel::drop_beside((families, set.into_known()));
     Checked { rows, graded }
 }
 
-/// The rows of a database that was checked elsewhere, of these names without kinds and of those that they call:
-/// completed, as [`some`] completes rows.
+/// The rows whose names without overloads are in `wanted`, and the rows that they call, completed as [`some`] completes
+/// rows. The database was checked elsewhere, so faults are not reported.
 pub fn completed(db: &Database, wanted: &FxHashSet<Name>) -> Vec<Arc<Row>> {
     let lowered = parallel::map(&db.rows, |source| Arc::new(source.lower_to_row()));
     let mut set = RowSet::new(&NoRows, lowered, &db.broken);
@@ -146,7 +147,8 @@ pub fn completed(db: &Database, wanted: &FxHashSet<Name>) -> Vec<Arc<Row>> {
     reached
 }
 
-/// Checks the meanings of rows, wave by wave, and completes the rows. Returns the calls on which they were looked at.
+/// Checks the meanings of rows wave by wave, and completes the rows. Returns each row's family of calls on which it was
+/// checked.
 fn meanings(db: &Database, waves: &[Vec<usize>], set: &mut RowSet, diags: &mut Diagnostics) -> FxHashMap<Name, Family> {
     let mut families: FxHashMap<Name, Family> = FxHashMap::default();
     for wave in waves {
@@ -162,7 +164,7 @@ fn meanings(db: &Database, waves: &[Vec<usize>], set: &mut RowSet, diags: &mut D
                 Ok((row, idle)) => {
                     set.replace(row);
                     if let Some(idle) = idle {
-                        // it means what it means, and is looked at no further
+                        // An unused part does not change the meaning, so callers rely on the row; later checks skip it.
                         diags.push(idle);
                         continue;
                     }
@@ -176,12 +178,12 @@ fn meanings(db: &Database, waves: &[Vec<usize>], set: &mut RowSet, diags: &mut D
     families
 }
 
-/// `matmul` of `matmul.mv`, any other name itself.
+/// The name without its overload: `matmul` for `matmul.mv`, any other name unchanged.
 pub fn base(name: Name) -> Name {
     rows::base(name).unwrap_or(name)
 }
 
-/// Reports what is wrong with a row, and breaks it.
+/// Reports the faults of a row, and marks the row as broken if one is an error.
 fn settle(faults: Vec<Diag>, source: &RowSource, set: &mut RowSet, diags: &mut Diagnostics) {
     for fault in faults {
         if fault.level == crate::diag::Level::Error {
@@ -191,49 +193,50 @@ fn settle(faults: Vec<Diag>, source: &RowSource, set: &mut RowSet, diags: &mut D
     }
 }
 
-/// The dtype in which shapes are tried: f32 where the row takes it.
+/// The dtype in which shapes are checked: f32 if the row accepts it.
 pub fn element(row: &Row) -> DType {
     let set =
         row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok()).unwrap_or(DTypeSet::all());
     [DType::F32, DType::I64].into_iter().find(|d| set.contains(*d)).or_else(|| set.iter().next()).unwrap_or(DType::F32)
 }
 
-/// A row, completed, and what of its meaning is never used.
+/// A completed row, and the report of the parts of its meaning that are never used.
 type Meant = (Arc<Row>, Option<Diag>);
 
-/// Shapes, then dtypes, of a row's meaning. `family` gets the calls that take branches which no other call of it takes.
+/// Checks the shapes, then the dtypes, of a row's meaning. Calls that take branches which no other call of `family`
+/// takes are added to it.
 fn meaning(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &mut Family) -> Result<Meant, Box<Diag>> {
     let Some(rule) = Rule::body(source) else { return Ok((row.clone(), None)) };
     if let Some(fault) = views::check(&rule, row, set, family) {
         return Err(Box::new(fault));
     }
     let mut open = coverage::Open::new(row);
-    // the body may be undefined on the dtype that was tried: dtypes are looked at next
+    // The body may be undefined for the dtype of these calls; the check of dtypes below reports that.
     let is_fault = |fault: &Diag| fault.code != "E202" || row.dtypes.is_some();
     if let Some(fault) = shapes::check(&rule, row, set, family, &mut open).filter(is_fault) {
         return Err(Box::new(fault));
     }
     for case in open.search(row, set, element(row), family, &|| points::calls(source, row)) {
         let alike = case.solved.joined.is_none_or(|joined| joined == element(row));
-        // whether a body is defined on other dtypes is asked below
+        // The check of dtypes below reports a body that is undefined for another dtype.
         let is_fault = |fault: &Diag| if alike { is_fault(fault) } else { fault.code == "E104" };
         if let Some(fault) = shapes::one(&rule, row, set, &case, &mut open).filter(is_fault) {
             return Err(Box::new(fault));
         }
-        // a large one is for types alone
+        // Large calls are checked for types only, because later checks compute the elements of the family's calls.
         family.cases.extend((alike && case.numel() <= coverage::MOST_ELEMENTS).then_some(case));
     }
     Ok((dtypes::check(&rule, row, set, family)?, open.refuse(&rule)))
 }
 
-/// Whether a fault of a row may follow from that of another: its loops, or the dtypes that it leaves to be found, are
-/// made of those of rows that it calls.
+/// Whether a fault of a row may be a consequence of another row's fault, because its loops or its inferred dtypes are
+/// built from rows that it calls.
 fn follows(source: &RowSource, set: &RowSet) -> bool {
     let row = set.row(source.name()).filter(|row| row.index_body().is_some() || row.dtypes.is_none());
     row.is_some_and(|row| closure::reaches_broken(source, &row, set))
 }
 
-/// E113
+/// Reports E113 for overloads that accept a common call.
 fn overloads(db: &Database, set: &mut RowSet, families: &FxHashMap<Name, Family>, diags: &mut Diagnostics) {
     let places: FxHashMap<Name, (Place, usize)> =
         db.rows.iter().enumerate().map(|(n, source)| (source.name(), (source.sig.text.place, n))).collect();
@@ -254,8 +257,9 @@ fn kernel(source: &RowSource, row: &Arc<Row>, set: &RowSet, family: &Family) -> 
     Some(diag.help("take nested reductions apart: give the inner one a row of its own, and call both in a `decomp`"))
 }
 
-/// Declared gradient rules: their types, and where those are right their values. A row with a wrong gradient still
-/// means what it means, so rules that call it are looked at all the same. Those that are right.
+/// Checks the declared gradient rules, first their types and then their values, together with the remaining properties
+/// of each row. A row with a wrong gradient keeps its meaning, so rules that call it are checked all the same. Returns
+/// the rules that passed.
 fn derivatives(
     db: &Database,
     set: &RowSet,
@@ -283,7 +287,7 @@ fn derivatives(
             let typed = |cases: &[Case]| rules::check(source, rule, &row, set, cases);
             faults.extend(typed(&family.cases).or_else(|| typed(&others)));
         }
-        // a derivative is made of those of the rows that are called
+        // A derivative is built from those of the called rows, so a broken one causes further faults.
         if faults.is_empty() && !closure::reaches_broken(source, &row, set) {
             let apart = |way, arg| points::apart::count(source, &row, set, way, arg);
             let shows = |other: &Arc<Row>| points::apart::shows(source, &row, other, set);

@@ -66,7 +66,7 @@ fn kernel(row: &Emitted, v: &Variant, name: &str) -> Option<String> {
     );
     let _ = writeln!(
         text,
-        "impl Step for {name} {{\n    const SIZES: Option<tile::Sizes> = Some(tile::Sizes {{ ins: &[{}], outs: &[{}] }});\n\n    #[inline(always)]\n    #[allow(unused_variables, clippy::all)]\n    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {{\n        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.\n        unsafe {{",
+        "impl Step for {name} {{\n    const SIZES: tile::Sizes = tile::Sizes {{ ins: &[{}], outs: &[{}] }};\n\n    #[inline(always)]\n    #[allow(unused_variables, clippy::all)]\n    unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {{\n        // SAFETY: the caller's promise: inputs, outputs and numbers are those of the row.\n        unsafe {{",
         sizes(&v.inputs),
         sizes(&outputs)
     );

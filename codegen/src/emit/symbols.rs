@@ -2,8 +2,11 @@
 
 use super::api::Export;
 use super::{Emitted, Target, Unit, names};
-use crate::schema::{Calls, LIBRARIES};
+use crate::schema::{Calls, LIBRARIES, Rule};
+use fulgurite_core::Name;
+use fulgurite_core::lang::{Alias, parse_alias};
 use fulgurite_core::row::{Meaning, Row, Ties};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// A string literal that rustc reads back as `text`: raw, over several lines, where it has quotes, breaks or
@@ -157,26 +160,51 @@ const ALIASES: &str = "\
 /// Each is a row for calls that no list of arguments turns into a call of a row in [`ops`].
 ";
 
+/// A call of another library: its row, the library, the name or form, and the full name.
+type ForeignCall = (Name, &'static str, String, Name);
+
 /// Other libraries' calls, of upstream rows and then of the rows of this database, which is the order in which they are
-/// tried.
-fn foreign_calls(runtime: &str, calls: &[Calls], rows: &[Emitted]) -> String {
+/// tried. A row that has the name of such a call is called by it where no earlier row is.
+fn foreign_calls(calls: &[Calls], rows: &[Emitted]) -> Vec<ForeignCall> {
     let upstream = calls.iter().flat_map(|calls| {
-        calls.aliases.iter().map(|(library, alias)| (calls.op.as_str(), *library, alias.text.as_str()))
+        let op = Name::new(calls.op.as_str());
+        let call = move |(library, alias): &(&'static str, Rule<Alias>)| {
+            (op, *library, alias.text.text.clone(), alias.tree.full(library))
+        };
+        calls.aliases.iter().map(call)
     });
-    let own = rows
-        .iter()
-        .flat_map(|row| row.aliases.iter().map(|(library, form)| (row.row.op.as_str(), *library, form.as_str())));
-    let all: Vec<String> = upstream
-        .chain(own)
-        .map(|(op, library, form)| {
-            format!("        ForeignCall {{ op: {op:?}, library: {library:?}, form: {} }},\n", literal(form))
-        })
-        .collect();
+    let mut all: Vec<ForeignCall> = upstream.collect();
+    let mut known: HashSet<Name> = all.iter().map(|(.., name)| *name).collect();
+    for row in rows {
+        let op = row.row.op;
+        // the schema has parsed the form
+        let listed = row.aliases.iter().map(|(library, form)| {
+            (op, *library, form.clone(), parse_alias(form).map_or(op, |alias| alias.full(library)))
+        });
+        let first = all.len();
+        all.extend(listed);
+        known.extend(all[first..].iter().map(|(.., name)| *name));
+        let own = op.as_str().split_once('.').filter(|_| row.derived_from.is_none());
+        let library = own.and_then(|(first, rest)| Some((LIBRARIES.into_iter().find(|of| *of == first)?, rest)));
+        if let Some((library, rest)) = library.filter(|_| known.insert(op)) {
+            all.push((op, library, rest.to_owned(), op));
+        }
+    }
+    all
+}
+
+/// The static `CALLS`.
+fn calls_text(runtime: &str, calls: &[ForeignCall]) -> String {
     let ty = format!("{runtime}::symbol::ForeignCall");
-    if all.is_empty() {
+    if calls.is_empty() {
         return format!("static CALLS: [{ty}; 0] = [];\n\n");
     }
-    format!("static CALLS: [{ty}; {}] = {{\n    use {ty};\n    [\n{}    ]\n}};\n\n", all.len(), all.concat())
+    let mut text = format!("static CALLS: [{ty}; {}] = {{\n    use {ty};\n    [\n", calls.len());
+    for (op, library, form, _) in calls {
+        let (op, form) = (op.as_str(), literal(form));
+        let _ = writeln!(text, "        ForeignCall {{ op: {op:?}, library: {library:?}, form: {form} }},");
+    }
+    text + "    ]\n};\n\n"
 }
 
 /// The file that includes every unit: modules, re-exports, the extension trait, the database.
@@ -230,7 +258,7 @@ pub fn index(
         let _ = writeln!(text, "    &classes::{class},");
     }
     text += "];\n\n";
-    text += &foreign_calls(runtime, calls, rows);
+    text += &calls_text(runtime, &foreign_calls(calls, rows));
     let _ = writeln!(
         text,
         "/// The rows of this crate.\npub static DATABASE: {runtime}::symbol::Database =\n    {runtime}::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS, kernels: {kernels}, classes: &CLASSES, calls: &CALLS }};\n"

@@ -14,15 +14,15 @@ use fulgurite_core::Name;
 
 /// A parameter in PyTorch's declaration.
 pub struct Formal {
-    /// Its name.
+    /// The parameter's name.
     pub name: String,
     /// The type; empty where it is not known.
     pub ty: String,
     /// The default; `None`: a call must give it.
     pub default: Option<String>,
-    /// Whether it is keyword-only.
+    /// Whether the parameter is keyword-only.
     pub keyword: bool,
-    /// Whether it takes all further positional arguments.
+    /// Whether the parameter takes all further positional arguments.
     pub rest: bool,
 }
 
@@ -180,7 +180,7 @@ impl Formal {
         }
     }
 
-    /// The words of its possible types, without lengths, each with whether it is a list.
+    /// The words of the parameter's possible types, without lengths, each with whether it is a list.
     pub fn types(&self) -> Vec<(&str, bool)> {
         let ty = ["Optional[", "Union["].iter().fold(self.ty.as_str(), |ty, word| ty.strip_prefix(word).unwrap_or(ty));
         let types = ty.split([',', '|']).filter_map(|ty| {
@@ -197,12 +197,12 @@ impl Formal {
         types.collect()
     }
 
-    /// Whether a call may leave it out.
+    /// Whether a call may leave the parameter out.
     pub fn is_optional(&self) -> bool {
         self.default.is_some() || self.rest || self.ty.ends_with('?') || self.ty.starts_with("Optional[")
     }
 
-    /// Whether it has this name; the `self` of methods is the `input` of functions.
+    /// Whether the parameter has this name; the `self` of methods is the `input` of functions.
     pub fn is(&self, name: &str) -> bool {
         self.name == name || matches!((self.name.as_str(), name), ("self", "input"))
     }

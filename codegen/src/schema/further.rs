@@ -121,7 +121,7 @@ pub(super) fn attach(database: &mut Database, sources: &Sources, diags: &mut Dia
                         diags.push(fault);
                     }
                 }
-                // the row has a fault of its own, which is reported
+                // The row has a fault of its own, which is already reported.
                 (false, None) if database.broken.iter().any(|broken| *broken == further.op.as_str()) => {}
                 (false, None) => {
                     let claim = format!("there are points of `{}`, and no such row", further.op.text);

@@ -21,7 +21,7 @@ pub(super) const ACC: &[&str] = &["wide", "T", "f32", "f64", "i32", "i64"];
 
 /// A value outside of the vocabulary.
 pub(super) struct Stray {
-    /// Its place in the text.
+    /// The value's place in the text.
     pub(super) span: Span,
     /// "`flaot` is no promotion kind"
     pub(super) claim: String,

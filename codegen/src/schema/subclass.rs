@@ -36,7 +36,7 @@ pub type Rules = Vec<(Text, Rule<Block>)>;
 pub struct ClassSource {
     /// The whole entry.
     pub place: Place,
-    /// Its name.
+    /// The name of the class.
     pub class: Text,
     /// The documentation, one sentence.
     pub doc: Text,
@@ -65,7 +65,7 @@ pub struct ClassSource {
 }
 
 impl ClassSource {
-    /// Its name.
+    /// The name of the class.
     pub fn name(&self) -> Name {
         Name::new(self.class.as_str())
     }

@@ -1,7 +1,9 @@
 //! The builtins as types, and the kernels that apply one to each element.
 
+use super::maps::{Entries, entry};
 use crate::math::{self as m, Bits, Elem, Int, Isa, Logic, Number, Real};
 use crate::tile::{CHUNK, Sizes, Step, load, store, tile_by_steps};
+use fulgurite_core::kernel::KernelEntry;
 use std::marker::PhantomData;
 
 /// A function of one argument.
@@ -31,10 +33,10 @@ tile_by_steps! {
 }
 
 impl<X: Elem, O: Op1<X>> Step for Map1<O, X> {
-    const SIZES: Option<Sizes> = Some(Sizes { ins: &[size_of::<X>()], outs: &[size_of::<O::Y>()] });
+    const SIZES: Sizes = Sizes { ins: &[size_of::<X>()], outs: &[size_of::<O::Y>()] };
     #[inline(always)]
     unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract: the arguments hold elements `at..at + len` of these types.
         unsafe {
             let x: [X; CHUNK] = load(ins, 0, at, len);
             let mut y = [O::Y::default(); CHUNK];
@@ -47,10 +49,10 @@ impl<X: Elem, O: Op1<X>> Step for Map1<O, X> {
 }
 
 impl<X: Elem, O: Op2<X>> Step for Map2<O, X> {
-    const SIZES: Option<Sizes> = Some(Sizes { ins: &[size_of::<X>(), size_of::<X>()], outs: &[size_of::<O::Y>()] });
+    const SIZES: Sizes = Sizes { ins: &[size_of::<X>(), size_of::<X>()], outs: &[size_of::<O::Y>()] };
     #[inline(always)]
     unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract: the arguments hold elements `at..at + len` of these types.
         unsafe {
             let x: [X; CHUNK] = load(ins, 0, at, len);
             let y: [X; CHUNK] = load(ins, 1, at, len);
@@ -63,35 +65,44 @@ impl<X: Elem, O: Op2<X>> Step for Map2<O, X> {
     }
 }
 
-/// `ops1! { Real exp ln …; }`: a type per builtin of one argument, named like it.
-macro_rules! ops1 {
-    ($($bound:ident $y:tt: $($name:ident)*;)*) => {$($(
-        #[allow(non_camel_case_types)]
-        #[doc = concat!("`", stringify!($name), "`")]
-        pub struct $name;
-        impl<T: $bound> Op1<T> for $name {
-            type Y = result!($y T);
-            #[inline(always)]
-            fn call<I: Isa>(x: T) -> Self::Y {
-                m::$name::<I, T>(x)
-            }
-        }
-    )*)*};
+/// `builtins! { Real REAL { Map1 same: exp ln …; } }`: a type per builtin of `Real`, named like it, and the entries of
+/// all of them as `Entries::<T>::REAL`.
+macro_rules! builtins {
+    ($($bound:ident $entries:ident { $($map:ident $y:ident: $($name:ident)*;)* })*) => {
+        $($($(
+            #[allow(non_camel_case_types)]
+            #[doc = concat!("`", stringify!($name), "`")]
+            pub struct $name;
+            function!($map $bound $name, $y T);
+        )*)*)*
+        $(impl<T: $bound> Entries<T> {
+            #[doc = concat!("Those of [`", stringify!($bound), "`].")]
+            pub(super) const $entries: &[KernelEntry] = &[$($(
+                entry::<$map<$name, T>>(concat!("builtin.", stringify!($name)), "", T::DTYPE),
+            )*)*];
+        })*
+    };
 }
 
-macro_rules! ops2 {
-    ($($bound:ident $y:tt: $($name:ident)*;)*) => {$($(
-        #[allow(non_camel_case_types)]
-        #[doc = concat!("`", stringify!($name), "`")]
-        pub struct $name;
-        impl<T: $bound> Op2<T> for $name {
-            type Y = result!($y T);
+macro_rules! function {
+    (Map1 $bound:ident $name:ident, $y:ident $t:ident) => {
+        impl<$t: $bound> Op1<$t> for $name {
+            type Y = result!($y $t);
             #[inline(always)]
-            fn call<I: Isa>(x: T, y: T) -> Self::Y {
-                m::$name::<I, T>(x, y)
+            fn call<I: Isa>(x: $t) -> Self::Y {
+                m::$name::<I, $t>(x)
             }
         }
-    )*)*};
+    };
+    (Map2 $bound:ident $name:ident, $y:ident $t:ident) => {
+        impl<$t: $bound> Op2<$t> for $name {
+            type Y = result!($y $t);
+            #[inline(always)]
+            fn call<I: Isa>(x: $t, y: $t) -> Self::Y {
+                m::$name::<I, $t>(x, y)
+            }
+        }
+    };
 }
 
 macro_rules! result {
@@ -103,22 +114,34 @@ macro_rules! result {
     };
 }
 
-ops1! {
-    Elem same: sign;
-    Elem truth: isnan isinf isfinite;
-    Number same: neg abs floor ceil round trunc;
-    Bits same: bitnot;
-    Logic same: not;
-    Real same: sqrt rsqrt reciprocal exp exp2 expm1 ln log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh
-        acosh atanh erf erfc erfinv erfcx lgamma digamma i0 i0e i1 i1e sigmoid;
-}
-
-ops2! {
-    Elem same: add mul max min;
-    Elem truth: eq ne lt le gt ge;
-    Number same: sub pow rem_trunc rem_floor div_floor div_trunc;
-    Bits same: bitand bitor bitxor;
-    Int same: shl shr gcd lcm;
-    Logic same: and or;
-    Real same: div atan2 hypot copysign nextafter polygamma;
+builtins! {
+    Elem ELEM {
+        Map1 same: sign;
+        Map1 truth: isnan isinf isfinite;
+        Map2 same: add mul max min;
+        Map2 truth: eq ne lt le gt ge;
+    }
+    Number NUMBER {
+        Map1 same: neg abs floor ceil round trunc;
+        Map2 same: sub pow rem_trunc rem_floor div_floor div_trunc;
+    }
+    Bits BITS {
+        Map1 same: bitnot;
+        Map2 same: bitand bitor bitxor;
+    }
+    Int INT {
+        Map2 same: shl shr gcd lcm;
+    }
+    Logic LOGIC {
+        Map1 same: not;
+        Map2 same: and or;
+    }
+    Real REAL {
+        Map1 same: sqrt rsqrt reciprocal exp2 expm1 ln log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh
+            acosh atanh erf erfc erfinv erfcx lgamma digamma i0 i0e i1 i1e sigmoid;
+        Map2 same: div atan2 hypot copysign nextafter polygamma;
+    }
+    Real EXP {
+        Map1 same: exp;
+    }
 }

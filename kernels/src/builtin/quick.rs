@@ -2,38 +2,13 @@
 //! number for all elements: variant `by`.
 
 use super::maps::entry;
+use super::ops::{self, Op2};
 use crate::math::Isa;
 use crate::math::quick::{Divisor, Exp, Quick, Quotient};
-use crate::tile::{CHUNK, Tile, avx2_of, avx512_of, load, store};
+use crate::tile::{CHUNK, Chunks, Tile, first, load, store};
 use fulgurite_core::DType;
 use fulgurite_core::kernel::KernelEntry;
-
-/// `f` of each element of the first argument.
-///
-/// # Safety
-/// Input 0 and output 0 hold `n` elements of f32.
-#[inline(always)]
-unsafe fn map(n: usize, ins: *const *const u8, outs: *const *mut u8, f: impl Fn(f32) -> f32) {
-    let all = |x: [f32; CHUNK]| {
-        let mut y = [0.0; CHUNK];
-        for j in 0..CHUNK {
-            y[j] = f(x[j]);
-        }
-        y
-    };
-    let whole = n / CHUNK * CHUNK;
-    let mut at = 0;
-    // SAFETY: the caller's promise; at + len ≤ n throughout.
-    unsafe {
-        while at < whole {
-            store(outs, 0, at, CHUNK, all(load(ins, 0, at, CHUNK)));
-            at += CHUNK;
-        }
-        if at < n {
-            store(outs, 0, at, n - at, all(load(ins, 0, at, n - at)));
-        }
-    }
-}
+use std::marker::PhantomData;
 
 /// Whether the magnitudes of a chunk are 0 or in a range; those of NaN are not.
 #[inline(always)]
@@ -48,80 +23,97 @@ fn within(x: &[f32; CHUNK], (least, most): (f32, f32)) -> bool {
     all
 }
 
-/// A chunk; a function, because a closure is not compiled for the instruction set around it.
-#[inline(always)]
-fn chunk<I: Isa, Q: Quick>(x: [f32; CHUNK], allowed: bool, known: Q::Known) -> [f32; CHUNK] {
-    let mut y = [0.0; CHUNK];
-    if allowed && within(&x, Q::RANGE) {
-        for j in 0..CHUNK {
-            y[j] = Q::short::<I>(x[j], known);
-        }
-    } else {
-        for j in 0..CHUNK {
-            y[j] = Q::long::<I>(x[j], known);
-        }
-    }
-    y
-}
-
 /// The short form of `Q` for chunks that allow it.
-///
-/// # Safety
-/// As [`map`].
-#[inline(always)]
-unsafe fn quick<I: Isa, Q: Quick>(n: usize, ins: *const *const u8, outs: *const *mut u8, known: Q::Known) {
-    let allowed = Q::allows::<I>(known);
-    let whole = n / CHUNK * CHUNK;
-    let mut at = 0;
-    // SAFETY: the caller's promise; at + len ≤ n throughout.
-    unsafe {
-        while at < whole {
-            store(outs, 0, at, CHUNK, chunk::<I, Q>(load(ins, 0, at, CHUNK), allowed, known));
-            at += CHUNK;
-        }
-        if at < n {
-            store(outs, 0, at, n - at, chunk::<I, Q>(load(ins, 0, at, n - at), allowed, known));
+struct Quickly<Q: Quick> {
+    known: Q::Known,
+    /// Whether the short form is valid for the common value.
+    allowed: bool,
+}
+
+impl<Q: Quick> Quickly<Q> {
+    #[inline(always)]
+    fn new<I: Isa>(known: Q::Known) -> Quickly<Q> {
+        Quickly { known, allowed: Q::allows::<I>(known) }
+    }
+}
+
+impl<Q: Quick> Chunks for Quickly<Q> {
+    #[inline(always)]
+    unsafe fn chunk<I: Isa>(&self, at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8) {
+        // SAFETY: the caller upholds the contract; the input and the output are of f32.
+        unsafe {
+            let x: [f32; CHUNK] = load(ins, 0, at, len);
+            let mut y = [0.0; CHUNK];
+            if self.allowed && within(&x, Q::RANGE) {
+                for j in 0..CHUNK {
+                    y[j] = Q::short::<I>(x[j], self.known);
+                }
+            } else {
+                for j in 0..CHUNK {
+                    y[j] = Q::long::<I>(x[j], self.known);
+                }
+            }
+            store(outs, 0, at, len, y);
         }
     }
 }
 
-/// The second argument: one number.
-///
-/// # Safety
-/// Input 1 holds an element of f32.
-#[inline(always)]
-unsafe fn second(ins: *const *const u8) -> f32 {
-    // SAFETY: the caller's promise.
-    unsafe { (*ins.add(1)).cast::<f32>().read_unaligned() }
+/// e^x
+pub struct ExpTile;
+
+impl Tile for ExpTile {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { Quickly::<Exp>::new::<I>(()).all::<I>(n, ins, outs) }
+    }
 }
 
-macro_rules! tiles {
-    ($($name:ident ($n:ident $ins:ident $outs:ident) $body:expr;)*) => {$(
-        #[doc = concat!("See the entries: `", stringify!($name), "`.")]
-        pub struct $name;
-        impl Tile for $name {
-            #[inline(always)]
-            unsafe fn run<I: Isa>($n: usize, $ins: *const *const u8, $outs: *const *mut u8, _: *const u64) {
-                // SAFETY: the caller's promise; a second argument holds an element at least.
-                unsafe { $body }
+/// x / y, where y is one number.
+pub struct DivBy;
+
+impl Tile for DivBy {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+        // SAFETY: the caller upholds the contract; the second input holds an element.
+        unsafe { Quickly::<Quotient>::new::<I>(Divisor::new(first(ins, 1))).all::<I>(n, ins, outs) }
+    }
+}
+
+/// `O` of x and y, where y is one number.
+pub struct By<O> {
+    y: f32,
+    builtin: PhantomData<O>,
+}
+
+impl<O: Op2<f32, Y = f32>> Chunks for By<O> {
+    #[inline(always)]
+    unsafe fn chunk<I: Isa>(&self, at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8) {
+        // SAFETY: the caller upholds the contract; the input and the output are of f32.
+        unsafe {
+            let x: [f32; CHUNK] = load(ins, 0, at, len);
+            let mut out = [0.0; CHUNK];
+            for j in 0..CHUNK {
+                out[j] = O::call::<I>(x[j], self.y);
             }
+            store(outs, 0, at, len, out);
         }
-    )*};
+    }
 }
 
-tiles! {
-    ExpTile (n ins outs) quick::<I, Exp>(n, ins, outs, ());
-    AddBy (n ins outs) { let y = second(ins); map(n, ins, outs, |x| x + y) };
-    SubBy (n ins outs) { let y = second(ins); map(n, ins, outs, |x| x - y) };
-    MulBy (n ins outs) { let y = second(ins); map(n, ins, outs, |x| x * y) };
-    DivBy (n ins outs) quick::<I, Quotient>(n, ins, outs, Divisor::new(second(ins)));
+impl<O: Op2<f32, Y = f32>> Tile for By<O> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, _: *const u64) {
+        // SAFETY: the caller upholds the contract; the second input holds an element.
+        unsafe { By::<O> { y: first(ins, 1), builtin: PhantomData }.all::<I>(n, ins, outs) }
+    }
 }
 
 /// The entries, of f32 alone: wider elements are bound by memory.
 pub(super) const QUICK: &[KernelEntry] = &[
-    entry!(@ "builtin.exp", "", F32, ExpTile, avx512_of::<ExpTile>()),
-    entry!(@ "builtin.add", "by", F32, AddBy, avx512_of::<AddBy>()),
-    entry!(@ "builtin.sub", "by", F32, SubBy, avx512_of::<SubBy>()),
-    entry!(@ "builtin.mul", "by", F32, MulBy, avx512_of::<MulBy>()),
-    entry!(@ "builtin.div", "by", F32, DivBy, avx512_of::<DivBy>()),
+    entry::<ExpTile>("builtin.exp", "", DType::F32),
+    entry::<By<ops::add>>("builtin.add", "by", DType::F32),
+    entry::<By<ops::sub>>("builtin.sub", "by", DType::F32),
+    entry::<By<ops::mul>>("builtin.mul", "by", DType::F32),
+    entry::<DivBy>("builtin.div", "by", DType::F32),
 ];

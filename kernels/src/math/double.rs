@@ -1,92 +1,15 @@
 //! f64: the standard library's functions, lane by lane. Only the arithmetic vectorises: training runs in f32, and f64
 //! serves where accuracy matters.
 
-use super::{Elem, Isa, Number, Real, pick};
+use super::float::{Nearest, number, real};
+use super::{Isa, Number, Real, pick};
 use fulgurite_core::builtins::{self, Builtin};
 
-impl Elem for f64 {
-    #[inline(always)]
-    fn add(self, y: f64) -> f64 {
-        self + y
-    }
-    #[inline(always)]
-    fn mul(self, y: f64) -> f64 {
-        self * y
-    }
-    #[inline(always)]
-    fn sign(self) -> f64 {
-        pick(self < 0.0, -1.0, pick(self > 0.0, 1.0, 0.0))
-    }
-    #[inline(always)]
-    fn isfinite(self) -> bool {
-        f64::abs(self) < f64::INFINITY
-    }
-    #[inline(always)]
-    fn isnan(self) -> bool {
-        f64::is_nan(self)
-    }
-}
-
-/// The |x| from which every float is an integer.
-const INTEGRAL: f64 = 4_503_599_627_370_496.0;
-
-/// Nearest integer, ties to even, without a rounding instruction.
-#[inline(always)]
-fn nearest(x: f64) -> f64 {
-    let a = f64::abs(x);
-    let rounded = pick(a < INTEGRAL, (a + INTEGRAL) - INTEGRAL, a);
-    f64::copysign(rounded, x)
-}
-
 impl Number for f64 {
-    #[inline(always)]
-    fn sub(self, y: f64) -> f64 {
-        self - y
-    }
-    #[inline(always)]
-    fn neg(self) -> f64 {
-        -self
-    }
-    #[inline(always)]
-    fn abs(self) -> f64 {
-        f64::abs(self)
-    }
-    #[inline(always)]
-    fn floor<I: Isa>(self) -> f64 {
-        if I::ROUND {
-            return f64::floor(self);
-        }
-        let r = nearest(self);
-        f64::copysign(pick(r > self, r - 1.0, r), self)
-    }
-    #[inline(always)]
-    fn ceil<I: Isa>(self) -> f64 {
-        if I::ROUND {
-            return f64::ceil(self);
-        }
-        let r = nearest(self);
-        f64::copysign(pick(r < self, r + 1.0, r), self)
-    }
-    #[inline(always)]
-    fn round<I: Isa>(self) -> f64 {
-        if I::ROUND { f64::round_ties_even(self) } else { nearest(self) }
-    }
-    #[inline(always)]
-    fn trunc<I: Isa>(self) -> f64 {
-        if I::ROUND {
-            return f64::trunc(self);
-        }
-        let a = f64::abs(self);
-        let r = nearest(a);
-        f64::copysign(pick(r > a, r - 1.0, r), self)
-    }
+    number!(f64);
     #[inline(always)]
     fn pow<I: Isa>(self, y: f64) -> f64 {
         f64::powf(self, y)
-    }
-    #[inline(always)]
-    fn rem_trunc(self, y: f64) -> f64 {
-        self % y
     }
     #[inline(always)]
     fn rem_floor(self, y: f64) -> f64 {
@@ -95,10 +18,6 @@ impl Number for f64 {
     #[inline(always)]
     fn div_floor<I: Isa>(self, y: f64) -> f64 {
         builtins::eval_f64(Builtin::DivFloor, &[self, y])
-    }
-    #[inline(always)]
-    fn div_trunc<I: Isa>(self, y: f64) -> f64 {
-        Number::trunc::<I>(self / y)
     }
 }
 
@@ -113,8 +32,8 @@ macro_rules! forward {
 }
 
 impl Real for f64 {
+    real!(f64);
     forward! {
-        sqrt f64::sqrt;
         exp f64::exp;
         exp2 f64::exp2;
         expm1 f64::exp_m1;
@@ -146,21 +65,9 @@ impl Real for f64 {
         i1e builtins::i1e;
     }
     #[inline(always)]
-    fn rsqrt<I: Isa>(self) -> f64 {
-        1.0 / f64::sqrt(self)
-    }
-    #[inline(always)]
-    fn reciprocal<I: Isa>(self) -> f64 {
-        1.0 / self
-    }
-    #[inline(always)]
     fn sigmoid<I: Isa>(self) -> f64 {
         let e = f64::exp(-f64::abs(self));
         (if self >= 0.0 { 1.0 } else { e }) / (1.0 + e)
-    }
-    #[inline(always)]
-    fn div<I: Isa>(self, y: f64) -> f64 {
-        self / y
     }
     #[inline(always)]
     fn atan2<I: Isa>(self, y: f64) -> f64 {
@@ -169,10 +76,6 @@ impl Real for f64 {
     #[inline(always)]
     fn hypot<I: Isa>(self, y: f64) -> f64 {
         f64::hypot(self, y)
-    }
-    #[inline(always)]
-    fn copysign<I: Isa>(self, y: f64) -> f64 {
-        f64::copysign(self, y)
     }
     #[inline(always)]
     fn nextafter<I: Isa>(self, y: f64) -> f64 {

@@ -1,9 +1,10 @@
 //! bool and the integers.
 
 use super::{Bits, Elem, Int, Isa, Logic, Number};
-use fulgurite_core::builtins;
+use fulgurite_core::{DType, builtins};
 
 impl Elem for bool {
+    const DTYPE: DType = DType::Bool;
     #[inline(always)]
     fn add(self, y: bool) -> bool {
         self | y
@@ -18,43 +19,13 @@ impl Elem for bool {
     }
 }
 
-impl Bits for bool {
-    #[inline(always)]
-    fn bitand(self, y: bool) -> bool {
-        self & y
-    }
-    #[inline(always)]
-    fn bitor(self, y: bool) -> bool {
-        self | y
-    }
-    #[inline(always)]
-    fn bitxor(self, y: bool) -> bool {
-        self ^ y
-    }
-    #[inline(always)]
-    fn bitnot(self) -> bool {
-        !self
-    }
-}
-
-impl Logic for bool {
-    #[inline(always)]
-    fn not(self) -> bool {
-        !self
-    }
-    #[inline(always)]
-    fn and(self, y: bool) -> bool {
-        self & y
-    }
-    #[inline(always)]
-    fn or(self, y: bool) -> bool {
-        self | y
-    }
-}
+impl Bits for bool {}
+impl Logic for bool {}
 
 macro_rules! integer {
-    ($($t:ty)*) => {$(
+    ($($dtype:ident $t:ty;)*) => {$(
         impl Elem for $t {
+            const DTYPE: DType = DType::$dtype;
             #[inline(always)]
             fn add(self, y: $t) -> $t {
                 self.wrapping_add(y)
@@ -140,24 +111,7 @@ macro_rules! integer {
             }
         }
 
-        impl Bits for $t {
-            #[inline(always)]
-            fn bitand(self, y: $t) -> $t {
-                self & y
-            }
-            #[inline(always)]
-            fn bitor(self, y: $t) -> $t {
-                self | y
-            }
-            #[inline(always)]
-            fn bitxor(self, y: $t) -> $t {
-                self ^ y
-            }
-            #[inline(always)]
-            fn bitnot(self) -> $t {
-                !self
-            }
-        }
+        impl Bits for $t {}
 
         impl Int for $t {
             #[inline(always)]
@@ -185,4 +139,4 @@ macro_rules! integer {
     )*};
 }
 
-integer! { u8 i8 i16 i32 i64 }
+integer! { U8 u8; I8 i8; I16 i16; I32 i32; I64 i64; }

@@ -10,7 +10,8 @@ mod power;
 pub mod quick;
 mod trig;
 
-use super::{Elem, Isa, Number, Real, pick};
+use super::float::{Nearest, number, real};
+use super::{Isa, Number, Real, pick};
 use fulgurite_core::builtins;
 use std::f32::consts::LN_2;
 
@@ -44,90 +45,11 @@ fn with_sign(x: f32, sign: f32) -> f32 {
     f32::from_bits(x.to_bits() & 0x7FFF_FFFF | sign.to_bits() & 0x8000_0000)
 }
 
-/// The |x| from which every float is an integer.
-const INTEGRAL: f32 = 8_388_608.0;
-
-/// Nearest integer, ties to even, without a rounding instruction.
-#[inline(always)]
-fn nearest(x: f32) -> f32 {
-    let a = f32::abs(x);
-    let rounded = pick(a < INTEGRAL, (a + INTEGRAL) - INTEGRAL, a);
-    with_sign(rounded, x)
-}
-
-impl Elem for f32 {
-    #[inline(always)]
-    fn add(self, y: f32) -> f32 {
-        self + y
-    }
-    #[inline(always)]
-    fn mul(self, y: f32) -> f32 {
-        self * y
-    }
-    #[inline(always)]
-    fn sign(self) -> f32 {
-        pick(self < 0.0, -1.0, pick(self > 0.0, 1.0, 0.0))
-    }
-    #[inline(always)]
-    fn isfinite(self) -> bool {
-        f32::abs(self) < f32::INFINITY
-    }
-    #[inline(always)]
-    fn isnan(self) -> bool {
-        f32::is_nan(self)
-    }
-}
-
 impl Number for f32 {
-    #[inline(always)]
-    fn sub(self, y: f32) -> f32 {
-        self - y
-    }
-    #[inline(always)]
-    fn neg(self) -> f32 {
-        -self
-    }
-    #[inline(always)]
-    fn abs(self) -> f32 {
-        f32::abs(self)
-    }
-    #[inline(always)]
-    fn floor<I: Isa>(self) -> f32 {
-        if I::ROUND {
-            return f32::floor(self);
-        }
-        let r = nearest(self);
-        with_sign(pick(r > self, r - 1.0, r), self)
-    }
-    #[inline(always)]
-    fn ceil<I: Isa>(self) -> f32 {
-        if I::ROUND {
-            return f32::ceil(self);
-        }
-        let r = nearest(self);
-        with_sign(pick(r < self, r + 1.0, r), self)
-    }
-    #[inline(always)]
-    fn round<I: Isa>(self) -> f32 {
-        if I::ROUND { f32::round_ties_even(self) } else { nearest(self) }
-    }
-    #[inline(always)]
-    fn trunc<I: Isa>(self) -> f32 {
-        if I::ROUND {
-            return f32::trunc(self);
-        }
-        let a = f32::abs(self);
-        let r = nearest(a);
-        with_sign(pick(r > a, r - 1.0, r), self)
-    }
+    number!(f32);
     #[inline(always)]
     fn pow<I: Isa>(self, y: f32) -> f32 {
         power::pow::<I>(self, y)
-    }
-    #[inline(always)]
-    fn rem_trunc(self, y: f32) -> f32 {
-        // The result is exact for any ratio, which takes a loop in a library; there is no vector form.
-        self % y
     }
     #[inline(always)]
     fn rem_floor(self, y: f32) -> f32 {
@@ -144,10 +66,6 @@ impl Number for f32 {
         let ratio = self / y;
         let signed = if q == 0.0 { with_sign(0.0, ratio) } else { nearest };
         if y == 0.0 { ratio } else { signed }
-    }
-    #[inline(always)]
-    fn div_trunc<I: Isa>(self, y: f32) -> f32 {
-        Number::trunc::<I>(self / y)
     }
 }
 
@@ -172,6 +90,7 @@ macro_rules! widen {
 }
 
 impl Real for f32 {
+    real!(f32);
     widen! { erfcx lgamma digamma i0 i0e i1 i1e }
     forward! {
         exponential: exp exp2 expm1 tanh sigmoid;
@@ -180,22 +99,6 @@ impl Real for f32 {
         inverse_trig: asin acos atan;
         hyperbolic: sinh cosh asinh acosh atanh;
         gauss: erf erfc erfinv;
-    }
-    #[inline(always)]
-    fn sqrt<I: Isa>(self) -> f32 {
-        f32::sqrt(self)
-    }
-    #[inline(always)]
-    fn rsqrt<I: Isa>(self) -> f32 {
-        1.0 / f32::sqrt(self)
-    }
-    #[inline(always)]
-    fn reciprocal<I: Isa>(self) -> f32 {
-        1.0 / self
-    }
-    #[inline(always)]
-    fn div<I: Isa>(self, y: f32) -> f32 {
-        self / y
     }
     #[inline(always)]
     fn atan2<I: Isa>(self, y: f32) -> f32 {
@@ -208,10 +111,6 @@ impl Real for f32 {
         // An infinite side wins over a NaN.
         let infinite = (f32::abs(self) == f32::INFINITY) | (f32::abs(y) == f32::INFINITY);
         pick(infinite, f32::INFINITY, length)
-    }
-    #[inline(always)]
-    fn copysign<I: Isa>(self, y: f32) -> f32 {
-        with_sign(self, y)
     }
     #[inline(always)]
     fn nextafter<I: Isa>(self, y: f32) -> f32 {

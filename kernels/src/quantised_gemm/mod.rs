@@ -180,15 +180,6 @@ unsafe fn row<W: Way<Q>, Q, R: Register, const N: usize>(
     }
 }
 
-/// [`columns`] with the instructions that every processor has.
-///
-/// # Safety
-/// The contract of [`columns`] holds.
-unsafe fn columns_baseline<Q: Usual>(p: &Operands<'_, Q>, from: usize, to: usize) {
-    // SAFETY: the caller upholds the contract of this function.
-    unsafe { columns::<Q, [f32; WIDTH]>(p, from, to) }
-}
-
 /// [`columns`] with AVX2.
 ///
 /// # Safety
@@ -210,7 +201,7 @@ unsafe fn columns_of<Q: Usual>(isa: Level, p: &Operands<'_, Q>, from: usize, to:
         match isa {
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 | Level::Avx512 => columns_avx2(p, from, to),
-            _ => columns_baseline(p, from, to),
+            _ => columns::<Q, [f32; WIDTH]>(p, from, to),
         }
     }
 }

@@ -21,7 +21,7 @@ impl Transport for Waiting {
 
     fn receive(&mut self, edge: Edge, _: &[ProxyTy]) -> Result<Vec<Tensor>, Error> {
         // a legal schedule has sent before it receives
-        self.0.remove(&edge).ok_or_else(|| Error::bug("E709", format!("nobody sent {edge:?}")))
+        self.0.remove(&edge).ok_or_else(|| Error::bug("E709", format!("no stage sent {edge:?}")))
     }
 }
 

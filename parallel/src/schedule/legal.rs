@@ -295,7 +295,7 @@ impl Checker<'_> {
                         match self.receiver(work) {
                             Some(to) if to != rank => sent.entry((rank, to)).or_default().push(work),
                             Some(_) => wrong.push(((rank, position), format!("`{action}`: it stays on this rank"))),
-                            None => wrong.push(((rank, position), format!("`{action}`: nobody waits for it"))),
+                            None => wrong.push(((rank, position), format!("`{action}`: no rank waits for it"))),
                         }
                         if self.at.get(&work).is_none_or(|p| p.0 != rank || p.1 >= position) {
                             wrong.push(((rank, position), format!("`{action}` before `{work}`")));
@@ -308,7 +308,10 @@ impl Checker<'_> {
                         let from = needs.into_iter().find(|n| self.s.place.get(n.stage).is_some_and(|p| *p != rank));
                         match from {
                             Some(need) => received.entry((self.s.place[need.stage], rank)).or_default().push(need),
-                            None => wrong.push(((rank, position), format!("`{action}`: it waits for nobody"))),
+                            None => wrong.push((
+                                (rank, position),
+                                format!("`{action}`: it waits for a message that no rank sends"),
+                            )),
                         }
                         if self.at.get(&work).is_none_or(|p| p.0 != rank || p.1 <= position) {
                             wrong.push(((rank, position), format!("`{action}` behind `{work}`")));

@@ -79,7 +79,7 @@ impl Attempt<'_> {
                 };
                 let small = [0, 1, 1, 1, 2, 2, 3, -1];
                 let all: Vec<i64> = (0..n).map(|_| *self.rng.pick(&small)).collect();
-                // one number for all axes
+                // One number stands for all axes.
                 if !broadcast && *list != "_" && n > 0 && self.rng.one_in(4) { int(all[0]) } else { ints(all) }
             }
             OptType::Pos(size) => {

@@ -27,11 +27,11 @@ const DRAWS: usize = 6;
 pub struct Made {
     /// The tensor.
     pub tensor: Tensor,
-    /// Its `plain`, by the text of the class.
+    /// The `plain` of the tensor, by the text of the class.
     pub plain: Array<Bounded>,
     /// The row of the class that made it from the given elements.
     pub of: Option<&'static str>,
-    /// Per element, the bound of its distance from these.
+    /// For each element, the bound of its distance from the given one.
     pub far: Vec<f64>,
 }
 

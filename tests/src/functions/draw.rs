@@ -36,7 +36,7 @@ pub const DOUBLE: &[&[DType]] = &[&[DType::F64]];
 /// The float dtypes of other functions.
 pub const MIXED: &[&[DType]] =
     &[&[DType::F32], &[DType::F64, DType::F32], &[DType::F16, DType::F32], &[DType::BF16, DType::F32, DType::F64]];
-/// Other dtypes of arguments.
+/// The dtypes of arguments that are not floats.
 const OTHERS: [DType; 3] = [DType::I64, DType::I32, DType::Bool];
 /// At most this many steps, because longer functions combine no more kinds of steps, and take longer to shrink.
 const MOST_STEPS: usize = 9;

@@ -41,7 +41,7 @@ impl Function {
 #[derive(Clone)]
 struct Call {
     symbol: SymbolRef,
-    /// Its arguments, with the index of each operand in its place.
+    /// The call's arguments, with the index of each operand in its place.
     form: Vec<Value<usize>>,
     /// Whether each operand is a float tensor.
     floats: Vec<bool>,

@@ -48,7 +48,7 @@ fn code(e: &Error) -> &'static str {
 pub struct Compared {
     /// Whether the function has values.
     pub values: bool,
-    /// Whether it has a gradient.
+    /// Whether the function has a gradient.
     pub gradient: bool,
     /// Whether the gradient was compared with differences.
     pub slopes: bool,

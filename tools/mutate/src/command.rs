@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use fulgurite_codegen::check::recorded::{self, Case};
+use fulgurite_codegen::check::recorded::Case;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::nearest::nearest;
 use fulgurite_core::Name;
@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::judge::{Bench, Verdict, judge_all};
 use crate::kinds::Kind;
 use crate::score::Score;
-use crate::{Mutant, choose, given, mutants};
+use crate::{Mutant, choose, given, mutants, recorded};
 
 /// The verbs of `cargo ops`.
 #[derive(Debug, Subcommand)]

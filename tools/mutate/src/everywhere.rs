@@ -56,11 +56,11 @@ const FEW: [f64; 24] = [
 
 /// The result of the comparison.
 pub(super) enum Everywhere {
-    /// Equal on this number of elements.
+    /// The rows are equal on this number of elements.
     Same(usize),
-    /// Different on a call of one element, given as a point of the right row.
+    /// The rows differ on a call of one element, given as a point of the right row.
     Differs(Option<String>),
-    /// Unknown: the rows are not pointwise, or too large for the comparison.
+    /// The rows are not pointwise, or too large for the comparison.
     Unknown,
 }
 

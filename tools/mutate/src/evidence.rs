@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fulgurite_codegen::check::recorded::{Case, Forms, Near, Runner, facts, near};
+use fulgurite_codegen::check::recorded::{Case, Forms, Runner};
 use fulgurite_codegen::check::rows::{self, RowSet};
 use fulgurite_codegen::check::{closure, walk};
 use fulgurite_codegen::pipeline::Table;
@@ -13,6 +13,8 @@ use fulgurite_core::lang::{Alias, Node};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::recorded::{Comparer, Near, facts, near};
 
 /// At most this many cases that depend on a row through others: further ones refute no more mutants.
 const MOST_FAR: usize = 2000;
@@ -39,8 +41,8 @@ impl Evidence {
             let half = cases.len() / 2;
             let meets = |cases: &[Case]| -> Vec<bool> {
                 let set = RowSet::new(table, [], &[]);
-                let runner = Runner::new(&set, &forms, None);
-                cases.iter().map(|case| runner.meets(case)).collect()
+                let comparer = Comparer::new(Runner::new(&set, &forms, None));
+                cases.iter().map(|case| comparer.meets(case)).collect()
             };
             let (first, second) = cases.split_at(half);
             std::thread::scope(|scope| {
@@ -122,9 +124,9 @@ impl Evidence {
         }
         let set = RowSet::new(table, [row.clone()], &[]);
         let changed = Some((at, Forms::of([(at, source, &**row)].into_iter())));
-        let runner = Runner::new(&set, &self.forms, changed);
+        let comparer = Comparer::new(Runner::new(&set, &self.forms, changed));
         let cases = self.of_row.get(&row.op)?;
-        cases.iter().map(|at| &self.cases[*at]).find(|case| !runner.meets(case)).map(|case| case.name.as_str())
+        cases.iter().map(|at| &self.cases[*at]).find(|case| !comparer.meets(case)).map(|case| case.name.as_str())
     }
 }
 

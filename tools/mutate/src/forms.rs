@@ -111,7 +111,7 @@ fn own_name(given: &Given) -> bool {
     matches!(&given.becomes, Becomes::Argument { name, .. } if name.name == given.name.name)
 }
 
-/// Another constant.
+/// A constant other than `e`.
 fn other(e: &Expr) -> Option<Expr> {
     Some(Expr::bare(match &*e.node {
         Node::Int(n) => Node::Int(n + 1),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fulgurite_codegen::check::gradients::Graded;
 use fulgurite_codegen::check::points;
-use fulgurite_codegen::check::recorded::{Case, Near};
+use fulgurite_codegen::check::recorded::Case;
 use fulgurite_codegen::check::{self, Checked, closure, rows};
 use fulgurite_codegen::diag::{Diagnostics, Level};
 use fulgurite_codegen::parallel;
@@ -21,21 +21,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Mutant;
 use super::everywhere::{self, Everywhere};
 use super::evidence::Evidence;
+use super::recorded::Near;
 use super::same::{self, Side};
 use super::witness::{self, Found};
 
 /// The verdict on a mutant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// `check` refuses it.
+    /// `check` refuses the mutant, with this code.
     Check(&'static str),
-    /// This recorded case has other values in PyTorch.
+    /// The mutant disagrees with the values that PyTorch gave in this recorded case.
     Recorded(String),
-    /// It is equivalent to its row, for this reason.
+    /// The mutant is equivalent to its row, for this reason.
     Equivalent(String),
-    /// No evidence refutes it; with a point that would, if one was found.
+    /// No evidence refutes the mutant; the point would refute it, if one was found.
     Survived(Option<String>),
-    /// It stopped the checker: a bug of ours, which is not evidence.
+    /// The mutant stopped the checker: a bug of ours, which is not evidence.
     Crashed,
 }
 
@@ -240,7 +241,7 @@ impl<'a> Bench<'a> {
         let mut sources = Sources::default();
         let mut diags = Diagnostics::new();
         let file = sources.add("ops.yaml", text);
-        // the entries of one row stand in several files
+        // A row may have one entry in each of several files, and a file may have only one entry of a row.
         let further = |file: usize| -> String {
             let entries = beside.iter().chain([&mutant.at]).filter_map(|at| self.database.rows[*at].further.get(file));
             entries.map(|entry| format!("{}\n", self.sources.text(*entry))).collect()

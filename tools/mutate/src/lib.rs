@@ -17,6 +17,7 @@ pub mod judge;
 pub mod kinds;
 mod nodes;
 mod page;
+pub mod recorded;
 mod rows;
 mod same;
 pub mod score;
@@ -36,7 +37,7 @@ use kinds::Kind;
 pub struct Mutant {
     /// The index of the row in the database.
     pub at: usize,
-    /// Its name.
+    /// The name of the row.
     pub row: Name,
     /// The fault's kind.
     pub kind: Kind,

@@ -269,7 +269,7 @@ fn calls(f: Ident, args: &[Arg], add: Add) {
             add(24, bin(BinOp::Sub, &call("exp", vec![x.value.clone()]), &Expr::bare(Node::Int(1))));
         }
         ("ceil_div", [a, b]) => add(16, bin(BinOp::Div, &a.value, &b.value)),
-        // the draw number
+        // The fault drops the number of the draw.
         ("uniform", [k, p, _]) => add(27, call("uniform", vec![k.value.clone(), p.value.clone()])),
         _ => {}
     }

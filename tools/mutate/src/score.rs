@@ -10,11 +10,11 @@ use super::judge::Verdict;
 /// Mutants of one class.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
-    /// Refuted.
+    /// The mutants that are refuted.
     pub refuted: usize,
-    /// Neither refuted nor equal to their rows.
+    /// The mutants that are neither refuted nor equivalent to their rows.
     pub survived: usize,
-    /// Equivalent to their rows.
+    /// The mutants that are equivalent to their rows.
     pub equivalent: usize,
 }
 

@@ -110,7 +110,7 @@ impl Faults<'_> {
     }
 }
 
-/// Another default.
+/// A default other than the option's own.
 fn default_of(ty: &OptType, default: &Expr) -> Option<Expr> {
     let node = match (&*default.node, ty) {
         (Node::Int(n), _) => Node::Int(n + 1),
@@ -173,7 +173,7 @@ fn option_types(ty: &OptType) -> Vec<(u8, bool, OptType)> {
     }
 }
 
-/// Other types; `result` for the type of a result.
+/// Faulty types in place of a type; `result` marks the type of a result.
 fn types(ty: &Type, names: &Names, result: bool) -> Vec<(u8, Type)> {
     let mut all = Vec::new();
     let class = |name: &str| Elem::Class(Name::new(name));
@@ -204,7 +204,7 @@ fn types(ty: &Type, names: &Names, result: bool) -> Vec<(u8, Type)> {
     all
 }
 
-/// Other lists of axes.
+/// Faulty lists of axes in place of a list.
 fn patterns(dims: &[DimPat], names: &Names) -> Vec<(u8, Vec<DimPat>)> {
     let mut all = Vec::new();
     for at in 1..dims.len() {
@@ -263,7 +263,7 @@ fn kinds(kind: &DimKind, names: &Names) -> Vec<(u8, DimKind)> {
     }
 }
 
-/// Other sizes; the last one is larger by one.
+/// Faulty sizes in place of a size; the last one is larger by one.
 fn sizes(size: &Expr, names: &Names) -> Vec<Expr> {
     let mut all: Vec<Expr> = exprs::exprs(size, names).into_iter().map(|faulty| faulty.whole).collect();
     let more = Node::Binary(BinOp::Add, size.clone(), Expr::bare(Node::Int(1)));

@@ -18,7 +18,7 @@ pub(super) enum Turn {
     Same,
     /// The results are negated; a zero may have either sign.
     Negative,
-    /// Neither holds for all numbers.
+    /// The results are neither unchanged nor negated for all numbers.
     Other,
 }
 

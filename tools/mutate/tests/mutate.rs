@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use fulgurite_codegen::check::recorded;
 use fulgurite_codegen::check::{self, Checked};
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::files::Files;
@@ -236,7 +235,7 @@ fn wrong_rows_of_the_database_are_refuted() {
     let checked = check::run(&database, &Table::default(), &mut diags);
     assert!(diags.is_empty(), "the database has faults of its own");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data");
-    let cases = recorded::load(&folder).expect("the recorded values");
+    let cases = mutate::recorded::load(&folder).expect("the recorded values");
     let bench = Bench::new(&database, &sources, &checked, &Table::default()).with_recorded(cases);
     let (met, of) = bench.recorded();
     assert!(met * 100 >= of * 95, "the rows meet {met} of {of} recorded cases");

@@ -1,4 +1,4 @@
-//! E305: a call form of another library says what becomes of each argument of the row.
+//! E305: a call form of another library must say what each argument of the row becomes.
 
 mod pytorch;
 
@@ -9,17 +9,17 @@ use fulgurite_core::lang::{Alias, Becomes, Gives, Sig};
 use crate::diag::Diag;
 use crate::schema::{RowSource, Rule};
 
-/// A row, and other libraries' calls of it.
+/// A row with other libraries' calls of it.
 pub struct Called<'a> {
     /// The name of the row.
     pub op: &'a str,
     /// The signature of the row.
     pub sig: &'a Rule<Sig>,
-    /// The names or call forms by library.
+    /// The names or call forms, each with its library.
     pub aliases: &'a [(&'static str, Rule<Alias>)],
 }
 
-/// The faults of a row's call forms, and of its own name where that is a call of another library.
+/// The faults of a row's call forms, and of its own name if that is a name of PyTorch.
 pub fn check(source: &RowSource) -> Vec<Diag> {
     let called = Called { op: source.op.as_str(), sig: &source.sig, aliases: &source.aliases };
     let mut faults = pytorch::own(&called);
@@ -27,11 +27,11 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
     faults
 }
 
-/// Arguments that the row does not have, that are given twice, or that a form leaves open; forms that PyTorch's
-/// signatures do not fit.
+/// The faults of call forms: an argument that the row does not have, that is given twice, or that the form leaves open,
+/// and a disagreement with PyTorch's signature.
 pub fn check_forms(source: &Called) -> Vec<Diag> {
     let sig = &source.sig.tree;
-    // a key comes from whoever calls
+    // A call form need not give a key, because the caller passes it.
     let params = sig.params.iter().map(|p| (p.name.name, p.optional || p.ty.elem.contains(&Elem::Key)));
     let opts = sig.opts.iter().map(|o| (o.name.name, o.optional || o.default.is_some()));
     let known: Vec<(Name, bool)> = params.chain(opts).collect();
@@ -84,7 +84,7 @@ pub fn check_forms(source: &Called) -> Vec<Diag> {
             let help = format!("list the parameter that gives it, `…: {name}`, or fix it: `; {name} = …`");
             error(alias.tree.name.span, message, help);
         }
-        // what it says of the row is right: is it so there as well?
+        // The form agrees with the row, so it is compared with PyTorch's signature next.
         if faults.len() == before {
             faults.extend(pytorch::check(source, library, alias));
         }
@@ -92,7 +92,7 @@ pub fn check_forms(source: &Called) -> Vec<Diag> {
     faults
 }
 
-/// A form that gives plain numbers, of a row with results that have axes.
+/// The fault of a form that gives plain numbers for a row with a result that has axes.
 fn numbers(source: &Called, library: &str, alias: &Rule<Alias>) -> Option<Diag> {
     if alias.tree.gives != Gives::Numbers {
         return None;

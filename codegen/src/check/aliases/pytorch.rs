@@ -1,7 +1,7 @@
-//! E305: a call form has the parameters that PyTorch's signature has, in their order, and what becomes of each can be
-//! of the type that it has there.
+//! E305: a call form must have the parameters of PyTorch's signature in their order, and each parameter must become an
+//! argument of a compatible type.
 //!
-//! A form that one overload fits is right; of a function not every overload is known.
+//! A form that fits one overload is right. The signatures do not list every overload of a function.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::ast::{Elem, Opt, OptType, Param};
@@ -22,12 +22,12 @@ enum Argument<'a> {
     Option(&'a Opt),
 }
 
-/// What the form and PyTorch's signature do not agree in.
+/// The disagreements between a form and PyTorch's signature.
 pub fn check(source: &Called, library: &str, alias: &Rule<Alias>) -> Vec<Diag> {
     let form = alias.tree.full(library);
     let mut known = overloads(form);
     if known.is_empty() && alias.tree.given.is_none() {
-        // an operator whose schema is not known takes what the function of its name takes
+        // An operator without a known schema has the parameters of the function with its name.
         known = operator(form).map_or(Vec::new(), |operator| overloads(Name::new(&format!("torch.{operator}"))));
     }
     let faults = |formals| {
@@ -40,9 +40,9 @@ pub fn check(source: &Called, library: &str, alias: &Rule<Alias>) -> Vec<Diag> {
     nearest_of(declared(form).len(), known, faults)
 }
 
-/// The faults beside the overload that a form is nearest to. The first `own` overloads are of the form's very name: where it
-/// fits one of them but for what is left out, ATen's overloads, which leave such defaults open (`correction=None`), are no
-/// excuse.
+/// The faults of a form against the overload that it fits best. The first `own` overloads have exactly the form's name.
+/// If the form fits some of these except for defaults, only these count: ATen's overloads leave such defaults open
+/// (`correction=None`), and would hide a wrong one.
 fn nearest_of(own: usize, known: Vec<&'static [Formal]>, faults: impl Fn(&'static [Formal]) -> Faults) -> Vec<Diag> {
     let mut all: Vec<Faults> = known.into_iter().map(faults).collect();
     if all.iter().take(own).any(|faults| faults.fits) {
@@ -52,10 +52,10 @@ fn nearest_of(own: usize, known: Vec<&'static [Formal]>, faults: impl Fn(&'stati
     all.into_iter().map(|faults| faults.all).min_by_key(Vec::len).unwrap_or_default()
 }
 
-/// What a form and one overload do not agree in.
+/// The disagreements between a form and one overload.
 struct Faults {
     all: Vec<Diag>,
-    /// Whether parameters, their order and their types agree, and only what is left out may not.
+    /// Whether parameters, their order and their types agree, so that only defaults may disagree.
     fits: bool,
 }
 
@@ -65,7 +65,8 @@ impl From<Vec<Diag>> for Faults {
     }
 }
 
-/// A row whose name is a call of PyTorch, and that has no form of this name, has the arguments of that call.
+/// The faults of a row whose own name is a call of PyTorch: without a form of that name, its arguments must be those of
+/// the call.
 pub fn own(source: &Called) -> Vec<Diag> {
     let form = Name::new(source.op);
     let sig = &source.sig.tree;
@@ -79,7 +80,7 @@ pub fn own(source: &Called) -> Vec<Diag> {
     nearest_of(declared(form).len(), overloads(form), faults)
 }
 
-/// A parameter that is the argument of its name.
+/// A parameter that becomes the argument with its own name.
 fn itself(name: Ident) -> Given {
     let becomes = Becomes::Argument { name, count: None, like: None };
     Given { name, becomes, value: None, rest: false, packed: false, required: false }
@@ -107,7 +108,7 @@ impl Check<'_> {
         self.formals.iter().map(|f| format!("`{}`", self.shown_as(f))).collect::<Vec<_>>().join(", ")
     }
 
-    /// Its name: what methods call `self` a function calls `input`.
+    /// The name of a parameter in messages: functions of `torch` call `input` what methods call `self`.
     fn shown_as<'f>(&self, formal: &'f Formal) -> &'f str {
         if self.form.as_str().starts_with("torch.") && formal.is("input") { "input" } else { &formal.name }
     }
@@ -115,7 +116,7 @@ impl Check<'_> {
     fn given(&self, at: Ident, given: &[Given]) -> Faults {
         let (mut faults, mut defaults) = (Vec::new(), Vec::new());
         let open = self.formals.iter().any(|f| f.rest);
-        // a parameter that is given by its place has the place that it has there
+        // Positional parameters must stand in the order of the signature.
         let mut next = 0;
         for param in given.iter().filter(|_| !open) {
             let name = param.name.name.as_str();
@@ -175,7 +176,7 @@ impl Check<'_> {
         Some(self.error(param.name, message, help))
     }
 
-    /// What is wrong if a parameter is not, where a call leaves it out, what it is there.
+    /// The message for a parameter whose default in the row differs from PyTorch's.
     fn other_default(&self, param: &Given, formal: &Formal) -> Option<String> {
         let Becomes::Argument { name, .. } = &param.becomes else { return None };
         let theirs = self.default_of(formal)?;
@@ -184,7 +185,7 @@ impl Check<'_> {
             (None, Argument::Option(Opt { default: Some(default), .. })) => default.to_string(),
             _ => return None,
         };
-        // a word for a norm, and the number of a dtype
+        // PyTorch names some norms and dtypes by words where the row has a number; such defaults are not compared.
         let word = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '\'' | '"'));
         let coded = word(theirs) != word(&ours);
         if is_default(theirs, &ours) || coded {
@@ -193,8 +194,8 @@ impl Check<'_> {
         Some(format!("`{}` takes {theirs} where `{}` is left out, not {ours}", self.form, formal.name))
     }
 
-    /// What a parameter is where a call leaves it out: what follows from other arguments there is no value. `None` of an
-    /// operator is what the function of its name says, if that says a value.
+    /// PyTorch's default of a parameter, if it is a value. `[]` is none, because it follows from other arguments. For
+    /// `None` of an operator, the default of the function with its name counts.
     fn default_of<'f>(&self, formal: &'f Formal) -> Option<&'f str> {
         match formal.default.as_deref()? {
             "[]" => None,
@@ -203,7 +204,7 @@ impl Check<'_> {
         }
     }
 
-    /// What is wrong if a call of the row may leave out what a call there may not.
+    /// The message for a parameter that a call of the row may leave out, while PyTorch's call must give it.
     fn left_out(&self, param: &Given, formal: &Formal) -> Option<String> {
         let Becomes::Argument { name, .. } = &param.becomes else { return None };
         let may = !param.required
@@ -212,7 +213,7 @@ impl Check<'_> {
                 (None, Argument::Option(o)) => o.default.is_some() || o.optional,
                 (None, Argument::Param(p)) => p.optional,
             };
-        // another overload may do without it; of what has no type in the record nothing is known
+        // Another overload may do without the parameter, and nothing is known of a parameter without a recorded type.
         let given = |f: &Formal| f.is(&formal.name) && !f.is_optional() && !f.ty.is_empty();
         let must = overloads(self.form).iter().all(|formals| formals.iter().any(given));
         (may && must).then(|| {
@@ -220,7 +221,7 @@ impl Check<'_> {
         })
     }
 
-    /// What becomes of a parameter can be what it is there.
+    /// The fault of a parameter that becomes an argument of another type.
     fn becomes(&self, param: &Given, formal: &Formal) -> Option<Diag> {
         let Becomes::Argument { name, count, .. } = &param.becomes else { return None };
         let argument = self.argument(name.name)?;
@@ -249,7 +250,7 @@ impl Check<'_> {
         diag.note(format!("`{}` is `{}` there, `{name}` is {is}, `{ours}`", formal.name, formal.ty))
     }
 
-    /// A name alone: the row's arguments are PyTorch's, in their order.
+    /// The faults of a form that is a name alone: it takes the row's arguments in their order.
     fn bare(&self, at: Ident) -> Faults {
         let sig = &self.source.sig.tree;
         let tensors =
@@ -262,7 +263,7 @@ impl Check<'_> {
         for (n, (name, argument)) in all.iter().enumerate() {
             match self.formals.get(n) {
                 Some(formal) if formal.rest => break,
-                // what is given by name only is not the next tensor: `out`
+                // A keyword-only parameter, such as `out`, cannot take the next tensor.
                 Some(formal) if formal.keyword && matches!(argument, Argument::Param(_)) => {
                     return vec![self.superfluous(at, *name, help)].into();
                 }
@@ -283,7 +284,7 @@ impl Check<'_> {
             let message = format!("`{}` needs `{}`, which `{}` does not take", self.form, formal.name, self.source.op);
             return vec![self.error(at, message, help)].into();
         }
-        // one is told: all of them are mended by the same list
+        // Only the first is reported, because one list of parameters mends them all.
         defaults.truncate(1);
         Faults { all: defaults, fits: true }
     }
@@ -293,11 +294,11 @@ impl Check<'_> {
         self.error(at, format!("`{}` has no parameter for `{}` of `{op}`", self.form, name.name), help)
     }
 
-    /// Whether no value of a declared type can be this argument.
+    /// Whether no value of the declared types can be this argument.
     fn clashes(&self, argument: Argument, formal: &Formal, count: Option<Count>) -> bool {
         let types = formal.types();
         let number = |o: &Opt| matches!(o.ty, OptType::F64 | OptType::Num | OptType::I64 | OptType::Size(_));
-        // another overload takes a number there
+        // Another overload of the operator takes a number there.
         if let Argument::Option(o) = argument
             && number(o)
             && types.contains(&("Tensor", false))
@@ -309,13 +310,13 @@ impl Check<'_> {
     }
 }
 
-/// Whether no value of the type that has this word, or a list of them, can be this argument.
+/// Whether no value of the type called `word`, or of a list of it, can be this argument.
 fn differs(argument: Argument, word: &str, list: bool, count: Option<Count>) -> bool {
     let integer = matches!(word, "int" | "SymInt");
     match argument {
         Argument::Param(p) => match word {
             "Tensor" => p.ty.list.is_some() != list || p.ty.elem.contains(&Elem::Key),
-            // where a number may stand for a tensor
+            // A number may stand for a tensor that may have rank 0.
             "int" | "SymInt" | "float" | "Scalar" | "Number" | "bool" => {
                 list || p.ty.list.is_some() || p.ty.dims.as_ref().is_some_and(|dims| !dims.is_empty())
             }
@@ -328,11 +329,11 @@ fn differs(argument: Argument, word: &str, list: bool, count: Option<Count>) -> 
             (OptType::F64 | OptType::Num, "float" | "Scalar" | "Number") => list,
             (OptType::I64, "Scalar" | "Number") => list,
             (OptType::Ints { .. } | OptType::Dims { .. } | OptType::Perm(_) | OptType::Shape { .. }, _) => !integer,
-            // a list of one stands for its number
+            // A list of one entry stands for its number.
             (OptType::I64 | OptType::Dim(_) | OptType::Gap(_), _) if integer => false,
             (OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_), _) if integer => list && count.is_none(),
             (OptType::Str | OptType::Labels(_), "str") => list,
-            // PyTorch's words are numbers in some places
+            // PyTorch encodes some words as numbers.
             (OptType::Enum(_), "str" | "int") => list,
             (_, "int" | "SymInt" | "float" | "Scalar" | "Number" | "bool" | "str" | "ScalarType") => true,
             _ => false,

@@ -1,4 +1,4 @@
-//! Points that show a gradient, or a tangent, which is not the derivative: they say what `deviates` gives there.
+//! Counts points that state a gradient or tangent other than the derivative, as `deviates` announces.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::check::gradients::arrays::declared::Way;
 use crate::check::rows::RowSet;
 use crate::schema::RowSource;
 
-/// By what part of it every argument is moved to see whether the derivative stays what it is.
+/// The relative step by which every argument is moved to test whether the derivative is smooth there.
 const STEP: f64 = 1e-6;
 
-/// How far two numbers may be apart, relative to them, to be one derivative.
+/// The relative distance up to which two numbers count as one derivative.
 const NEAR: f64 = 1e-3;
 
-/// How many points state for argument `arg` what is not the derivative, where that is finite and moves with the data: at
-/// ties and kinks a convention is none of this.
+/// The number of points that state a value other than the derivative for argument `arg`, where the derivative is finite
+/// and smooth. Conventions at ties and kinks do not count.
 pub fn count(source: &RowSource, row: &Arc<Row>, set: &RowSet, way: Way, arg: Name) -> usize {
     if source.deviates.is_none() {
         return 0;
@@ -26,7 +26,8 @@ pub fn count(source: &RowSource, row: &Arc<Row>, set: &RowSet, way: Way, arg: Na
     source.tests.points.iter().filter(|node| is_apart(source, row, set, node, (way, arg)).unwrap_or(false)).count()
 }
 
-/// Whether a point states a gradient by an argument by which `other`, a row that means the same, has another derivative.
+/// Whether a point states a gradient with respect to an argument for which `other`, a row with an equal meaning, has
+/// another derivative.
 pub fn shows(source: &RowSource, row: &Arc<Row>, other: &Arc<Row>, set: &RowSet) -> bool {
     let differs = |node| -> Option<bool> {
         let point = super::read(source, row, node).ok().filter(|point| !point.gradients.is_empty())?;

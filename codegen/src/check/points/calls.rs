@@ -1,4 +1,4 @@
-//! Calls of points that nobody could write: a point that says `refused` would hold whatever the row says.
+//! Malformed calls in points. A point that says `refused` for a malformed call would hold for any row.
 
 use fulgurite_core::lang::{Opt, OptType, Param};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
@@ -10,8 +10,9 @@ use crate::schema::RowSource;
 use crate::source::Place;
 use crate::yaml::Node;
 
-/// What makes a refused call say nothing: a word that there is not, or two things of which each alone refuses it,
-/// whatever the row says. One thing alone says that an argument must be given, or that an option takes no such number.
+/// The fault of a refused call that would be refused whatever the row says: an option has an unknown word, or two parts
+/// of the call are malformed. A single malformed part is allowed: it states that an argument must be given, or that an
+/// option takes no such number.
 pub fn unwritable(source: &RowSource, args: &[(Name, Value<V<f64>>)], node: &Node) -> Option<Diag> {
     let sig = &source.sig.tree;
     let op = source.op.as_str();
@@ -44,7 +45,7 @@ fn place_of(node: &Node, name: Name) -> Place {
     entries.iter().find(|(key, _)| name == key.as_str()).map_or(node.place, |(_, value)| value.place)
 }
 
-/// What an option takes, where `value` is of another kind.
+/// The kind of value that an option takes, if `value` is of another kind.
 fn other_kind(opt: &Opt, value: &Value<V<f64>>) -> Option<String> {
     let integer = |value: &Value<V<f64>>| matches!(value, Value::Num(Scalar::Int(_)));
     let integers = |value: &Value<V<f64>>| match value {
@@ -72,7 +73,7 @@ fn other_kind(opt: &Opt, value: &Value<V<f64>>) -> Option<String> {
     (!right).then(|| what.to_owned())
 }
 
-/// A number that the dtype of its argument does not have.
+/// The fault of a number that the dtype of its argument cannot hold.
 pub fn unheld(source: &RowSource, param: &Param, written: &Written, accepted: DTypeSet, place: Place) -> Option<Diag> {
     let usual = written.dtype.or_else(|| read::usual(&param.ty, accepted))?;
     let (dtype, number) = written.tree.first_unheld(usual)?;

@@ -1,6 +1,6 @@
-//! E301: the row's own examples, `tests: {points: […]}`, hold.
+//! E301: the row's own examples, `tests: {points: […]}`, must hold.
 //!
-//! A point is a call and what comes of it: `{x: 2, y: [1, 3], out: [3, 5]}`, `{x: 0, out: 0, grad: {x: 1}}`,
+//! A point is a call with its outcome: `{x: 2, y: [1, 3], out: [3, 5]}`, `{x: 0, out: 0, grad: {x: 1}}`,
 //! `{x: 'bool true', refused: true}`. The meaning is run as it is written, in f64.
 
 pub mod apart;
@@ -30,30 +30,30 @@ use crate::yaml::{Node, ScalarKind, Text, Value as Yaml};
 use read::Written;
 use run::Ran;
 
-/// A number with as many digits is rounded where it ends; one with fewer is what it says.
+/// A stated number with at least this many digits counts as rounded; one with fewer digits counts as exact.
 const ROUNDED: i32 = 9;
 
-/// How far a computed number may be from what is meant, relative to it: hundreds of roundings, where a sum cancels.
+/// The allowed error of a computed number, relative to it: hundreds of roundings, because sums cancel.
 const EXACT: f64 = 1e-13;
 
-/// How far it may be from 0.
+/// The allowed error of a computed number where 0 is stated.
 const NOTHING: f64 = 1e-12;
 
-/// How far two numbers may be apart, relative to them, for a point of ten digits to take one for the other.
+/// The distance of two numbers, relative to them, that points of ten digits do not show.
 const CLOSE: f64 = 1e-8;
 
-/// Behind the name of an argument: what it is after the call.
+/// The suffix that turns the name of an argument into that of its value after the call.
 const WRITTEN: &str = "@1";
 
-/// What is wrong with the points of a row.
+/// The faults in the points of a row.
 pub fn check(source: &RowSource, row: &Arc<Row>, set: &RowSet) -> Vec<Diag> {
     let mut faults: Vec<Diag> = source.tests.points.iter().filter_map(|node| point(source, row, set, node)).collect();
     faults.extend(repeated(source));
-    // what a row with a fault of its own makes of a call is no fault of its caller
+    // The fault may be a consequence of one in a called row, which is reported there.
     if !faults.is_empty() && closure::reaches_broken(source, row, set) { Vec::new() } else { faults }
 }
 
-/// A point that says what another one says.
+/// The fault of a point that repeats another one.
 fn repeated(source: &RowSource) -> Option<Diag> {
     let mut seen: FxHashMap<String, Place> = FxHashMap::default();
     let points = source.tests.points.iter();
@@ -63,7 +63,7 @@ fn repeated(source: &RowSource) -> Option<Diag> {
     Some(diag.here("here again").label(first, "first here").help("delete one"))
 }
 
-/// The calls of the points that are not refused.
+/// The calls of the points that do not state a refusal.
 pub fn calls(source: &RowSource, row: &Row) -> Vec<Case> {
     let call = |node: &Node| {
         let point = read(source, row, node).ok().filter(|point| !point.refused)?;
@@ -74,8 +74,8 @@ pub fn calls(source: &RowSource, row: &Row) -> Vec<Case> {
     source.tests.points.iter().filter_map(call).collect()
 }
 
-/// The points whose refusal the signature, the dtypes or the promotion of the row say already: no `require`, no option
-/// and no element refuses the call.
+/// The points that state a refusal which follows from the signature, the dtypes or the promotion of the row: no
+/// `require`, option or element is needed for it.
 pub fn restated<'a>(source: &'a RowSource, row: &Row) -> Vec<&'a Node> {
     let is_restated = |node: &&Node| {
         let Ok(point) = read(source, row, node) else { return false };
@@ -86,7 +86,7 @@ pub fn restated<'a>(source: &'a RowSource, row: &Row) -> Vec<&'a Node> {
     source.tests.points.iter().filter(is_restated).collect()
 }
 
-/// A point taken apart.
+/// A parsed point.
 #[derive(Default)]
 struct Point {
     args: Vec<(Name, Value<V<f64>>)>,
@@ -94,7 +94,7 @@ struct Point {
     gradients: Vec<(Name, Written, Place)>,
     tangents: Vec<(Name, Written, Place)>,
     refused: bool,
-    /// Whether what is written to a result is seen in the argument.
+    /// Whether a write to a result is visible in the argument, if the point states it.
     shares: Option<(bool, Place)>,
 }
 
@@ -149,7 +149,7 @@ fn point(source: &RowSource, row: &Arc<Row>, set: &RowSet, node: &Node) -> Optio
     slopes::check(row, set, &ran, &point)
 }
 
-/// Whether results show the storage of the first argument.
+/// Whether the results show the storage of the first argument.
 fn is_view(row: &Row, set: &RowSet) -> bool {
     facts::is_view(row, &|op| set.candidates(op).iter().any(|row| is_view(row, set)))
 }
@@ -220,7 +220,8 @@ fn read(source: &RowSource, row: &Row, node: &Node) -> Result<Point, Box<Diag>> 
     Ok(point)
 }
 
-/// Calls give tensors by place, and points give them by name: only their order tells what stands where in a call.
+/// The fault of arguments out of order. Calls give tensors by position and points give them by name, so only the order
+/// in a point shows the order of a call.
 fn order(source: &RowSource, row: &Row, entries: &[(Text, Node)]) -> Option<Diag> {
     let place = |key: &Text| row.sig.params.iter().position(|param| param.name.name == key.as_str());
     let given: Vec<(usize, &Text)> = entries.iter().filter_map(|(key, _)| Some((place(key)?, key))).collect();
@@ -231,13 +232,13 @@ fn order(source: &RowSource, row: &Row, entries: &[(Text, Node)]) -> Option<Diag
     Some(diag.help(format!("write `{late}` before `{first}`, in the point or in `sig`")))
 }
 
-/// The dtypes that a row accepts, as far as no option decides.
+/// The dtypes that a row accepts; all of them if an option decides.
 pub fn accepted(row: &Row) -> DTypeSet {
     let set = row.dtypes.as_ref().and_then(|e| const_eval::dtype_set(&Env::default(), e).ok());
     set.unwrap_or(DTypeSet::all())
 }
 
-/// A name that the row does not have, or a value that is none.
+/// The fault of a name that the row does not have, or of a malformed value.
 fn unread(source: &RowSource, key: &Text, value: &Node, known: bool) -> Box<Diag> {
     let op = source.op.as_str();
     let is_key = |param: &Param| param.name.name == key.as_str() && param.ty.elem.contains(&Elem::Key);
@@ -261,7 +262,7 @@ fn unread(source: &RowSource, key: &Text, value: &Node, known: bool) -> Box<Diag
     })
 }
 
-/// What a result is, if that is not what is stated.
+/// The computed result in words, if it differs from the stated one.
 fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
     let mut tensors = Vec::new();
     result.for_each(&mut |v| {
@@ -278,7 +279,7 @@ fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
         tree.array().is_some_and(|(shape, numbers)| {
             let numbers: Vec<f64> = numbers.iter().map(|s| s.as_f64()).collect();
             let typed = dtype.or(stated.dtype).is_none_or(|dtype| a.dtype == dtype);
-            // no brackets tell how an empty list continues; sizes do
+            // An empty list does not show its inner sizes in brackets; `f32[0, 2]` does.
             let open = !matches!(tree, read::Tree::Zeros(_)) && numbers.is_empty();
             let shaped = a.shape == shape || open && a.is_empty() && a.shape.starts_with(&shape);
             typed && shaped && floats(a).iter().zip(&numbers).all(|(a, b)| is_stated(*a, *b))
@@ -295,7 +296,7 @@ fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
     })
 }
 
-/// Whether a number is the one that a point states: to the digits that are written, or exactly.
+/// Whether a number equals the stated one: exactly, or to the digits that are written.
 fn is_stated(found: f64, stated: f64) -> bool {
     let near = || stated.is_finite() && (found - stated).abs() <= allowed(stated);
     found == stated || found.is_nan() && stated.is_nan() || near()
@@ -305,7 +306,7 @@ fn allowed(stated: f64) -> f64 {
     if stated == 0.0 {
         return NOTHING;
     }
-    // `3.3333333333e-1`
+    // The form `3.3333333333e-1`.
     let shortest = format!("{:e}", stated.abs());
     let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let places = digits.len().saturating_sub(usize::from(digits.contains('.'))) as i32;
@@ -314,7 +315,8 @@ fn allowed(stated: f64) -> f64 {
     half + EXACT * stated.abs()
 }
 
-/// Whether two numbers are equal as far as points of ten digits tell. A share of infinity is infinite: only itself is near it.
+/// Whether two numbers are equal within the precision of points of ten digits. Only infinity itself is near infinity,
+/// since a share of infinity is infinite.
 pub fn close(a: f64, b: f64) -> bool {
     let near = || b.is_finite() && (a - b).abs() <= if b == 0.0 { NOTHING } else { CLOSE * b.abs() };
     a == b || a.is_nan() && b.is_nan() || near()

@@ -1,4 +1,4 @@
-//! Values of points, from YAML to tensors and options.
+//! Parses values of points from YAML to tensors and options.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
 use crate::check::gradients::arrays::dense::V;
 use crate::yaml::{self, Text};
 
-/// A number, or a list of such, and a dtype if one is written before it.
+/// A number or a list of numbers, with the dtype that may be written before it.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The dtype, if one is written.
@@ -18,15 +18,15 @@ pub struct Written {
     pub tree: Tree,
 }
 
-/// Elements of a tensor that is written by its type alone.
+/// At most this many elements of a tensor that is written by its type alone, because each is allocated.
 const MOST_ZEROS: usize = 1 << 12;
 
-/// Numbers in brackets.
+/// The value in nested brackets.
 #[derive(Clone, Debug)]
 pub enum Tree {
     /// A number or truth value.
     One(Scalar),
-    /// A word.
+    /// A word, or the labels of an einsum.
     Word(String),
     /// A tensor of zeros of these sizes.
     Zeros(Vec<usize>),
@@ -34,12 +34,11 @@ pub enum Tree {
     Plain(Scalar),
     /// An entry of a list with a dtype of its own.
     Typed(DType, Box<Tree>),
-    /// Several.
+    /// A list in brackets.
     List(Vec<Tree>),
 }
 
-/// `0.5`, `inf`, `[1, 2]`, `f32 [1, 2]`, `f32[0, 2]`,
-/// `number 2`, `ij,jk->ik`; `None` for anything else.
+/// Parses `0.5`, `inf`, `[1, 2]`, `f32 [1, 2]`, `f32[0, 2]`, `number 2`, `ij,jk->ik`; `None` for any other text.
 pub fn written(node: &yaml::Node) -> Option<Written> {
     match &node.value {
         yaml::Value::Scalar(text) => scalar(text),
@@ -68,14 +67,14 @@ fn scalar(text: &Text) -> Option<Written> {
         return Some(Written { dtype: None, tree: Tree::Plain(number) });
     }
     if text.contains("->") {
-        // labels: `ij,jk->ik`
+        // Labels, such as `ij,jk->ik`.
         return Some(Written { dtype: None, tree: Tree::Word(text.to_owned()) });
     }
     let (dtype, rest) = prefix.map_or((None, text), |(dtype, rest)| (Some(dtype), rest));
     Some(Written { dtype, tree: tree(&parse_expr(rest, Dialect::Tensor).ok()?)? })
 }
 
-/// `f32[0, 3]`
+/// Parses the type of a tensor of zeros, `f32[0, 3]`.
 fn typed(text: &str) -> Option<(DType, Vec<usize>)> {
     let (dtype, sizes) = text.strip_suffix(']')?.split_once('[')?;
     let sizes = sizes.split(',').map(|n| n.trim().parse::<u16>().ok().map(usize::from));
@@ -118,7 +117,7 @@ impl Tree {
         }
     }
 
-    /// The first number that its dtype, `usual` where none is written, does not have.
+    /// The first number that its dtype cannot hold; `usual` is the dtype of numbers without a written one.
     pub fn first_unheld(&self, usual: DType) -> Option<(DType, Scalar)> {
         match self {
             Tree::One(number) => (!holds(usual, *number)).then_some((usual, *number)),
@@ -128,7 +127,7 @@ impl Tree {
         }
     }
 
-    /// The numbers in row-major order, those of a list of tensors one tensor after the other.
+    /// The numbers in row-major order; for a list of tensors, those of one tensor after the other.
     pub fn numbers(&self) -> Option<Vec<Scalar>> {
         match self.typed().1 {
             Tree::List(items) => Some(items.iter().map(Tree::numbers).collect::<Option<Vec<_>>>()?.concat()),
@@ -136,7 +135,7 @@ impl Tree {
         }
     }
 
-    /// Sizes, and the numbers in row-major order; `None` where lists differ in length.
+    /// The sizes, and the numbers in row-major order; `None` if the lists differ in length.
     pub fn array(&self) -> Option<(Vec<usize>, Vec<Scalar>)> {
         match self {
             Tree::One(s) => Some((Vec::new(), vec![*s])),
@@ -158,7 +157,7 @@ impl Tree {
     }
 }
 
-/// The value of an argument; of a list of tensors, each entry of the outermost brackets is one.
+/// The value of an argument. For a list of tensors, each entry of the outermost brackets is a tensor.
 pub fn param(param: &Param, written: &Written, accepted: DTypeSet) -> Option<Value<V<f64>>> {
     if param.ty.elem.contains(&Elem::Key) {
         let (_, numbers) = written.tree.array()?;
@@ -182,7 +181,7 @@ pub fn param(param: &Param, written: &Written, accepted: DTypeSet) -> Option<Val
     }
 }
 
-/// The dtype of an argument where none is written: f64 where it may be, else the first that is accepted.
+/// The dtype of an argument where none is written: f64 if it is accepted, else i64, else the first accepted one.
 pub fn usual(ty: &Type, accepted: DTypeSet) -> Option<DType> {
     let prefer = |set: DTypeSet| [DType::F64, DType::I64].into_iter().find(|d| set.contains(*d)).or(set.iter().next());
     match ty.elem.first()? {
@@ -214,7 +213,7 @@ pub fn option(opt: &Opt, written: &Written) -> Option<Value<V<f64>>> {
     })
 }
 
-/// Whether `dtype` has this number, perhaps rounded.
+/// Whether `dtype` can hold this number, perhaps rounded.
 pub fn holds(dtype: DType, number: Scalar) -> bool {
     if dtype.is_float() {
         let x = number.as_f64();
@@ -230,13 +229,13 @@ pub fn holds(dtype: DType, number: Scalar) -> bool {
 /// The largest number of an integer dtype.
 pub fn highest(dtype: DType) -> i64 {
     match dtype {
-        // f64 rounds it up
+        // As an f64, `largest` is rounded up.
         DType::I64 => i64::MAX,
         dtype => dtype.largest() as i64,
     }
 }
 
-/// Its smallest one.
+/// The smallest number of an integer dtype.
 pub fn lowest(dtype: DType) -> i64 {
     match dtype {
         DType::Bool | DType::U8 | DType::U4X2 => 0,

@@ -1,4 +1,4 @@
-//! A call with data: its results and the gradient of their sum.
+//! Runs a call on data: its results, and the gradient of their sum.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::check::gradients::arrays::instance::{Instance, elements, lifted};
 use crate::check::gradients::arrays::tape;
 use crate::check::rows::RowSet;
 
-/// A call that was run.
+/// A call with its computed results.
 pub struct Ran<'a> {
     row: &'a Arc<Row>,
     args: Vec<Value<V<f64>>>,
@@ -28,10 +28,10 @@ pub struct Ran<'a> {
 }
 
 impl<'a> Ran<'a> {
-    /// Runs the meaning of `row` on `args`, in the order of the signature.
+    /// Runs the meaning of `row` on `args`, which are in the order of the signature.
     ///
     /// # Errors
-    /// What refuses the call.
+    /// The refusal of the call.
     pub fn new(row: &'a Arc<Row>, args: Vec<Value<V<f64>>>, set: &RowSet) -> Result<Ran<'a>, Stop> {
         let solved = signature::solve(row, &args, &ty)?;
         let results = Dense::new(&Library::new(set)).meaning(row, &solved, &args)?;
@@ -44,22 +44,23 @@ impl<'a> Ran<'a> {
         Instance { row: self.row, case: &self.case, args, results }
     }
 
-    /// How much the sum of all results moves with argument `at`, in one direction, whatever rules say.
+    /// The derivative of the sum of all results along one fixed direction of argument `at`. It is computed from the
+    /// meaning, independent of rules.
     ///
     /// # Errors
-    /// What the meaning's calls refuse.
+    /// A refusal by a call in the meaning.
     pub fn moves(&self, set: &RowSet, at: usize) -> Result<f64, Stop> {
         let library = Library::new(set);
         let moves = self.instance().moves(&mut Dense::new(&library), at, &|element| 1.0 + 0.37 * element as f64)?;
         Ok(moves.iter().sum())
     }
 
-    /// Gradients of the sum of all results.
+    /// The gradients of the sum of all results.
     pub fn slopes<'r>(&'r self, set: &'r RowSet<'r>) -> Slopes<'r> {
         self.weighted(set, self.results.iter().take(self.row.sig.outs.len()).map(ones).collect())
     }
 
-    /// Gradients where these are the cotangents of the results.
+    /// The gradients for these cotangents of the results.
     pub fn weighted<'r>(&'r self, set: &'r RowSet<'r>, cotangents: Vec<Value<V<f64>>>) -> Slopes<'r> {
         let derived = set.derived(self.row);
         let mut library = Library::new(set);
@@ -68,18 +69,18 @@ impl<'a> Ran<'a> {
     }
 }
 
-/// The derivative of a call.
+/// The derivatives of a call.
 pub struct Slopes<'a> {
     instance: Instance<'a>,
     library: Library<'a>,
     derived: Arc<Derived>,
     cotangents: Vec<Value<V<f64>>>,
-    /// The gradients of a program, by argument.
+    /// The gradients of a program by argument, once they are computed.
     taped: OnceCell<Option<Vec<Vec<f64>>>>,
 }
 
 impl Slopes<'_> {
-    /// Whether a rule, written or derived, says the derivative for argument `at`.
+    /// Whether there is a rule, written or derived, for the gradient of argument `at`.
     pub fn has_rule(&self, at: usize) -> bool {
         self.rule(at).is_some()
     }
@@ -90,11 +91,11 @@ impl Slopes<'_> {
         gradient_rules::holding(row, &self.derived, name)
     }
 
-    /// How the results move where every element of argument `at` does by 1, by the row's own `jvp`; `None` without one:
-    /// other tangents are the transposes of gradients.
+    /// The tangent of the results by the row's own `jvp`, for a tangent of ones of argument `at`. `None` without a
+    /// `jvp`, because other tangents are transposed gradients.
     ///
     /// # Errors
-    /// What the rule's calls refuse.
+    /// A refusal by a call in the rule.
     pub fn tangent(&self, at: usize) -> Result<Option<Vec<f64>>, Stop> {
         let row = self.instance.row;
         let name = row.sig.params[at].name.name;
@@ -102,12 +103,12 @@ impl Slopes<'_> {
         self.instance.jvp(&self.library, rule, at, &ones(&self.instance.args[at])).map(Some)
     }
 
-    /// The derivative of the meaning by argument `at`, whatever rules say: the gradient of the sum of all results, or how
-    /// they move where every element does by 1. Then the same with every float moved by about `by` of its magnitude, 0 by
-    /// about `by` itself.
+    /// The derivative of the meaning with respect to argument `at`, independent of rules: the gradient, or the tangent
+    /// of the results for a tangent of ones. The second list is the derivative at a moved point: every float is moved
+    /// by about `by` relative to its magnitude, and 0 by about `by` itself.
     ///
     /// # Errors
-    /// What the meaning's calls refuse.
+    /// A refusal by a call in the meaning.
     pub fn meant(&self, way: Way, at: usize, by: f64) -> Result<[Vec<f64>; 2], Stop> {
         let step = |p: usize, e: usize, x: f64| {
             let of = if x == 0.0 || x.is_infinite() { 1.0 } else { x.abs() };
@@ -122,20 +123,21 @@ impl Slopes<'_> {
         Ok([of(&self.instance)?, of(&moved)?])
     }
 
-    /// One derivative per element.
+    /// One derivative per element of the argument.
     fn each(&self, instance: &Instance, at: usize) -> Result<Vec<f64>, Stop> {
-        // the steps of one run are enough for all
+        // All runs share one interpreter, and thereby its budget of steps.
         let mut dense = Dense::new(&self.library);
         let mut one =
             |element: usize| instance.along(&mut dense, at, &|e| f64::from(u8::from(e == element)), &self.cotangents);
         (0..instance.numel_of(at)).map(&mut one).collect()
     }
 
-    /// For argument `at`, by the row's rule, in the argument's dtypes, to which whoever applies a rule casts; a program's
-    /// by the rules of the rows that it calls. Where that is no way, one derivative per element.
+    /// The gradient for argument `at`, rounded to the argument's dtypes, to which gradients are cast. It comes from the
+    /// row's rule, or, for a program, from the rules of the rows that it calls. Otherwise the meaning is differentiated
+    /// for each element.
     ///
     /// # Errors
-    /// What the rule's calls refuse.
+    /// A refusal by a call in the rule.
     pub fn of(&self, at: usize) -> Result<Vec<f64>, Stop> {
         let (instance, library) = (&self.instance, &self.library);
         match self.rule(at) {

@@ -1,4 +1,4 @@
-//! What a point says of derivatives: `grad: {x: 1}`, `tangent: {x: 1}`.
+//! Checks the derivatives that a point states: `grad: {x: 1}`, `tangent: {x: 1}`.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::check::rows::RowSet;
 use crate::diag::Diag;
 use crate::source::Place;
 
-/// A word for the derivative, what it says for an argument, and how to find it.
+/// A kind of derivative: its name in messages, and its computation for an argument.
 type Way = (&'static str, fn(&Slopes, usize) -> Result<Option<Vec<f64>>, Stop>);
 
 const GRADIENT: Way = ("gradient", |slopes, at| slopes.of(at).map(Some));
 const TANGENT: Way = ("tangent", |slopes, at| slopes.tangent(at));
 
-/// The first derivative of a call that is not what the point says.
+/// The fault of the first stated derivative that differs from the computed one.
 pub fn check(row: &Arc<Row>, set: &RowSet, ran: &Ran, point: &Point) -> Option<Diag> {
     if point.gradients.is_empty() && point.tangents.is_empty() {
         return None;

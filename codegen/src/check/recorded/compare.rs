@@ -1,4 +1,4 @@
-//! Results beside those that PyTorch gave.
+//! Compares results with those that PyTorch gave.
 
 use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::{DType, Scalar, TensorTy};
@@ -22,13 +22,14 @@ pub(super) fn number(json: &Json) -> Option<Array<f64>> {
     Some(Array::from_scalars(dtype, &[], [scalar]))
 }
 
-/// Relative and absolute distance, and the least, that the recorded values of this dtype admit.
+/// The distances that the recorded values of this dtype admit: relative to the element, relative to the largest element
+/// (or to 1, if that is less), and the least.
 fn tolerance(dtype: DType, strict: bool) -> (f64, f64, f64) {
     match dtype {
-        // what tests/recorded.rs admits
+        // The tolerances of tests/recorded.rs.
         DType::F64 if strict => (1e-10, 0.0, 1e-10),
         _ if strict => (1e-6, 0.0, 1e-6),
-        // the format of the conformance cases
+        // The tolerances of the conformance cases.
         DType::F64 => (1e-9, 1e-10, 1e-12),
         DType::F32 => (1e-5, 1e-5, 1e-6),
         DType::F16 => (4e-3, 4e-3, 5e-4),
@@ -36,8 +37,8 @@ fn tolerance(dtype: DType, strict: bool) -> (f64, f64, f64) {
     }
 }
 
-/// Whether `got` is what was wanted; a gradient may be twice as far off.
-pub(super) fn agrees(got: &Array<f64>, want: &Want, strict: bool, factor: f64) -> bool {
+/// Whether `got` equals the recorded result, within `factor` times the tolerance.
+pub fn agrees(got: &Array<f64>, want: &Want, strict: bool, factor: f64) -> bool {
     let Some(array) = &want.array else { return true };
     let typed = want.plain || got.dtype == array.dtype;
     if !typed || got.shape != array.shape {
@@ -50,7 +51,7 @@ pub(super) fn agrees(got: &Array<f64>, want: &Want, strict: bool, factor: f64) -
     }
 }
 
-/// The first difference, in words.
+/// The difference in words: the types, or the element that is furthest off.
 pub(super) fn told(got: &Array<f64>, want: &Want) -> Option<String> {
     let array = want.array.as_ref()?;
     let ty = |a: &Array<f64>| TensorTy::new(a.dtype, &a.shape);
@@ -76,8 +77,8 @@ fn floats(data: &Data<f64>) -> Vec<f64> {
     }
 }
 
-/// Whether all numbers are near those that were wanted.
-pub(super) fn numbers(got: &[f64], want: &[f64], dtype: DType, noise: (f64, f64), strict: bool, factor: f64) -> bool {
+/// Whether all numbers are within `factor` times the tolerance of the recorded ones.
+pub fn numbers(got: &[f64], want: &[f64], dtype: DType, noise: (f64, f64), strict: bool, factor: f64) -> bool {
     let largest = want.iter().filter(|x| x.is_finite()).fold(0.0f64, |m, x| m.max(x.abs()));
     let (relative, absolute, floor) = tolerance(dtype, strict);
     got.len() == want.len()
@@ -89,7 +90,7 @@ pub(super) fn numbers(got: &[f64], want: &[f64], dtype: DType, noise: (f64, f64)
         })
 }
 
-/// Infinite in the dtype, large in f64.
+/// Whether the recorded number is infinite because `got`, in f64, exceeds the range of the dtype.
 fn overflows(got: f64, want: f64, dtype: DType) -> bool {
     want.is_infinite() && got.signum() == want.signum() && got.abs() > dtype.largest()
 }

@@ -1,5 +1,5 @@
-//! E414, E415: a row that has a name of PyTorch's gives what PyTorch gave for a few recorded calls of that name, and there are
-//! some.
+//! E414 and E415: for each name of PyTorch's that a row claims, the row must give the recorded values of a few calls of
+//! that name, and there must be some.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use fulgurite_core::row::Row;
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
-use super::load::of_name;
+use super::case::of_name;
 use super::{Case, Forms, Runner};
 use crate::check::rows::RowSet;
 use crate::diag::Diag;
@@ -17,7 +17,7 @@ use crate::pytorch::{is_alias, is_default, overloads};
 use crate::schema::{Calls, RowSource, Rule};
 use crate::source::Place;
 
-/// Recorded calls of each name, line by line: the call, and what came of it. `tests/recorded.rs` chooses them.
+/// Recorded calls by name, each with its outcome. `tests/recorded.rs` chooses them.
 static CALLS: LazyLock<FxHashMap<&'static str, Vec<(&'static str, &'static str)>>> = LazyLock::new(|| {
     let mut all: FxHashMap<&str, Vec<(&str, &str)>> = FxHashMap::default();
     let lines = include_str!("../../pytorch/recorded.txt").lines().filter(|line| !line.starts_with('#'));
@@ -30,13 +30,13 @@ static CALLS: LazyLock<FxHashMap<&'static str, Vec<(&'static str, &'static str)>
     all
 });
 
-/// Whether there are recorded values of a call of this name.
+/// Whether values are recorded for calls of this name or of a sibling.
 pub fn is_known(name: Name) -> bool {
     CALLS.contains_key(name.as_str()) || !siblings(name).is_empty()
 }
 
-/// The names of the operators that a function of `torch` itself is, or of the function of an operator: their arguments are in
-/// one order.
+/// The recorded names whose arguments are in the order of `name`. For a function of `torch` itself these are the
+/// overloads of the operator with its name; for an operator, it is the function.
 fn siblings(name: Name) -> Vec<&'static str> {
     let (library, rest) = name.as_str().split_once('.').unwrap_or_default();
     let operator = rest.split('.').next().unwrap_or_default();
@@ -50,7 +50,7 @@ fn siblings(name: Name) -> Vec<&'static str> {
     siblings
 }
 
-/// Recorded calls of `of`, made by `name`.
+/// The recorded calls of `of`, made by `name`. With `bare`, arguments that equal their defaults are left out.
 fn calls(of: &str, name: Name, bare: bool) -> impl Iterator<Item = Case> {
     let lines = CALLS.get(of).map_or(&[][..], Vec::as_slice).iter().enumerate();
     lines.filter_map(move |(n, (call, came))| {
@@ -63,7 +63,7 @@ fn calls(of: &str, name: Name, bare: bool) -> impl Iterator<Item = Case> {
     })
 }
 
-/// Whether a parameter is given what it is where it is left out.
+/// Whether the given value equals the parameter's default in every overload.
 fn is_as_left_out(name: Name, param: &str, given: &Json) -> bool {
     let ours = match given {
         Json::Null => "none".to_owned(),
@@ -76,7 +76,8 @@ fn is_as_left_out(name: Name, param: &str, given: &Json) -> bool {
     defaults.peek().is_some() && defaults.all(|theirs| theirs.is_some_and(|theirs| is_default(theirs, &ours)))
 }
 
-/// What the calls of a name say of a row: that it is right (`None`), or what is wrong. Nothing if it takes none of them.
+/// The verdict of the calls of a name on a row: the first difference, or `None` inside if the row is right. There is no
+/// verdict if the row takes none of the calls.
 fn said(row: &Row, name: Name, runner: &Runner) -> Option<Option<String>> {
     let ways = [false, true].into_iter().map(|bare| (name.as_str(), bare));
     let others = std::iter::once_with(|| siblings(name)).flatten().map(|of| (of, true));
@@ -88,7 +89,7 @@ fn said(row: &Row, name: Name, runner: &Runner) -> Option<Option<String>> {
     })
 }
 
-/// The names in the lists of a row, and where they stand.
+/// The names in a row's lists, with their places.
 fn listed(aliases: &[(&'static str, Rule<Alias>)]) -> Vec<(Name, Place)> {
     let listed = aliases.iter().map(|(library, alias)| {
         let name = alias.tree.full(library);
@@ -98,17 +99,17 @@ fn listed(aliases: &[(&'static str, Rule<Alias>)]) -> Vec<(Name, Place)> {
     listed.collect()
 }
 
-/// E414 and E415 of a row: PyTorch's values of every name that the row claims.
+/// E414 and E415 of a row: compares it with the recorded values of every name that it claims.
 pub fn check(source: &RowSource, row: &Row, set: &RowSet, forms: &Forms) -> Vec<Diag> {
     let own = is_alias(source.op.as_str()).then_some((source.name(), source.op.place));
     let mut names = listed(&source.aliases);
     names.extend(own.filter(|(name, _)| is_known(*name)));
-    // points come from outside too
+    // Points are values from outside as well, so a row with points gets no E415.
     compared(row, names, source.tests.points.is_empty(), &Runner::new(set, forms, None))
 }
 
-/// E414 of the calls of an upstream row. The points of that row are not known here, so a name without recorded values is
-/// no finding.
+/// E414 of other libraries' calls of an upstream row. The points of that row are not known here, so a name without
+/// recorded values is not reported.
 pub fn check_calls(calls: &Calls, row: &Row, set: &RowSet, forms: &Forms) -> Vec<Diag> {
     compared(row, listed(&calls.aliases), false, &Runner::new(set, forms, None))
 }

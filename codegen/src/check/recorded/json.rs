@@ -1,16 +1,14 @@
-//! Tensors and values of recorded calls, in the two formats of `tests/data`.
-
-use std::sync::Arc;
+//! Parses tensors and values of recorded calls, in the two formats of `tests/data`.
 
 use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::foreign::Given;
-use fulgurite_core::{DType, Name, Scalar, Value};
+use fulgurite_core::{DType, Scalar};
 use serde_json::Value as Json;
 
 use crate::check::gradients::arrays::dense::V;
 
-/// A tensor: numbers, or bytes in hexadecimal; perhaps a strided view of them.
-pub(super) fn tensor(json: &Json) -> Option<Array<f64>> {
+/// A tensor from numbers, or from bytes in hexadecimal; `view` makes it a strided view of them.
+pub fn tensor(json: &Json) -> Option<Array<f64>> {
     let dtype = DType::from_name(json["dtype"].as_str()?).filter(|d| DType::STORED.contains(d))?;
     let shape = sizes(&json["shape"])?;
     let all: Vec<Scalar> = match json["hex"].as_str() {
@@ -50,14 +48,15 @@ fn element(dtype: DType, json: &Json) -> Option<Scalar> {
     }
 }
 
-fn float(json: &Json) -> Option<f64> {
+/// A float: a number, or one of the words `inf`, `-inf` and `nan`.
+pub fn float(json: &Json) -> Option<f64> {
     match json {
         Json::String(s) => s.parse().ok(),
         other => other.as_f64(),
     }
 }
 
-/// A number from its bytes, the lowest first.
+/// A number from its little-endian bytes.
 fn number(dtype: DType, bytes: &[u8]) -> Scalar {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
@@ -76,7 +75,7 @@ fn number(dtype: DType, bytes: &[u8]) -> Scalar {
     }
 }
 
-/// A number of 1 + 5 + 10 bits.
+/// The value of an f16: 1 sign bit, 5 exponent bits, 10 fraction bits.
 fn half(bits: u16) -> f64 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
@@ -88,7 +87,7 @@ fn half(bits: u16) -> f64 {
     }
 }
 
-/// A value of a call by another library's name; `tensors` are those of the case.
+/// A value in a call by another library's name; `tensors` are those of the case.
 pub(super) fn given(json: &Json, tensors: &[V<f64>]) -> Option<Given<V<f64>>> {
     Some(match json {
         Json::Null => Given::None,
@@ -102,21 +101,5 @@ pub(super) fn given(json: &Json, tensors: &[V<f64>]) -> Option<Given<V<f64>>> {
             (kind, at) if kind == "t" => Given::Tensor(tensors.get(at.as_u64()? as usize)?.clone()),
             _ => return None,
         },
-    })
-}
-
-/// A value of a call of a row.
-pub(super) fn value(json: &Json) -> Option<Value<V<f64>>> {
-    Some(match json {
-        Json::Bool(b) => Value::Num(Scalar::Bool(*b)),
-        Json::Number(n) => Value::Num(Scalar::Int(n.as_i64()?)),
-        Json::String(s) => Value::Word(Name::new(s)),
-        Json::Array(items) => Value::List(items.iter().map(value).collect::<Option<_>>()?),
-        Json::Object(map) => match (map.get("float"), map.get("as_dtype")) {
-            (Some(x), _) => Value::Num(Scalar::Float(float(x)?)),
-            (_, Some(d)) => Value::DType(DType::from_name(d.as_str()?)?),
-            _ => Value::Tensor(V::Array(Arc::new(tensor(json)?))),
-        },
-        Json::Null => Value::Absent,
     })
 }

@@ -1,16 +1,15 @@
-//! Values that PyTorch gave: what refutes a row that means something else. `check` runs a few for each name (`few`),
-//! `mutate` all of `tests/data`.
+//! Values recorded from PyTorch, which refute a row that means something else. `check` runs a few calls of each name
+//! (`few`), `mutate` runs all of `tests/data`.
 //!
-//! A case is a call of a row, or of one of its other names, with results, a refusal, and gradients. Cases that the right
-//! rows do not meet here (an interpreter in f64 rounds less than PyTorch) say nothing, and are left out.
+//! A case is a call of a row, by its own name or by one of another library, with its results or its refusal, and with
+//! gradients. `mutate` leaves out the cases that the right rows fail here: the interpreter computes in f64 and rounds
+//! less than PyTorch, so these cases refute nothing.
 
-mod compare;
+mod case;
+pub mod compare;
 mod few;
-mod json;
-mod load;
-mod near;
+pub mod json;
 mod run;
-mod signatures;
 
 use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::foreign::Given;
@@ -18,55 +17,54 @@ use fulgurite_core::{Name, Value};
 
 use crate::check::gradients::arrays::dense::V;
 
+pub use case::of_name;
 pub use few::{check, check_calls, is_known};
-pub use load::load;
-pub use near::{Near, near};
-pub use run::{Forms, Runner};
-pub use signatures::facts;
+pub use run::{Forms, Made, Runner};
 
-/// How a call is made.
-enum Callee {
-    /// A row, with these arguments by name.
+/// The callee of a recorded call, with its arguments.
+pub enum Callee {
+    /// A row, with its arguments by name.
     Row(Name, Vec<(Name, Value<V<f64>>)>),
-    /// A name of another library, with these positional and named arguments.
+    /// A name of another library, with its positional and named arguments.
     Foreign(Name, Vec<Given<V<f64>>>, Vec<(String, Given<V<f64>>)>),
 }
 
-/// Which argument a gradient belongs to.
-enum Wrt {
+/// The argument that a gradient belongs to.
+pub enum Wrt {
     /// The row's argument of this name.
     Name(Name),
-    /// The argument that is this tensor.
+    /// The argument that holds this tensor.
     Tensor(V<f64>),
 }
 
-/// A result that PyTorch gave.
-struct Want {
-    /// Its value; `None`: none, or nothing to compare.
-    array: Option<Array<f64>>,
-    /// A plain number there.
-    plain: bool,
-    /// What PyTorch's own result may be off by: in all, and relative to the element.
-    noise: (f64, f64),
+/// A recorded result.
+pub struct Want {
+    /// The value; `None` if there is none, or nothing to compare.
+    pub array: Option<Array<f64>>,
+    /// Whether PyTorch gave a plain number.
+    pub plain: bool,
+    /// The possible error of PyTorch's own result: absolute, and relative to the element.
+    pub noise: (f64, f64),
 }
 
 /// A recorded call.
 pub struct Case {
-    /// `softmax.1`, `aten.add.Tensor/forward/3`
+    /// The name of the case: `softmax.1`, `aten.add.Tensor/forward/3`.
     pub name: String,
-    callee: Callee,
-    /// Results; `None`: it was refused.
-    want: Option<Vec<Want>>,
-    /// A cotangent for each result that has one.
-    cotangents: Vec<Option<Array<f64>>>,
-    /// Gradients; of a list argument, one per item.
-    gradients: Vec<(Wrt, Vec<Want>)>,
-    /// f64 results carry no more than this of rounding.
-    strict: bool,
+    /// The call.
+    pub callee: Callee,
+    /// The results; `None` if PyTorch refused the call.
+    pub want: Option<Vec<Want>>,
+    /// For each result, its cotangent, if it has one.
+    pub cotangents: Vec<Option<Array<f64>>>,
+    /// Gradients by argument: one per item of a list argument, otherwise one.
+    pub gradients: Vec<(Wrt, Vec<Want>)>,
+    /// Whether the narrow tolerances of `tests/recorded.rs` apply.
+    pub strict: bool,
 }
 
 impl Case {
-    /// The row, or the other library's name, that it calls.
+    /// Whether the callee is a row, and the name of the callee.
     pub fn callee(&self) -> (bool, Name) {
         match &self.callee {
             Callee::Row(name, _) => (true, *name),

@@ -1,12 +1,9 @@
-//! Running recorded calls on a set of rows.
+//! Runs recorded calls on a set of rows.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use fulgurite_core::derive;
-use fulgurite_core::eval::loop_nest::{Array, Data};
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::foreign::{self, Form, Given, Operand};
 use fulgurite_core::lang::{Alias, Gives};
 use fulgurite_core::lower::Rows;
@@ -14,12 +11,9 @@ use fulgurite_core::row::Row;
 use fulgurite_core::signature::{self, ArgTy, Refusal};
 use fulgurite_core::{DType, Dim, Name, Scalar, Value};
 
-use super::{Callee, Case, Want, Wrt, compare};
+use super::{Callee, Case, Want, compare};
 use crate::check::cases;
-use crate::check::gradient_rules;
 use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V, ty};
-use crate::check::gradients::arrays::instance::{Instance, elements};
-use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::rows::RowSet;
 use crate::pytorch::is_alias;
 use crate::schema::{Calls, RowSource, Rule};
@@ -54,23 +48,23 @@ impl Operand for V<f64> {
     }
 }
 
-/// A call form: the place of its row in the file (`None` for an upstream row), the row, the form.
+/// A call form: the place of its row in the file (`None` for an upstream row), the row's name, and the form.
 type Entry = (Option<usize>, Name, Form<V<f64>>);
 
-/// Names of other libraries, and what calls of them become.
+/// Call forms by the names of other libraries.
 #[derive(Default)]
 pub struct Forms {
     by_name: HashMap<Name, Vec<Entry>>,
 }
 
 impl Forms {
-    /// The forms of these rows, each with its place in the file. A row that is called by its own name has that form
-    /// where no row above has one of that name.
+    /// The forms of these rows, each with its row's place in the file. A row whose own name belongs to PyTorch has a
+    /// form of that name, unless a row above has one.
     pub fn of<'r>(rows: impl Iterator<Item = (usize, &'r RowSource, &'r Row)>) -> Forms {
         Forms::default().with(rows)
     }
 
-    /// The forms of the calls of upstream rows, which come before those of the database's own rows.
+    /// The forms of calls of upstream rows, which come before those of the database's own rows.
     pub fn upstream(calls: &[Calls], set: &RowSet) -> Forms {
         let mut forms = Forms::default();
         for calls in calls {
@@ -81,7 +75,7 @@ impl Forms {
         forms
     }
 
-    /// These forms, and behind them those of further rows, as in [`Forms::of`].
+    /// These forms, followed by those of further rows, as in [`Forms::of`].
     pub fn with<'r>(mut self, rows: impl Iterator<Item = (usize, &'r RowSource, &'r Row)>) -> Forms {
         for (at, source, row) in rows {
             self.add(Some(at), row, &source.aliases);
@@ -99,65 +93,66 @@ impl Forms {
         }
     }
 
-    /// The rows that a call of `name` may be.
+    /// The rows that a call of `name` may mean.
     pub fn rows(&self, name: Name) -> Vec<Name> {
         self.by_name.get(&name).into_iter().flatten().map(|(_, row, _)| *row).collect()
     }
 }
 
-/// Rows on which recorded calls run.
+/// Runs recorded calls on rows.
 pub struct Runner<'a> {
     /// The rows.
     pub set: &'a RowSet<'a>,
     /// The forms of the right rows.
     pub forms: &'a Forms,
-    /// In the place of those of one row: its place in the file, its forms.
+    /// The place of one row in the file, and the forms that replace those of this row.
     pub changed: Option<(usize, Forms)>,
-    /// Derived rules, made once for each row.
-    derived: RefCell<HashMap<Name, Rc<derive::Derived>>>,
 }
 
-/// A call that was made.
-struct Made {
-    row: Arc<Row>,
-    case: cases::Case,
-    args: Vec<Value<V<f64>>>,
-    results: Vec<Value<V<f64>>>,
-    mask: Option<Vec<bool>>,
+/// An accepted call.
+pub struct Made {
+    /// The row that accepts it.
+    pub row: Arc<Row>,
+    /// The types of its arguments, and the bindings of the signature.
+    pub case: cases::Case,
+    /// One value for each argument and option.
+    pub args: Vec<Value<V<f64>>>,
+    /// The results, auxiliary ones last.
+    pub results: Vec<Value<V<f64>>>,
+    /// Which results the call asks for; `None`: all.
+    pub mask: Option<Vec<bool>>,
+}
+
+impl Made {
+    /// The results in one list; those that a mask leaves out are `None`.
+    pub fn outs(&self) -> Option<Vec<Option<Array<f64>>>> {
+        let mut outs = Vec::new();
+        for value in self.results.iter().take(self.row.sig.outs.len()) {
+            value.for_each(&mut |v| {
+                outs.push(match v {
+                    V::Array(a) => Some(Array::clone(a)),
+                    V::Key(_) => None,
+                })
+            });
+        }
+        if let Some(mask) = &self.mask {
+            outs.iter_mut().zip(mask).filter(|(_, wanted)| !**wanted).for_each(|(out, _)| *out = None);
+        }
+        Some(outs)
+    }
 }
 
 impl<'a> Runner<'a> {
-    /// Rows `set`, called by `forms`, with those of one row `changed`.
+    /// A runner on the rows of `set`, called by `forms`; `changed` replaces the forms of one row.
     pub fn new(set: &'a RowSet<'a>, forms: &'a Forms, changed: Option<(usize, Forms)>) -> Runner<'a> {
-        Runner { set, forms, changed, derived: RefCell::default() }
+        Runner { set, forms, changed }
     }
 
-    fn derived(&self, row: &Arc<Row>) -> Rc<derive::Derived> {
-        let made = || Rc::new(derive::derive(row, self.set));
-        self.derived.borrow_mut().entry(row.op).or_insert_with(made).clone()
-    }
-
-    /// Whether the call gives what was recorded.
-    pub fn meets(&self, case: &Case) -> bool {
-        match (self.make(case), &case.want) {
-            (Err(_), None) => true,
-            (Ok(made), Some(want)) => outs(&made).is_some_and(|outs| {
-                // auxiliary results are nobody's business
-                outs.len() >= want.len()
-                    && want.iter().zip(&outs).all(|(want, got)| match got {
-                        Some(got) => compare::agrees(got, want, case.strict, 1.0),
-                        None => want.array.is_none(),
-                    })
-                    && self.gradients(case, &made)
-            }),
-            (Ok(_), None) | (Err(_), Some(_)) => false,
-        }
-    }
-
-    /// The row that takes a call, and what is wrong with its values; `None` of one that all rows refuse.
+    /// The row that takes a call, and the difference between its values and the recorded ones, if any. `None` if all
+    /// rows refuse the call, or if PyTorch did.
     pub fn differs(&self, case: &Case) -> Option<(Name, Option<String>)> {
-        let (Ok(made), Some(want)) = (self.make(case), &case.want) else { return None };
-        let outs = outs(&made)?;
+        let (Ok(made), Some(want)) = (self.call(&case.callee), &case.want) else { return None };
+        let outs = made.outs()?;
         let wrong = |(want, got): (&Want, &Option<Array<f64>>)| {
             let got = got.as_ref()?;
             (!compare::agrees(got, want, case.strict, 1.0)).then(|| compare::told(got, want)).flatten()
@@ -169,26 +164,11 @@ impl<'a> Runner<'a> {
         Some((made.row.op, told.map(|told| format!("for {}: {told}", made.case.show(&made.row)))))
     }
 
-    /// Whether two sets of rows make the same of a call; whether it is accepted. `None` where it takes too long.
-    pub(super) fn agrees(&self, other: &Runner, callee: &Callee) -> Option<(bool, bool)> {
-        let values = |made: &Made| outs(made).unwrap_or_default();
-        match (self.call(callee), other.call(callee)) {
-            (Err(Stop::TooLong(_)), _) | (_, Err(Stop::TooLong(_))) => None,
-            (Err(_), Err(_)) => Some((true, false)),
-            (Ok(a), Ok(b)) => {
-                let (a, b) = (values(&a), values(&b));
-                // NaN is no number, and equal to itself here
-                Some((format!("{a:?}") == format!("{b:?}"), true))
-            }
-            _ => Some((false, true)),
-        }
-    }
-
-    fn make(&self, case: &Case) -> Result<Made, Stop> {
-        self.call(&case.callee)
-    }
-
-    fn call(&self, callee: &Callee) -> Result<Made, Stop> {
+    /// Makes a call.
+    ///
+    /// # Errors
+    /// The refusal of the first row that could take the call, or the limit of work.
+    pub fn call(&self, callee: &Callee) -> Result<Made, Stop> {
         match callee {
             Callee::Row(name, named) => {
                 let arrange = |row: &Row| signature::arrange(row, Vec::new(), named.clone());
@@ -207,7 +187,7 @@ impl<'a> Runner<'a> {
         let own = self.forms.by_name.get(&name).into_iter().flatten();
         let changed = self.changed.as_ref().map(|(at, _)| *at);
         let own: Vec<_> = own.collect();
-        // its own name calls a row only where no row above has that name
+        // A row above may have a form of this name; then the changed row does not answer to its own name.
         let hidden = |op: &Name| *op == name && !own.iter().any(|(_, right, _)| right == op);
         let changes = self.changed.iter().filter_map(|(_, forms)| forms.by_name.get(&name)).flatten();
         let mut all: Vec<_> = own.iter().copied().filter(|(at, ..)| at.is_none() || *at != changed).collect();
@@ -245,7 +225,7 @@ impl<'a> Runner<'a> {
         Err(first.unwrap_or_else(|| Refusal::new("E710", format!("no row is called `{name}`")).into()))
     }
 
-    /// The first overload of `op` that takes the arguments.
+    /// Makes the call with the first overload of `op` that takes the arguments.
     #[allow(clippy::type_complexity)]
     fn first(
         &self,
@@ -272,125 +252,4 @@ impl<'a> Runner<'a> {
         }
         Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`")).into()))
     }
-
-    fn gradients(&self, case: &Case, made: &Made) -> bool {
-        if case.gradients.is_empty() {
-            return true;
-        }
-        let Some(cotangents) = cotangents(case, made) else { return true };
-        let derived = self.derived(&made.row);
-        let mut library = Library::new(self.set);
-        library.extend(derived.rows.iter().cloned());
-        let instance =
-            Instance { row: &made.row, case: &made.case, args: made.args.clone(), results: made.results.clone() };
-        case.gradients.iter().all(|(wrt, want)| {
-            let Some(at) = position(made, wrt) else { return true };
-            let arg = made.row.sig.params.get(at).map(|param| param.name.name);
-            let Some(arg) = arg else { return true };
-            match gradient_rules::holding(&made.row, &derived, arg) {
-                Some(rule) if made.row.no_grad.is_none() => match instance.vjp(&library, rule, at, &cotangents) {
-                    Ok(got) => whole(&got, want, case.strict),
-                    Err(_) => false,
-                },
-                Some(_) => false,
-                None if made.row.no_grad.is_some() => false,
-                None => self.along(&instance, &library, at, &cotangents, want, case.strict),
-            }
-        })
-    }
-
-    /// The derivative in one direction beside the recorded gradient's product with it: for programs of rows.
-    fn along(
-        &self,
-        instance: &Instance,
-        library: &Library,
-        at: usize,
-        cotangents: &[Value<V<f64>>],
-        want: &[Want],
-        strict: bool,
-    ) -> bool {
-        let gradient: Vec<f64> = want.iter().flat_map(values).collect();
-        let mut numbers = Numbers::new(gradient.len() as u64);
-        let direction: Vec<f64> = gradient.iter().map(|_| numbers.weight()).collect();
-        let Ok(got) =
-            instance.along(&mut Dense::new(library), at, &|e| direction.get(e).copied().unwrap_or(0.0), cotangents)
-        else {
-            return false;
-        };
-        let dtype = want.iter().find_map(|want| want.array.as_ref()).map_or(fulgurite_core::DType::F64, |a| a.dtype);
-        let wanted: f64 = gradient.iter().zip(&direction).map(|(g, d)| g * d).sum();
-        let size: f64 = gradient.iter().map(|g| g.abs()).sum();
-        let noise = want
-            .iter()
-            .fold((0.0, 0.0f64), |n: (f64, f64), w| (n.0 + w.noise.0 * gradient.len() as f64 + w.noise.1 * size, n.1));
-        let slack = (noise.0 + if strict { 1e-9 } else { 1e-6 } * size, 0.0);
-        compare::numbers(&[got], &[wanted], dtype, slack, strict, 2.0)
-    }
-}
-
-/// The elements of what was recorded.
-fn values(want: &Want) -> Vec<f64> {
-    match want.array.as_ref().map(|array| &array.data) {
-        Some(Data::Float(values)) => values.clone(),
-        _ => Vec::new(),
-    }
-}
-
-fn whole(got: &[f64], want: &[Want], strict: bool) -> bool {
-    let mut at = 0;
-    want.iter().all(|want| {
-        let Some(array) = &want.array else { return got.iter().all(|x| *x == 0.0) };
-        let part = got.get(at..at + array.len()).unwrap_or_default();
-        at += array.len();
-        compare::numbers(part, &values(want), array.dtype, want.noise, strict, 2.0)
-    })
-}
-
-/// The results in one list, with gaps where a mask leaves one out.
-fn outs(made: &Made) -> Option<Vec<Option<Array<f64>>>> {
-    let mut outs = Vec::new();
-    for value in made.results.iter().take(made.row.sig.outs.len()) {
-        value.for_each(&mut |v| {
-            outs.push(match v {
-                V::Array(a) => Some(Array::clone(a)),
-                V::Key(_) => None,
-            })
-        });
-    }
-    if let Some(mask) = &made.mask {
-        outs.iter_mut().zip(mask).filter(|(_, wanted)| !**wanted).for_each(|(out, _)| *out = None);
-    }
-    Some(outs)
-}
-
-/// Which argument a gradient belongs to; `None` where the call gives it in another form.
-fn position(made: &Made, wrt: &Wrt) -> Option<usize> {
-    match wrt {
-        Wrt::Name(name) => made.row.sig.params.iter().position(|param| param.name.name == *name),
-        Wrt::Tensor(V::Array(tensor)) => {
-            let same = |v: &Value<V<f64>>| matches!(v, Value::Tensor(V::Array(a)) if Arc::ptr_eq(a, tensor));
-            let mut found = made.args.iter().enumerate().filter(|(_, v)| same(v)).map(|(at, _)| at);
-            found.next().filter(|_| found.next().is_none())
-        }
-        Wrt::Tensor(V::Key(_)) => None,
-    }
-}
-
-/// A cotangent for each result of the row: zeros where none was recorded.
-fn cotangents(case: &Case, made: &Made) -> Option<Vec<Value<V<f64>>>> {
-    let mut given = case.cotangents.iter();
-    let outs = made.results.iter().take(made.row.sig.outs.len());
-    let all = outs.map(|result| {
-        if elements(result).is_empty() {
-            // integers have none; each of them has its place in the record
-            result.for_each(&mut |_| _ = given.next());
-            return Value::Absent;
-        }
-        result.map(&mut |v| match (v, given.next()) {
-            (V::Array(a), Some(Some(g))) if a.shape == g.shape => V::Array(Arc::new(g.clone())),
-            (V::Array(a), _) => V::Array(Arc::new(Array::float(a.dtype, &a.shape, vec![0.0; a.len()]))),
-            (key, _) => key.clone(),
-        })
-    });
-    Some(all.collect())
 }

@@ -1,4 +1,4 @@
-//! Rows about which nothing from outside says what they mean: another row would pass for them.
+//! Finds rows whose meaning no outside evidence states, so that another row would pass for them.
 
 use fulgurite_codegen::pytorch::is_alias;
 use fulgurite_codegen::schema::RowSource;
@@ -6,7 +6,7 @@ use fulgurite_codegen::yaml::{Node, Value};
 use fulgurite_core::Name;
 use fulgurite_core::lang::OptType;
 
-/// What no point of a row that PyTorch has no name for tells.
+/// The parts of the meaning that no point states, for a row that PyTorch has no name for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Untold {
     /// The row has no points.
@@ -15,7 +15,7 @@ pub enum Untold {
     Options(Vec<Name>),
 }
 
-/// What the points of a row leave open; nothing where PyTorch has a name for it.
+/// The parts of a row's meaning that its points leave open; `None` if PyTorch has a name for the row.
 pub fn untold(source: &RowSource) -> Option<Untold> {
     let op = source.op.as_str();
     if !source.aliases.is_empty() || is_alias(op) {
@@ -33,7 +33,7 @@ pub fn untold(source: &RowSource) -> Option<Untold> {
         let mut values: Vec<Option<String>> = points.iter().map(|point| given(point, opt.name.name)).collect();
         values.sort();
         values.dedup();
-        // what sizes and axes mean shows in the shape of the result
+        // Sizes show in the shape of the result, so a single value suffices.
         let tells = values.len() > 1 || matches!(opt.ty, OptType::Size(_) | OptType::Shape { .. });
         !tells
     });

@@ -7,8 +7,9 @@ use crate::executors::program::host_step::{HostStep, Memory, Stopped};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_core::lang::ast::Red;
-use fulgurite_kernels::reduce::{Accumulator, Reducible};
-use fulgurite_kernels::with_register;
+use fulgurite_kernels::math::CastTo;
+use fulgurite_kernels::reduce::{Fold, Reducible};
+use fulgurite_kernels::{with_fold, with_register};
 
 /// A compiled scan.
 #[derive(Clone, Debug)]
@@ -55,31 +56,20 @@ impl ScanStep {
     /// # Safety
     /// From `from` on, `last.0` elements with stride `last.1`, and from `to` on as many contiguous elements, lie in
     /// storages of dtype `T`; no other thread writes to the second.
-    unsafe fn line<T: Reducible + Narrow<T::Acc>>(&self, from: *const T, to: *mut T) {
+    unsafe fn line<T: Reducible, F: Fold>(&self, from: *const T, to: *mut T) {
         let (n, stride) = self.last;
-        let step = match self.red {
-            Red::Prod => T::Acc::times,
-            Red::Max => T::Acc::larger,
-            Red::Min => T::Acc::smaller,
-            _ => T::Acc::plus,
-        };
-        let mut acc = match self.red {
-            Red::Prod => T::Acc::ONE,
-            Red::Max => T::Acc::LEAST,
-            Red::Min => T::Acc::MOST,
-            _ => T::Acc::ZERO,
-        };
+        let mut acc = F::start::<T::Acc>();
         for j in 0..n {
             let i = if self.reverse { n - 1 - j } else { j };
             // SAFETY: the caller upholds the contract of this function.
             unsafe {
-                let x = T::acc(from.offset(i as isize * stride).read().lane());
+                let x = from.offset(i as isize * stride).read().cast().cast();
                 if self.exclusive {
-                    to.add(i).write(T::narrow(acc));
+                    to.add(i).write(acc.cast());
                 }
-                acc = step(acc, x);
+                acc = F::step(acc, x);
                 if !self.exclusive {
-                    to.add(i).write(T::narrow(acc));
+                    to.add(i).write(acc.cast());
                 }
             }
         }
@@ -104,11 +94,11 @@ impl HostStep for ScanStep {
                     rest /= n;
                 }
                 // SAFETY: the caller upholds the contract; lines are disjoint.
-                with_register!(self.dtype, T => unsafe {
+                with_fold!(self.red, F => with_register!(self.dtype, T => unsafe {
                     let from = (memory.at(self.values[0]) as *const T).offset(at);
                     let to = (memory.at(self.values[1]) as *mut T).add(line * self.last.0);
-                    self.line::<T>(from, to)
-                });
+                    self.line::<T, F>(from, to)
+                }));
             }
         });
         Ok(())
@@ -126,27 +116,4 @@ impl HostStep for ScanStep {
         let way = if self.reverse { "suffixes" } else { "prefixes" };
         format!("scan of {way}, {} lines of {} {}", self.lines(), self.last.0, self.dtype)
     }
-}
-
-/// Converts an accumulator to an element.
-trait Narrow<A> {
-    fn narrow(acc: A) -> Self;
-}
-macro_rules! narrow {
-    ($($t:ty: $acc:ty;)+) => {$(
-        impl Narrow<$acc> for $t {
-            fn narrow(acc: $acc) -> $t {
-                acc as $t
-            }
-        }
-    )+};
-}
-narrow! {
-    u8: i64;
-    i8: i64;
-    i16: i64;
-    i32: i64;
-    i64: i64;
-    f32: f64;
-    f64: f64;
 }

@@ -1,16 +1,18 @@
 //! The few recorded calls of PyTorch that `check` runs for each name. They are chosen from `tests/data`.
 
+#[path = "../../../codegen/tests/common/mod.rs"]
 mod common;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-use fulgurite_codegen::check::recorded::{Forms, Runner, load};
+use fulgurite_codegen::check::recorded::{Forms, Runner};
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::schema::read_database;
 use fulgurite_core::lower::NoRows;
+use fulgurite_mutate::recorded::load;
 use serde_json::Value as Json;
 
 /// At most this many calls per name, because a second dtype shows most of what the first does not.
@@ -81,7 +83,7 @@ fn dtype(recorded: &Recorded) -> usize {
 /// `src/pytorch/recorded.txt` has the calls that are chosen from the data. `UPDATE_EXPECT=1` writes them.
 #[test]
 fn the_few_are_those_of_the_data() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data"));
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data"));
     let mut diags = Diagnostics::new();
     let (sources, file) = common::joined_sources();
     let database = read_database(file, &sources, &mut diags);
@@ -131,7 +133,7 @@ fn the_few_are_those_of_the_data() {
             made += &format!("{name}\t{call}\t{came}\n");
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pytorch/recorded.txt");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../codegen/src/pytorch/recorded.txt");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         fs::write(path, made).expect("the calls are written");
     } else {

@@ -1,27 +1,29 @@
-//! Calls near recorded ones, on two sets of rows: whether a call form is another one.
+//! Compares two sets of rows on calls near recorded ones, to show whether a call form differs from another.
 
 use fulgurite_core::Name;
 use fulgurite_core::foreign::Given;
 
-use super::{Callee, Case, Runner};
-use crate::check::gradients::arrays::dense::V;
-use crate::check::gradients::arrays::numbers::Numbers;
+use fulgurite_codegen::check::gradients::arrays::dense::V;
+use fulgurite_codegen::check::gradients::arrays::numbers::Numbers;
+use fulgurite_codegen::check::recorded::{Callee, Case, Runner};
 
-/// Calls that are tried.
+use super::meets::agrees;
+
+/// At most this many calls are tried, because each runs on both sets of rows.
 const MOST: usize = 1500;
 
-/// What came of calls near recorded ones.
+/// The outcome of the comparison.
 pub enum Near {
-    /// This call makes a difference.
+    /// The sets of rows differ on this call.
     Differs(String),
-    /// So many make none; so many of them are accepted.
+    /// No call shows a difference: the number of calls tried, and the number accepted among them.
     Same(usize, usize),
 }
 
 type Arg = Given<V<f64>>;
 type Named = Vec<(String, Arg)>;
 
-/// Calls `name` as `cases` do, with one to three arguments changed; `params` are names that arguments may have.
+/// Calls `name` as `cases` do, with up to three changes of the arguments; `params` are names that arguments may have.
 pub fn near(name: Name, params: &[Name], cases: &[&Case], right: &Runner, wrong: &Runner) -> Near {
     let calls: Vec<(&Vec<Arg>, &Named)> = cases
         .iter()
@@ -39,7 +41,7 @@ pub fn near(name: Name, params: &[Name], cases: &[&Case], right: &Runner, wrong:
             change(&mut positional, &mut named, params, &mut numbers);
         }
         let callee = Callee::Foreign(name, positional, named);
-        let Some((same, fine)) = right.agrees(wrong, &callee) else { continue };
+        let Some((same, fine)) = agrees(right, wrong, &callee) else { continue };
         if !same {
             return Near::Differs(shown(&callee));
         }
@@ -71,7 +73,7 @@ fn change(positional: &mut Vec<Arg>, named: &mut Named, params: &[Name], numbers
             let at = below(numbers, positional.len());
             let tensor = matches!(positional[at], Given::Tensor(_) | Given::List(_));
             positional[at] = match &positional[at] {
-                // another tensor of the call
+                // Another argument of the call takes its place.
                 Given::Tensor(_) if numbers.draw() < 0.5 => positional[below(numbers, positional.len())].clone(),
                 _ if tensor && numbers.draw() < 0.5 => return,
                 _ => value(numbers),
@@ -81,7 +83,7 @@ fn change(positional: &mut Vec<Arg>, named: &mut Named, params: &[Name], numbers
     }
 }
 
-/// A value as callers of a dynamic language give one.
+/// A value of a kind that callers in a dynamic language pass.
 fn value(numbers: &mut Numbers) -> Arg {
     let int = |numbers: &mut Numbers| Given::Int(below(numbers, 5) as i64 - 1);
     match below(numbers, 9) {

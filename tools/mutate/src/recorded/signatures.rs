@@ -1,6 +1,7 @@
-//! PyTorch's signatures beside the rows' call forms: names, order, types and defaults of parameters.
+//! Compares call forms with PyTorch's signatures: names, order, types and defaults of parameters.
 //!
-//! What a right row's form and the signature agree on is a fact; a form that loses one says something else.
+//! A fact is an agreement between the form of a right row and the signature. A changed form that loses a fact is
+//! refuted.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +9,8 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::{Alias, Becomes, Count, Elem, Expr, Given, Opt, OptType, Param};
 use fulgurite_core::row::{Meaning, Row};
 
-use crate::pytorch::{Formal, signature};
-use crate::schema::RowSource;
+use fulgurite_codegen::pytorch::{Formal, signature};
+use fulgurite_codegen::schema::RowSource;
 
 /// An argument of a row.
 enum Argument<'a> {
@@ -17,13 +18,13 @@ enum Argument<'a> {
     Option(&'a Opt),
 }
 
-/// What the forms of this row and the signatures agree on.
+/// The facts on which the forms of this row and the signatures agree.
 pub fn facts(source: &RowSource, row: &Row) -> BTreeSet<String> {
     let mut facts = BTreeSet::new();
     for (n, (library, alias)) in source.aliases.iter().enumerate() {
         let name = alias.tree.full(library);
         if let Some(formals) = signature(name) {
-            // forms of one name are told apart by their places
+            // The number distinguishes forms of one name.
             of_form(&format!("{name} ({n})"), &alias.tree, row, formals, &mut facts);
             shares(name.as_str(), row, formals, &mut facts);
         }
@@ -35,7 +36,8 @@ pub fn facts(source: &RowSource, row: &Row) -> BTreeSet<String> {
     facts
 }
 
-/// Whether the result shows the storage of an argument (`Tensor(a)`, `Tensor(a -> *)`; `Tensor(a!)` is written to).
+/// Adds the fact that the result of a view shares the storage of an argument. The signature says so by `Tensor(a)` or
+/// `Tensor(a -> *)`, while `Tensor(a!)` is written to.
 fn shares(what: &str, row: &Row, formals: &[Formal], facts: &mut BTreeSet<String>) {
     let shown = |formal: &Formal| formal.ty.starts_with("Tensor(a") && !formal.ty.contains('!');
     if formals.iter().any(shown) && matches!(row.meaning, Meaning::View(_)) {
@@ -48,7 +50,8 @@ fn arguments(row: &Row) -> Vec<(Name, Argument<'_>)> {
     params.chain(row.sig.opts.iter().map(|o| (o.name.name, Argument::Option(o)))).collect()
 }
 
-/// The row's own arguments beside the parameters at the same places; names too, if they are PyTorch's.
+/// Adds the facts of the row's own arguments and the parameters at the same positions; with `named`, only those with
+/// equal names.
 fn by_place(what: &str, row: &Row, formals: &[Formal], named: bool, facts: &mut BTreeSet<String>) {
     for ((name, argument), formal) in arguments(row).iter().zip(formals) {
         if named && *name != formal.name.as_str() {
@@ -93,13 +96,13 @@ fn of_form(what: &str, alias: &Alias, row: &Row, formals: &[Formal], facts: &mut
             _ => {}
         }
     }
-    // what the row needs and PyTorch's parameters don't give is fixed
+    // A fixed argument is one that the row needs and PyTorch's parameters do not give.
     for (name, value) in &alias.fixed {
         facts.insert(format!("{what}: {} is fixed as {value}", name.name));
     }
 }
 
-/// What an argument is where a form's call leaves it out: `None` of a parameter that takes part in nothing.
+/// The default of a form's parameter; `None` for a parameter that becomes no argument.
 fn default_in(param: &Given, argument: Option<&Argument>) -> Option<String> {
     param.value.as_ref().map(Expr::to_string).or_else(|| default_of(argument?))
 }
@@ -114,7 +117,7 @@ fn default_of(argument: &Argument) -> Option<String> {
     })
 }
 
-/// Whether an argument can be of the declared type, and is not of another.
+/// Whether the declared type of a parameter is the type of the argument.
 fn fits(argument: &Argument, formal: &Formal) -> bool {
     let ty = formal.ty.trim_end_matches(" | None").trim_end_matches('?');
     let base = ty.split('[').next().unwrap_or(ty);
