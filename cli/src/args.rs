@@ -2,8 +2,8 @@
 
 use crate::ui::Wishes;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fulgurite_codegen::cli as ops;
 use fulgurite_demo::gpt::Precision;
+use fulgurite_ops_verbs::cli as ops;
 use std::fmt;
 use std::path::PathBuf;
 

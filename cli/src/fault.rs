@@ -6,7 +6,7 @@
 
 use crate::excerpt::Excerpt;
 use fulgurite::core::loc::Loc;
-use fulgurite_codegen::explain::wrap;
+use fulgurite_ops_verbs::explain::wrap;
 use serde_json::{Value, json};
 use std::fmt;
 use std::ops::Range;

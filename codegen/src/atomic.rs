@@ -1,4 +1,5 @@
-//! Atomic writes of files: a file is either complete or unchanged.
+//! Atomic writes of files: a file is either complete or unchanged. The verbs of `cargo ops`, which write databases, use
+//! this module too.
 
 use std::fs;
 use std::io;

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
-
 /// How far a claim is known to hold, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grade {
@@ -43,11 +41,6 @@ impl Grade {
             _ => None,
         }
     }
-
-    /// The weaker grade of the two.
-    pub fn weaker(self, other: Grade) -> Grade {
-        if other.index() > self.index() { other } else { self }
-    }
 }
 
 /// Prints `proved`, or `checked on 25 instances`.
@@ -58,23 +51,5 @@ impl fmt::Display for Grade {
             Grade::Checked(n) => write!(f, "checked on {n} instances"),
             grade => f.write_str(grade.word()),
         }
-    }
-}
-
-/// A claim about a row, with its grade.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Claim {
-    /// The subject: `shapes`, `dtypes`, `d/dx`.
-    pub what: String,
-    /// The grade.
-    pub grade: Grade,
-    /// The reason for the grade.
-    pub reason: String,
-}
-
-impl Claim {
-    /// The claim as a JSON object.
-    pub fn json(&self) -> Value {
-        json!({"what": self.what, "grade": self.grade.word(), "instances": self.grade.instances(), "reason": self.reason})
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! The key of a row is a hash of its text and of the texts of all rows that it names, directly or not. The other inputs
 //! of the checks enter every hash: the sources of the checks, the upstream databases, the classes, and the rows that
-//! derivatives and helpers call without naming them. Builds check every row, and record the result.
+//! derivatives and helpers call without naming them. Builds check every row, and record the result; `cargo ops check`,
+//! in a crate of its own, checks only the others.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -41,11 +42,14 @@ struct Key([u64; 2]);
 /// The declared gradients of a row: the number proved, and the number checked on instances.
 #[derive(Clone, Copy, Default)]
 pub struct Declared {
+    /// The number proved.
     pub proved: usize,
+    /// The number checked on instances.
     pub checked: usize,
 }
 
 impl Declared {
+    /// Counts the rules by their grades.
     pub fn of(graded: &[Graded]) -> Declared {
         let proved = graded.iter().filter(|rule| rule.grade == Grade::Proved).count();
         Declared { proved, checked: graded.len() - proved }

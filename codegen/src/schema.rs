@@ -19,7 +19,6 @@ use crate::yaml::{self, Node, Text, Value};
 mod fields;
 pub mod further;
 mod hints;
-pub mod json;
 mod keys;
 mod kinds;
 mod lower;
@@ -31,7 +30,7 @@ mod subclass;
 
 pub use further::Further;
 pub use hints::interval;
-pub use keys::{CLASS, FILE_KEYS, Form, KEYS, Key};
+pub use keys::{BODIES, CLASS, FILE_KEYS, Form, KEYS, Key};
 pub use names::FORM;
 pub use subclass::{CLASS_KEYS, ClassSource};
 

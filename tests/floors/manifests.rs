@@ -9,11 +9,12 @@ const FLOORS: &[(&str, u8)] = &[
     ("fulgurite-core", 0),
     ("fulgurite-kernels", 1),
     ("fulgurite-codegen", 1),
+    ("fulgurite-ops-verbs", 2),
     ("fulgurite-runtime", 2),
     ("fulgurite-macros", 3),
     ("fulgurite-row-kernels", 2),
     // tools use the compiler; nothing of the compiler stands on them
-    ("fulgurite-mutate", 2),
+    ("fulgurite-mutate", 3),
     ("fulgurite-parallel", 3),
     ("fulgurite", 4),
     // a crate with classes of its own tests them with what the project's tests share

@@ -11,6 +11,7 @@ pub const CRATES: &[&str] = &[
     "core",
     "kernels",
     "codegen",
+    "codegen/verbs",
     "runtime",
     "parallel",
     "macros",

@@ -241,7 +241,7 @@ fn s0_14_missing_rule() {
     assert!(joint(zero, &[Seed::Zero, Seed::Input]).is_ok());
 }
 
-/// The check is the generator's; its wrong database stands in codegen/tests/err.
+/// The check is the generator's; its wrong database stands in codegen/verbs/tests/err.
 #[test]
 fn s0_15_declared_against_derived() {
     let rows = |skip: &str| {

@@ -13,7 +13,7 @@ use crate::args::{Cli, Command};
 use crate::fault::{BUG, Fault};
 use crate::ui::Ui;
 use clap::Parser;
-use fulgurite_codegen::cli::{self as ops, OpsCommand};
+use fulgurite_ops_verbs::cli::{self as ops, OpsCommand};
 use std::io::Write;
 
 /// Runs a command; without one, the demo. Returns the exit status.

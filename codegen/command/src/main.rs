@@ -2,8 +2,8 @@
 
 use std::io::{Write, stderr, stdout};
 
-use fulgurite_codegen::cli;
 use fulgurite_mutate::command::OpsVerb;
+use fulgurite_ops_verbs::cli;
 
 /// A check makes millions of values that live for a moment: with the allocator of the system it takes a tenth longer.
 #[global_allocator]

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::helpers::{self, HelperFact};
-use fulgurite_core::lang::{Block, Expr, Ident, Node, Pattern, Span, Stmt, UnOp};
+use fulgurite_core::lang::{Block, Expr, Ident, Node, Span, UnOp};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -40,66 +39,6 @@ pub fn calls(row: &Row) -> Vec<Call> {
         Meaning::Host(_) => {}
     }
     calls
-}
-
-/// The rows that a program calls when it runs. An operator between sizes, options and numbers is evaluated while
-/// tracing.
-pub fn run_calls(row: &Row) -> Vec<Name> {
-    let Meaning::Decomp(body) = &row.meaning else { return calls(row).into_iter().map(|call| call.op).collect() };
-    let mut values: FxHashSet<Name> = row.sig.params.iter().map(|param| param.name.name).collect();
-    bound_values(body, &mut values);
-    let mut calls = Vec::new();
-    named_calls(body, &mut calls);
-    let mut run: Vec<Name> = calls.into_iter().map(|call| call.op).collect();
-    walk::block(body, &mut |e| {
-        let mut operators = Vec::new();
-        own_operator(e, &mut operators);
-        if !is_static(e, &values) {
-            run.extend(operators.into_iter().map(|call| call.op));
-        }
-    });
-    run
-}
-
-/// Adds the names that `let` binds to values which are not known while tracing.
-fn bound_values(block: &Block, values: &mut FxHashSet<Name>) {
-    for stmt in &block.stmts {
-        match stmt {
-            Stmt::Let(Pattern::Name(id), e) if is_static(e, values) => {
-                values.remove(&id.name);
-            }
-            Stmt::Let(Pattern::Name(id), _) => _ = values.insert(id.name),
-            Stmt::Let(Pattern::Tuple(ids), _) => values.extend(ids.iter().map(|id| id.name)),
-            Stmt::Let(Pattern::Axes(..), _) | Stmt::Write(..) => {}
-        }
-    }
-    walk::block(block, &mut |e| {
-        let inner: Vec<&Block> = match &*e.node {
-            Node::If(_, yes, no) => vec![yes, no],
-            _ => Vec::new(),
-        };
-        inner.into_iter().for_each(|block| bound_values(block, values));
-    });
-}
-
-/// Whether an expression is known while tracing: sizes, options, presence, and expressions of these.
-fn is_static(e: &Expr, values: &FxHashSet<Name>) -> bool {
-    match &*e.node {
-        Node::Int(_) | Node::Float(_) | Node::Str(_) => true,
-        Node::Name(name) => !values.contains(name),
-        Node::Unary(_, a) | Node::Cast(a, _) => is_static(a, values),
-        Node::Binary(_, a, b) => is_static(a, values) && is_static(b, values),
-        Node::If(c, yes, no) => {
-            is_static(c, values) && [yes, no].into_iter().all(|b| b.stmts.is_empty() && is_static(&b.value, values))
-        }
-        Node::Call(f, args) => {
-            helpers::is(f.name, HelperFact::OfType)
-                || super::names::is_word(f.name) && args.iter().all(|arg| is_static(&arg.value, values))
-        }
-        Node::Access(access) => access.base.name.is_size(),
-        Node::Reduce(_) => true,
-        _ => false,
-    }
 }
 
 /// The rows that the declared gradient rules of a row call.
@@ -170,7 +109,8 @@ pub fn any_reached(names: Vec<Name>, set: &RowSet, f: &mut dyn FnMut(&Arc<Row>) 
     false
 }
 
-fn named_calls(body: &Block, calls: &mut Vec<Call>) {
+/// Adds the rows that a body calls by name. `cargo ops explain` lists these too.
+pub fn named_calls(body: &Block, calls: &mut Vec<Call>) {
     walk::block(body, &mut |e| {
         if let Node::Call(Ident { name, span }, _) = &*e.node {
             calls.push(Call { op: *name, at: *span });
@@ -199,8 +139,9 @@ fn operators(body: &Block, calls: &mut Vec<Call>) {
     walk::block(body, &mut |e| own_operator(e, calls));
 }
 
-/// Adds the row of the operator at the root of an expression, if there is one.
-fn own_operator(e: &Expr, calls: &mut Vec<Call>) {
+/// Adds the row of the operator at the root of an expression, if there is one. `cargo ops explain` leaves out operators
+/// that do not run, so it looks at each one.
+pub fn own_operator(e: &Expr, calls: &mut Vec<Call>) {
     let op = match &*e.node {
         Node::Binary(op, ..) => op.row(),
         Node::Unary(UnOp::Neg, _) => "neg",

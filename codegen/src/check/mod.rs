@@ -19,7 +19,7 @@ mod draws;
 pub mod dtypes;
 mod effects;
 mod exchanged;
-mod expanded;
+pub mod expanded;
 pub mod facts;
 pub mod gradient_rules;
 pub mod gradients;
@@ -49,7 +49,8 @@ mod views;
 pub mod walk;
 mod widths;
 
-pub use names::HAS_BLANK;
+pub use call_cache::Resolved;
+pub use names::{HAS_BLANK, is_word};
 pub use subclasses::meets;
 
 use std::sync::Arc;

@@ -9,17 +9,19 @@ use fulgurite_codegen::files::Files;
 use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::read_database;
 use fulgurite_codegen::source::{FileId, Sources};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The databases of the project: the rows of fulgurite and those of PyTorch's calls, which use them.
-pub const DATABASES: [&str; 2] = [
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../ops.yaml"),
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../compat/pytorch/ops.yaml"),
-];
+pub fn databases() -> [PathBuf; 2] {
+    // The crate that is tested stands one or two folders below the database.
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let root = above.find(|folder| folder.join("ops.yaml").is_file()).expect("the folder of the repository");
+    ["ops.yaml", "compat/pytorch/ops.yaml"].map(|file| root.join(file))
+}
 
 /// The rows of the two databases in one, which is how a check that is not about databases sees all of them.
 pub fn joined() -> String {
-    let [own, pytorch] = DATABASES.map(|path| std::fs::read_to_string(path).expect("a database"));
+    let [own, pytorch] = databases().map(|path| std::fs::read_to_string(path).expect("a database"));
     let (_, rows) = pytorch.split_once("\nops:\n").expect("rows");
     format!("{own}\n{}", rows.trim_start())
 }
@@ -28,8 +30,8 @@ pub fn joined() -> String {
 pub fn joined_sources() -> (Sources, FileId) {
     let mut sources = Sources::default();
     let file = sources.add("ops.yaml", joined());
-    for path in DATABASES {
-        let files = Files::read(Path::new(path), "ops.yaml").expect("a database in files");
+    for path in databases() {
+        let files = Files::read(&path, "ops.yaml").expect("a database in files");
         files.points.iter().for_each(|part| sources.add_points(&part.shown, part.text.as_str()));
     }
     (sources, file)

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use fulgurite_codegen::check::recorded::Case;
-use fulgurite_codegen::cli::{self, CommandFault, Common, FAILED, FINE, Outcome, Paint, Verbs, load};
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::nearest::nearest;
 use fulgurite_core::Name;
+use fulgurite_ops_verbs::cli::{self, CommandFault, Common, FAILED, FINE, Outcome, Paint, Verbs, load};
 use serde_json::json;
 
 use crate::judge::{Bench, Verdict, judge_all};
@@ -22,7 +22,7 @@ use crate::{Mutant, choose, given, mutants, recorded};
 /// The verbs of `cargo ops`.
 #[derive(Debug, Subcommand)]
 pub enum OpsVerb {
-    /// The verbs of codegen.
+    /// The verbs of `fulgurite-ops-verbs`.
     #[command(flatten)]
     Codegen(cli::Verb),
     /// Make wrong rows and see which are refuted

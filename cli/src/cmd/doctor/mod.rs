@@ -102,7 +102,7 @@ fn lines(ui: &Ui, f: &Finding) -> Vec<String> {
     };
     let (verdict, item) = COLUMNS;
     let margin = " ".repeat(verdict + item + 2);
-    let wrap = |text: &str| fulgurite_codegen::explain::wrap(text, ui.width().saturating_sub(margin.len()).max(20));
+    let wrap = |text: &str| fulgurite_ops_verbs::explain::wrap(text, ui.width().saturating_sub(margin.len()).max(20));
     let head = ui.paint(ink, &format!("{:>verdict$}", f.verdict.word()));
     let mut lines = Vec::new();
     for (i, text) in wrap(&f.text).into_iter().enumerate() {

@@ -25,6 +25,7 @@ fn form(name: Name, least: usize) -> String {
 }
 
 /// Whether a call of `name` in scalar or index notation means a helper or builtin, even where a row has this name.
+/// `cargo ops explain` tells the calls of rows from the others by it.
 pub fn is_word(name: Name) -> bool {
     arity(name, Dialect::Index).is_some() || Builtin::from_name(name.as_str()).is_some()
 }

@@ -8,7 +8,6 @@ mod calls;
 pub mod read;
 pub mod run;
 mod slopes;
-pub mod told;
 
 use std::sync::Arc;
 

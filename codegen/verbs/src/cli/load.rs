@@ -1,0 +1,178 @@
+//! Reads databases from files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fulgurite_codegen::check::{self, Checked};
+use fulgurite_codegen::diag::Diagnostics;
+use fulgurite_codegen::files::Files;
+use fulgurite_codegen::nearest::near;
+use fulgurite_codegen::pipeline;
+use fulgurite_codegen::schema::{Database, RowSource, read_database};
+use fulgurite_codegen::source::Sources;
+use fulgurite_core::Name;
+use fulgurite_core::row::Row;
+use rustc_hash::FxHashSet;
+
+use super::fault::CommandFault;
+use super::{Common, upstream};
+
+/// A database, with the rows that are right and the diagnostics of the others.
+pub struct Loaded {
+    /// The files of the database.
+    pub files: Files,
+    /// The files that were read.
+    pub sources: Sources,
+    /// The faults of the database.
+    pub diags: Diagnostics,
+    /// The rows and classes as they are written.
+    pub database: Database,
+    /// The rows as the checks completed them.
+    pub checked: Checked,
+    /// The names of the checked rows and classes: a part if some were chosen.
+    pub(super) wanted: FxHashSet<Name>,
+    /// Rows of other databases, which may be called.
+    pub upstream: pipeline::Table,
+}
+
+/// Reads and checks the database that `common` names, or `file`.
+///
+/// # Errors
+/// E910: two databases are named, or none can be read.
+pub fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, CommandFault> {
+    let files = read(common, file)?;
+    let upstream = upstream(common, &files.rows.path)?;
+    Ok(loaded(files, upstream))
+}
+
+/// The files of the named database, or of the one that is found.
+pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<Files, CommandFault> {
+    if let (Some(file), Some(other)) = (file, &common.file) {
+        let claim = format!("two databases are named: `{}` and `--file {}`", file.display(), other.display());
+        return Err(CommandFault::usage("E910", claim).help("name one of them"));
+    }
+    let path = match file.or(common.file.as_deref()) {
+        Some(path) => path.to_owned(),
+        None => find()?,
+    };
+    let files = Files::rows(&path, path.display().to_string()).map_err(unreadable)?;
+    let help = format!("`points` of `{}` names the folder of further points", path.display());
+    files.with_points().map_err(|why| unreadable(why).help(help))
+}
+
+fn unreadable((path, why): (PathBuf, std::io::Error)) -> CommandFault {
+    CommandFault::unreadable(&path, &why)
+}
+
+/// A database of one text, with `path` as its (future) file.
+pub(super) fn of_text(path: PathBuf, text: String) -> Files {
+    let shown = path.display().to_string();
+    Files::of_text(path, shown, text)
+}
+
+/// Like [`load`]; falls back to the program's own database if no file is named or found.
+pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, CommandFault> {
+    match (common.built_in, &common.file, find()) {
+        (Some(text), None, Err(_)) => {
+            Ok(loaded(of_text(PathBuf::from("ops.yaml"), text.to_owned()), table(common.upstream.as_deref())?))
+        }
+        _ => load(common, None),
+    }
+}
+
+/// Checks a database that may not be written yet.
+pub(super) fn loaded(files: Files, upstream: pipeline::Table) -> Loaded {
+    loaded_some(files, upstream, all)
+}
+
+/// The names of all rows and classes.
+pub(super) fn all(database: &Database, _: &Sources) -> FxHashSet<Name> {
+    database.names().collect()
+}
+
+/// [`loaded`] for the rows that `choose` selects.
+pub(super) fn loaded_some(
+    files: Files,
+    upstream: pipeline::Table,
+    choose: impl FnOnce(&Database, &Sources) -> FxHashSet<Name>,
+) -> Loaded {
+    let mut diags = Diagnostics::new();
+    let (sources, file) = files.sources();
+    let mut database = read_database(file, &sources, &mut diags);
+    database.upstream.clone_from(&upstream.classes);
+    pipeline::taken(&database, &upstream, &mut diags);
+    let wanted = choose(&database, &sources);
+    let upstream = upstream.completed_for(&database, &wanted);
+    let checked = check::some(&database, &upstream, &wanted, &mut diags);
+    Loaded { wanted, files, sources, diags, database, checked, upstream }
+}
+
+/// The rows that those of the database `file` may call.
+pub(super) fn upstream(common: &Common, file: &Path) -> Result<pipeline::Table, CommandFault> {
+    table(upstream_file(common, file)?.as_deref())
+}
+
+/// The database upstream of the database `file`: the one that is named, or that of a dependency.
+pub(super) fn upstream_file(common: &Common, file: &Path) -> Result<Option<PathBuf>, CommandFault> {
+    common.upstream.clone().map_or_else(|| upstream::of(file), |named| Ok(Some(named)))
+}
+
+fn table(upstream: Option<&Path>) -> Result<pipeline::Table, CommandFault> {
+    let Some(path) = upstream else { return Ok(pipeline::Table::default()) };
+    let text = std::fs::read_to_string(path).map_err(|why| CommandFault::unreadable(path, &why))?;
+    pipeline::read_rows(&text, &path.display().to_string()).map_err(|report| {
+        CommandFault::usage("E910", format!("the upstream database `{}` is broken", path.display())).help(report)
+    })
+}
+
+/// `ops.yaml` in this folder or one above.
+pub(super) fn find() -> Result<PathBuf, CommandFault> {
+    let here = std::env::current_dir().map_err(|why| CommandFault::unreadable(Path::new("."), &why))?;
+    for (up, folder) in here.ancestors().enumerate() {
+        if folder.join("ops.yaml").is_file() {
+            // The path is shown in its shortest form.
+            return Ok(std::iter::repeat_n(Path::new(".."), up).collect::<PathBuf>().join("ops.yaml"));
+        }
+    }
+    Err(CommandFault::usage("E910", "there is no `ops.yaml` here or in a folder above")
+        .help("name the database: `--file FILE`"))
+}
+
+impl Loaded {
+    /// A row by its name.
+    ///
+    /// # Errors
+    /// E903: the row does not exist, or has a fault.
+    pub fn find(&self, op: &str) -> Result<(&RowSource, &Arc<Row>), CommandFault> {
+        let at = self.database.rows.iter().position(|source| source.op == op);
+        let found = at.and_then(|at| Some((&self.database.rows[at], self.checked.rows.get(at)?)));
+        found.ok_or_else(|| {
+            if self.database.broken.iter().any(|name| *name == op) {
+                return CommandFault::failed("E903", format!("the row `{op}` has a fault"))
+                    .help("see `cargo ops check`");
+            }
+            let fault = CommandFault::failed("E903", format!("no op `{op}`"));
+            let near: Vec<String> = near(op, self.names().iter().map(|name| name.as_str()))
+                .into_iter()
+                .take(3)
+                .map(|name| format!("`{name}`"))
+                .collect();
+            match near.as_slice() {
+                [] => fault.help("cargo ops list"),
+                near => fault.help(format!("did you mean {}?", near.join(" or "))),
+            }
+        })
+    }
+
+    /// The names of all rows.
+    pub fn names(&self) -> Vec<Name> {
+        self.database.rows.iter().map(RowSource::name).chain(self.database.broken.iter().copied()).collect()
+    }
+
+    /// Every row, including upstream ones.
+    pub(super) fn table(&self) -> pipeline::Table {
+        let mut table = self.upstream.clone();
+        self.checked.rows.iter().for_each(|row| table.insert(row.clone()));
+        table
+    }
+}
