@@ -106,7 +106,8 @@ fn the_few_are_those_of_the_data() {
         by_name.entry((recorded.op.clone(), taker)).or_default().push(recorded);
     }
     let mut made =
-        "# Calls that PyTorch gave, a few for each name: made by codegen/tests/recorded.rs of tests/data\n".to_owned();
+        "# Calls that PyTorch gave, a few for each name: made by tools/mutate/tests/recorded.rs of tests/data\n"
+            .to_owned();
     for ((name, _), mut of) in by_name {
         let size = |r: &Recorded| r.call.len() + r.came.len();
         // small calls run quickly; each further argument is worth some bytes

@@ -17,7 +17,7 @@ use crate::pytorch::{is_alias, is_default, overloads};
 use crate::schema::{Calls, RowSource, Rule};
 use crate::source::Place;
 
-/// Recorded calls by name, each with its outcome. `tests/recorded.rs` chooses them.
+/// Recorded calls by name, each with its outcome. `tools/mutate/tests/recorded.rs` chooses them.
 static CALLS: LazyLock<FxHashMap<&'static str, Vec<(&'static str, &'static str)>>> = LazyLock::new(|| {
     let mut all: FxHashMap<&str, Vec<(&str, &str)>> = FxHashMap::default();
     let lines = include_str!("../../pytorch/recorded.txt").lines().filter(|line| !line.starts_with('#'));

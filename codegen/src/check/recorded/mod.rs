@@ -19,7 +19,7 @@ use crate::check::gradients::arrays::dense::V;
 
 pub use case::of_name;
 pub use few::{check, check_calls, is_known};
-pub use run::{Forms, Made, Runner};
+pub use run::{Forms, RunCall, Runner};
 
 /// The callee of a recorded call, with its arguments.
 pub enum Callee {

@@ -110,7 +110,7 @@ pub struct Runner<'a> {
 }
 
 /// An accepted call.
-pub struct Made {
+pub struct RunCall {
     /// The row that accepts it.
     pub row: Arc<Row>,
     /// The types of its arguments, and the bindings of the signature.
@@ -123,7 +123,7 @@ pub struct Made {
     pub mask: Option<Vec<bool>>,
 }
 
-impl Made {
+impl RunCall {
     /// The results in one list; those that a mask leaves out are `None`.
     pub fn outs(&self) -> Option<Vec<Option<Array<f64>>>> {
         let mut outs = Vec::new();
@@ -168,7 +168,7 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// The refusal of the first row that could take the call, or the limit of work.
-    pub fn call(&self, callee: &Callee) -> Result<Made, Stop> {
+    pub fn call(&self, callee: &Callee) -> Result<RunCall, Stop> {
         match callee {
             Callee::Row(name, named) => {
                 let arrange = |row: &Row| signature::arrange(row, Vec::new(), named.clone());
@@ -183,7 +183,7 @@ impl<'a> Runner<'a> {
         name: Name,
         positional: &[Given<V<f64>>],
         named: &[(String, Given<V<f64>>)],
-    ) -> Result<Made, Stop> {
+    ) -> Result<RunCall, Stop> {
         let own = self.forms.by_name.get(&name).into_iter().flatten();
         let changed = self.changed.as_ref().map(|(at, _)| *at);
         let own: Vec<_> = own.collect();
@@ -232,7 +232,7 @@ impl<'a> Runner<'a> {
         op: Name,
         arrange: &dyn Fn(&Row) -> Result<Vec<Value<V<f64>>>, Refusal>,
         mask: Option<Vec<bool>>,
-    ) -> Result<Made, Stop> {
+    ) -> Result<RunCall, Stop> {
         let library = Library::new(self.set);
         let mut first: Option<Stop> = None;
         for row in self.set.candidates(op) {
@@ -245,7 +245,7 @@ impl<'a> Runner<'a> {
                 Ok((args, solved, results)) => {
                     let types = args.iter().map(|arg| arg.map(&mut |v| ty(v))).collect();
                     let case = cases::Case { args: types, solved };
-                    return Ok(Made { row, case, args, results, mask });
+                    return Ok(RunCall { row, case, args, results, mask });
                 }
                 Err(stop) => _ = first.get_or_insert(stop),
             }

@@ -28,7 +28,8 @@ struct Group {
 pub fn page(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sources: &Sources) -> String {
     let groups = groups(database, checked, table, sources);
     let count: usize = groups.iter().map(|group| group.rows.len()).sum();
-    let mut text = format!("{HEAD}\n{count} rows:\n\n");
+    let file = database.rows.first().map_or("", |row| &sources.file(row.op.place.file).path);
+    let mut text = format!("{}\n{count} rows:\n\n", HEAD.replace("FILE", file));
     for group in &groups {
         let links = group.rows.iter().map(|row| format!("[`{}`](#{})", row.op, anchor(&row.op)));
         let links: Vec<String> = links.collect();
@@ -78,7 +79,7 @@ fn classes(
 const HEAD: &str = "\
 # Operators
 
-Every operator of `ops.yaml`, as the generator reads it: do not edit this page.
+Every operator of `FILE`, as the generator reads it: do not edit this page.
 
 A block shows the signature and the meaning in [the language of rows](row-language.md), then a line `d/dx` for each
 argument that has a gradient: `g` is the cotangent of the result, `out` the result. Such a rule is *written* in the row

@@ -9,7 +9,7 @@ use fulgurite_codegen::check::gradient_rules;
 use fulgurite_codegen::check::gradients::arrays::dense::{Dense, Library, Stop, V};
 use fulgurite_codegen::check::gradients::arrays::instance::{Instance, elements};
 use fulgurite_codegen::check::gradients::arrays::numbers::Numbers;
-use fulgurite_codegen::check::recorded::{Callee, Case, Made, Runner, Want, Wrt, compare};
+use fulgurite_codegen::check::recorded::{Callee, Case, RunCall, Runner, Want, Wrt, compare};
 use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::row::Row;
 use fulgurite_core::{Name, Value, derive};
@@ -49,7 +49,7 @@ impl<'a> Comparer<'a> {
         }
     }
 
-    fn gradients(&self, case: &Case, made: &Made) -> bool {
+    fn gradients(&self, case: &Case, made: &RunCall) -> bool {
         if case.gradients.is_empty() {
             return true;
         }
@@ -126,7 +126,7 @@ fn whole(got: &[f64], want: &[Want], strict: bool) -> bool {
 /// Whether two sets of rows give one outcome for a call, and whether either accepts it. `None` if the call takes
 /// too long.
 pub fn agrees(one: &Runner, other: &Runner, callee: &Callee) -> Option<(bool, bool)> {
-    let values = |made: &Made| made.outs().unwrap_or_default();
+    let values = |made: &RunCall| made.outs().unwrap_or_default();
     match (one.call(callee), other.call(callee)) {
         (Err(Stop::TooLong(_)), _) | (_, Err(Stop::TooLong(_))) => None,
         (Err(_), Err(_)) => Some((true, false)),
@@ -140,7 +140,7 @@ pub fn agrees(one: &Runner, other: &Runner, callee: &Callee) -> Option<(bool, bo
 }
 
 /// The position of the argument that a gradient belongs to; `None` unless exactly one argument is that tensor.
-fn position(made: &Made, wrt: &Wrt) -> Option<usize> {
+fn position(made: &RunCall, wrt: &Wrt) -> Option<usize> {
     match wrt {
         Wrt::Name(name) => made.row.sig.params.iter().position(|param| param.name.name == *name),
         Wrt::Tensor(V::Array(tensor)) => {
@@ -153,7 +153,7 @@ fn position(made: &Made, wrt: &Wrt) -> Option<usize> {
 }
 
 /// The cotangents of the row's results: zeros where none was recorded.
-fn cotangents(case: &Case, made: &Made) -> Option<Vec<Value<V<f64>>>> {
+fn cotangents(case: &Case, made: &RunCall) -> Option<Vec<Value<V<f64>>>> {
     let mut given = case.cotangents.iter();
     let outs = made.results.iter().take(made.row.sig.outs.len());
     let all = outs.map(|result| {
