@@ -73,7 +73,8 @@ impl Table {
     /// because a row may leave its dtypes and its promotion to be inferred.
     pub fn completed_for(&self, database: &Database, wanted: &FxHashSet<Name>) -> Table {
         let mut table = self.clone();
-        if wanted.is_empty() || self.written.rows.is_empty() {
+        let unchanged = wanted.is_empty() && !database.rows.is_empty();
+        if unchanged || self.written.rows.is_empty() {
             return table;
         }
         // The text of a class may call any row.

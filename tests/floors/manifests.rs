@@ -132,3 +132,12 @@ fn the_lock_file_has_at_most_200_packages() {
     let packages = text.matches("[[package]]").count();
     assert!(packages <= 200, "{packages} packages");
 }
+
+/// `cargo ops` takes the rows upstream from the nearest package that says it has some, so a second one would hide them
+/// from a crate that depends on both.
+#[test]
+fn one_package_has_the_rows_upstream() {
+    let says = |krate: &&&str| read(&root().join(krate).join("Cargo.toml")).contains("[package.metadata.fulgurite]");
+    let having: Vec<&&str> = super::modules::CRATES.iter().filter(says).collect();
+    assert_eq!(having, [&"generated/kernels"]);
+}

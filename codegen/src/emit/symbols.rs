@@ -2,6 +2,7 @@
 
 use super::api::Export;
 use super::{Emitted, Target, Unit, names};
+use crate::pytorch::is_alias;
 use crate::schema::{Calls, LIBRARIES, Rule};
 use fulgurite_core::Name;
 use fulgurite_core::lang::{Alias, parse_alias};
@@ -184,10 +185,12 @@ fn foreign_calls(calls: &[Calls], rows: &[Emitted]) -> Vec<ForeignCall> {
         let first = all.len();
         all.extend(listed);
         known.extend(all[first..].iter().map(|(.., name)| *name));
-        let own = op.as_str().split_once('.').filter(|_| row.derived_from.is_none());
-        let library = own.and_then(|(first, rest)| Some((LIBRARIES.into_iter().find(|of| *of == first)?, rest)));
-        if let Some((library, rest)) = library.filter(|_| known.insert(op)) {
-            all.push((op, library, rest.to_owned(), op));
+        if row.derived_from.is_none()
+            && is_alias(op.as_str())
+            && let Some((library, name)) = op.as_str().split_once('.')
+            && known.insert(op)
+        {
+            all.push((op, library, name.to_owned(), op));
         }
     }
     all

@@ -88,7 +88,7 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// Offers lines whose values are used so often, and the bodies of those that no executor claims.
+    /// Offers lines, and the bodies of those that no executor claims. `uses` has the number of uses of each value.
     fn lines(&mut self, mut lines: Vec<Line>, uses: &FxHashMap<ProxyId, usize>, depth: usize) -> Result<(), ExecError> {
         let mut at = 0;
         while at < lines.len() {
