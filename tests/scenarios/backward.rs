@@ -283,6 +283,37 @@ fn s2_9_old_value_needed_after_the_write() {
     assert_eq!((data(&pull.run(&of(&[1.0, 1.0])).expect("runs")), data(&b)), (vec![6.0, 16.0], vec![6.0, 8.0]));
 }
 
+/// A batch makes a view of a captured tensor, and the view is read when the backward runs.
+#[test]
+fn s2_9_a_batch_reads_when_the_backward_runs() {
+    let scaling = |x: &Tensor, buf: &Tensor| {
+        let buf = buf.clone();
+        custom_vjp(x, |x| (x * 2.0, ()), move |(), ct: &Tensor| ct * buf)
+    };
+    let batched = move |x: &Tensor, buf: &Tensor| vmap(x, |x| scaling(x, buf)).unwrap_or_else(Tensor::poisoned);
+    let twice = move |x: &Tensor, buf: &Tensor| {
+        vmap(x, |x| vmap(x, |x| scaling(x, buf)).unwrap_or_else(Tensor::poisoned)).unwrap_or_else(Tensor::poisoned)
+    };
+    let within = move |x: &Tensor, buf: &Tensor| {
+        let buf = buf.clone();
+        let backward =
+            |x: Tensor, ct: &Tensor| vjp(&x, ct, |x| batched(x, &buf)).map_or_else(Tensor::poisoned, |(_, g)| g);
+        custom_vjp(x, |x| (batched(x, &buf), x.clone()), backward)
+    };
+    type Case<'a> = &'a dyn Fn(&Tensor, &Tensor) -> Tensor;
+    let cases: [(&str, Case); 4] = [("plain", &scaling), ("batched", &batched), ("twice", &twice), ("within", &within)];
+    for (name, f) in cases {
+        let x = Tensor::from([[[1.0f64, 2.0], [3.0, 4.0]]]);
+        let buf = of(&[3.0, 4.0]);
+        assert_eq!(data(&grad(&x, |x| f(x, &buf).sum())), [3.0, 4.0, 3.0, 4.0], "{name}, at once");
+        let held = buf.clone();
+        let compiled = jit(move |x: Tensor| f(&x, &held));
+        let (_, pull) = compiled.pullback(x.clone()).expect("runs");
+        let _ = buf.add_(1.0);
+        assert_eq!(data(&pull.run(&(x * 0.0 + 1.0)).expect("runs")), [4.0, 5.0, 4.0, 5.0], "{name}, written between");
+    }
+}
+
 #[test]
 fn s2_10_second_run() {
     let buf = of(&[3.0, 4.0]);

@@ -112,7 +112,9 @@ impl Own {
                 .help("take the gradient, or write the function without variables")
                 .at(line.place.loc));
         }
-        let variables = names.iter().map(|name| variable(b, line, *name)).collect::<Result<Vec<_>, _>>()?;
+        let writes = rule.writes.iter().filter(|_| !self.tangents);
+        let writes = writes.map(|(j, value)| Ok((written_input(b, line, names.get(*j))?, *value)));
+        let writes = writes.collect::<Result<Vec<_>, Error>>()?;
         let made_from = b.arena().len();
         let mut read: FxHashSet<ProxyId> = rule.grads.iter().flatten().copied().collect();
         read.extend(rule.writes.iter().map(|(_, value)| *value));
@@ -126,24 +128,40 @@ impl Own {
                     (None, Some(out)) => b.zero_cotangent(*out)?,
                     (None, None) => None,
                 },
-                OwnInput::Variable(j) => variables.get(j).map(|at| self.now(b, *at)),
+                OwnInput::Variable(j) => names.get(j).map(|name| self.now(b, line, *name)).transpose()?,
             };
             let lost = || Error::bug("E706", "a function's own backward lost an argument");
             map.insert(*proxy, value.ok_or_else(lost)?);
         }
         copy(b, &rule, &mut map)?;
         let to = |p: ProxyId| map.get(&p).copied().unwrap_or(p);
-        for (j, value) in rule.writes.iter().filter(|_| !self.tangents) {
-            let Some(&input) = variables.get(*j) else { continue };
-            let value = to(*value);
-            self.writes.push(Write { input, value });
-        }
+        self.writes.extend(writes.into_iter().map(|(input, value)| Write { input, value: to(value) }));
         let grads = rule.grads.iter().enumerate();
         Ok(grads.filter_map(|(i, g)| Some((ports.outs + i, Value::Tensor(to((*g)?)), made_from))).collect())
     }
 
+    /// The present value of a variable: of an input of the program, or of a view of one, as a batch makes of an input
+    /// that is no part of it.
+    ///
+    /// # Errors
+    /// E718 if the variable is neither.
+    fn now(&mut self, b: &mut Builder, line: &BoundSymbol, variable: ProxyId) -> Result<ProxyId, Error> {
+        if let Some(input) = input_of(b, variable) {
+            return Ok(self.input_now(b, input));
+        }
+        let maker = b.lines().iter().find(|l| l.outs.contains(&variable)).cloned();
+        let view = maker.filter(|l| l.symbol.is_view()).ok_or_else(|| made_inside(b, line, variable))?;
+        let mut present = FxHashMap::default();
+        for of in view.args.iter().flat_map(proxies) {
+            present.insert(of, self.now(b, line, of)?);
+        }
+        let again = b.bind_again(&view, |p| present.get(&p).copied().unwrap_or(p))?;
+        let at = view.outs.iter().position(|out| *out == variable);
+        at.and_then(|at| again.outs.get(at).copied()).ok_or_else(|| Error::bug("E706", "a view lost a result"))
+    }
+
     /// The present value of an input.
-    fn now(&mut self, b: &mut Builder, input: usize) -> ProxyId {
+    fn input_now(&mut self, b: &mut Builder, input: usize) -> ProxyId {
         if let Some(write) = self.writes.iter().rev().find(|w| w.input == input) {
             return write.value;
         }
@@ -158,14 +176,24 @@ impl Own {
     }
 }
 
-/// The input of the program for which a variable stands.
-fn variable(b: &Builder, line: &BoundSymbol, name: ProxyId) -> Result<usize, Error> {
-    b.inputs().iter().position(|input| input.proxy == name).ok_or_else(|| {
-        let value = b.arena().name(name).to_string();
-        let claim = format!("a backward writes to or reads `{value}`, which is made in what is differentiated");
-        let kind = ErrorKind::BackwardWriteToIntermediate { value, line: String::new() };
-        Error::new("E718", claim).kind_is(kind).at(line.place.loc)
-    })
+fn input_of(b: &Builder, variable: ProxyId) -> Option<usize> {
+    b.inputs().iter().position(|input| input.proxy == variable)
+}
+
+/// The input of the program that a backward writes.
+///
+/// # Errors
+/// E718 if the variable stands for no input.
+fn written_input(b: &Builder, line: &BoundSymbol, variable: Option<&ProxyId>) -> Result<usize, Error> {
+    let variable = *variable.ok_or_else(|| Error::bug("E706", "a function's own backward lost a variable"))?;
+    input_of(b, variable).ok_or_else(|| made_inside(b, line, variable))
+}
+
+fn made_inside(b: &Builder, line: &BoundSymbol, variable: ProxyId) -> Error {
+    let value = b.arena().name(variable).to_string();
+    let claim = format!("a backward writes to or reads `{value}`, which is made in what is differentiated");
+    let kind = ErrorKind::BackwardWriteToIntermediate { value, line: String::new() };
+    Error::new("E718", claim).kind_is(kind).at(line.place.loc)
 }
 
 /// The inputs that the custom backward of a line writes, in the names of the line.
