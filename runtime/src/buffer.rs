@@ -146,6 +146,22 @@ impl Buffer {
         Buffer { store: Store::Here(block), dtype, len, shape: Sizes::from_slice(shape) }
     }
 
+    /// A buffer over memory that another library lends for reading: `shape` elements of `dtype` in row-major order.
+    /// Results of programs may share it, see [`Buffer::shares_data`].
+    ///
+    /// # Errors
+    /// The size overflows.
+    ///
+    /// # Safety
+    /// `data` is aligned to [`pool::ALIGN`] bytes and has the elements (bools are 0 or 1). It is neither freed nor written
+    /// while the buffer, or one that shares its data, exists.
+    pub unsafe fn lent(dtype: DType, shape: &[usize], data: *mut u8) -> Result<Buffer, BufferError> {
+        checked_len(dtype, shape)?;
+        // SAFETY: the caller upholds the contract.
+        let block = unsafe { Block::lent(data) }?;
+        Ok(Buffer::from_block(block, dtype, shape))
+    }
+
     /// A buffer over a device's memory, to which enqueued work writes `shape` elements of `dtype`.
     pub(crate) fn from_device(there: Box<dyn Resident>, dtype: DType, shape: &[usize]) -> Buffer {
         let len = shape.iter().product();

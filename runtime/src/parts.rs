@@ -5,6 +5,7 @@
 //! | item | is |
 //! |---|---|
 //! | [`record`], [`Recorded`] | a function as a trace |
+//! | [`result_types`] | the types of a function's results, with symbolic sizes if the arguments have such |
 //! | [`cut`], [`whole_forward`] | a joint trace as forward and backward; its forward before it is cut |
 //! | [`CompiledPart`], [`ForwardPart`] | a part that only reads, and one that also writes to tensors in memory |
 //! | [`cell_of`], [`data`], [`value`], [`write`], [`aliases`], [`same_types`] | tensors in memory, and their types |
@@ -17,6 +18,7 @@ pub use crate::transforms::remat::flow::{NEVER, Network};
 pub use crate::transforms::split::forward as whole_forward;
 pub use crate::transforms::{bytes_of, line_costs};
 
+use crate::bind::Builder;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::executors::Executor;
@@ -24,10 +26,12 @@ use crate::jit::backend::Backend;
 use crate::jit::program::Program;
 use crate::jit::tracing::{How, acquired};
 use crate::jit::{Stages, retake, shared, stages};
+use crate::scope::{self, Open};
 use crate::tensor::{Cell, CellKind, Tensor, View};
+use crate::trace::tag::TagSet;
 use crate::trace::{ProxyTy, Trace};
 use crate::transforms::{Joint, Pipeline, Split};
-use crate::tree::{Tree, describe};
+use crate::tree::{Tree, describe, flatten};
 use fulgurite_core::dim::Recording;
 use std::sync::Arc;
 
@@ -55,6 +59,30 @@ pub fn record<T: Tree>(
     let (made, _) = acquired(name, args, how, &Arc::default(), &mut recording, &mut stages, f)?;
     let results = describe(&made.template).1.paths;
     Ok(Recorded { trace: made.trace, cells: made.cells, results })
+}
+
+/// The types of the results of a function of values with these paths and types. The function is traced, and nothing runs.
+/// If sizes of the arguments are symbolic, sizes of the results are polynomials of them; a
+/// [`Recording`](fulgurite_core::dim::Recording) that the caller has started receives the comparisons on which the types
+/// rely.
+///
+/// # Errors
+/// Reports errors of tracing.
+pub fn result_types<T: Tree>(
+    name: &str,
+    args: &[(String, ProxyTy)],
+    f: impl FnOnce(Vec<Tensor>) -> Result<T, Error>,
+) -> Result<Vec<ProxyTy>, Error> {
+    let open = Open::new(Builder::new(name).autocasting(), Arc::default());
+    let handles = args.iter().map(|(path, ty)| open.argument(path, ty.clone(), TagSet::default())).collect();
+    let made = scope::in_ambient(|| f(handles))?;
+    open.check()?;
+    let leaves = flatten(&made);
+    let types = leaves.leaves().iter().map(|leaf| {
+        leaf.check()?;
+        leaf.ty().ok_or_else(|| Error::bug("E709", "a result without type"))
+    });
+    types.collect()
 }
 
 /// Simplifies a joint trace according to `pipeline`, and cuts it into forward and backward.

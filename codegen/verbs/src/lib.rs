@@ -7,11 +7,13 @@
 //! | [`claim`] | a claim about a row, and how far it holds |
 //! | [`cli`] | the command `cargo ops`, to which tools add verbs; files, faults and colours of its verbs |
 //! | [`explain`] | what is known of a row: on the terminal, as JSON, and for the page of all rows |
+//! | [`export`] | packages of rows for other frameworks |
 //! | [`fmt`] | the one form in which rows are written |
 //! | [`json_schema`] | the JSON Schema of databases |
 
 pub mod claim;
 pub mod cli;
 pub mod explain;
+pub mod export;
 pub mod fmt;
 pub mod json_schema;

@@ -69,7 +69,7 @@ impl<V> Given<V> {
         match self {
             Given::None => "not given",
             Given::Bool(_) => "a truth value",
-            Given::Int(_) => "an integer",
+            Given::Int(_) | Given::Size(_) => "an integer",
             Given::Float(_) => "a float",
             Given::Str(_) => "a text",
             Given::DType(_) => "a dtype",
@@ -112,6 +112,7 @@ fn one<V: Clone>(given: &Given<V>, number: bool) -> Option<Value<V>> {
 fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
     let int = |given: &Given<V>| match given {
         Given::Int(i) => Some(Value::Num(Scalar::Int(*i))),
+        Given::Size(d) => Some(Value::size(*d)),
         _ => None,
     };
     let ints = |given: &Given<V>| match given {

@@ -35,6 +35,8 @@ pub enum Given<V> {
     Bool(bool),
     /// An integer.
     Int(i64),
+    /// A size, which may be symbolic.
+    Size(Dim),
     /// A float.
     Float(f64),
     /// A text.

@@ -42,6 +42,8 @@ struct Header {
     class: usize,
     /// The next free block of the class; it has a meaning only while this block is free.
     next: *mut Header,
+    /// The start of the data: behind the header, or memory that another library lends.
+    data: *mut u8,
     source: Source,
 }
 
@@ -123,16 +125,26 @@ impl Block {
         allocate(class, size).map(Block).ok_or(oom)
     }
 
+    /// A block over memory that another library lends. It is never unique, so that it is only read.
+    ///
+    /// # Safety
+    /// `data` is aligned to [`ALIGN`], and is neither freed nor written while a share of the block exists.
+    pub unsafe fn lent(data: *mut u8) -> Result<Block, OutOfMemory> {
+        let block = Block::new(0)?;
+        // SAFETY: the block is fresh, hence unshared.
+        unsafe { (*block.0.as_ptr()).data = data };
+        Ok(block)
+    }
+
     /// The start of the data, aligned to [`ALIGN`].
     pub fn data(&self) -> *mut u8 {
-        // SAFETY: every block is larger than its header, which takes exactly `ALIGN` bytes.
-        unsafe { (self.0.as_ptr() as *mut u8).add(ALIGN) }
+        self.header().data
     }
 
     /// Whether there is no other share.
     pub fn is_unique(&self) -> bool {
         // Acquire: the last accesses of other shares happened before the owner writes.
-        self.header().refs.load(Ordering::Acquire) == 1
+        self.header().refs.load(Ordering::Acquire) == 1 && self.data() == own_data(self.0)
     }
 
     /// Whether both are shares of one block.
@@ -159,6 +171,8 @@ impl Drop for Block {
             return;
         }
         fence(Ordering::Acquire);
+        // SAFETY: this was the last share.
+        unsafe { (*self.0.as_ptr()).data = own_data(self.0) };
         let class = self.header().class;
         let size = size_of_class(class);
         let reserved = reserve(size) || {
@@ -208,9 +222,16 @@ fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
         (unsafe { alloc_zeroed(layout) }, Source::Allocator)
     };
     let header = NonNull::new(memory as *mut Header)?;
+    let (next, data) = (std::ptr::null_mut(), own_data(header));
     // SAFETY: fresh memory, large enough and aligned for a header (mappings and pieces are aligned to pages).
-    unsafe { header.write(Header { refs: AtomicUsize::new(1), class, next: std::ptr::null_mut(), source }) };
+    unsafe { header.write(Header { refs: AtomicUsize::new(1), class, next, data, source }) };
     Some(header)
+}
+
+/// The memory behind the header of a block.
+fn own_data(header: NonNull<Header>) -> *mut u8 {
+    // SAFETY: every block is larger than its header, which takes exactly `ALIGN` bytes.
+    unsafe { (header.as_ptr() as *mut u8).add(ALIGN) }
 }
 
 /// Returns a block to the system.
@@ -309,6 +330,21 @@ mod tests {
                 unsafe { free(header, size) };
             }
         }
+    }
+
+    #[test]
+    fn lent_memory_is_only_read_and_goes_back() {
+        #[repr(align(64))]
+        struct Lent([u8; 64]);
+        let mut memory = Lent([7; 64]);
+        // SAFETY: the memory is aligned, and outlives the block.
+        let block = unsafe { Block::lent(memory.0.as_mut_ptr()) }.unwrap();
+        assert_eq!(block.data(), memory.0.as_mut_ptr());
+        assert!(!block.is_unique());
+        drop(block);
+        // a header that comes from the free list has its own data again
+        let blocks: Vec<Block> = (0..64).map(|_| Block::new(0).unwrap()).collect();
+        assert!(blocks.iter().all(|b| b.is_unique() && b.data() == own_data(b.0)));
     }
 
     #[test]

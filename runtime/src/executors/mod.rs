@@ -43,7 +43,7 @@ pub use fusion::fuse::Separate;
 pub use join::JoinedPart;
 pub use kernel::{Kernel, OnDevice, TensorMut, TensorRef, TransferSource, Works};
 pub use line::Line;
-pub use program::{Compiled, Description, StepInfo, set_threads, threads};
+pub use program::{Compiled, Description, StepInfo, forget_threads, set_threads, threads};
 
 use crate::error::Error;
 use crate::symbol::outer;

@@ -26,8 +26,8 @@ impl Key {
         })
     }
 
-    /// The key of two numbers that an operator returned.
-    pub(crate) fn of_data(data: &Tensor) -> Key {
+    /// The key of two numbers: an i64\[2\], such as an operator or another library returned.
+    pub fn of_data(data: &Tensor) -> Key {
         Key(match data.view() {
             View::Cell(cell) => Tensor::from_kind(CellKind::Key, cell.buffer()),
             View::Traced(traced) => Tensor::traced(traced.shared_token(), traced.proxy(), ProxyTy::Key),

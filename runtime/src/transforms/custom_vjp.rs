@@ -128,7 +128,7 @@ impl Own {
                     (None, Some(out)) => b.zero_cotangent(*out)?,
                     (None, None) => None,
                 },
-                OwnInput::Variable(j) => names.get(j).map(|name| self.now(b, line, *name)).transpose()?,
+                OwnInput::Variable(j) => names.get(j).map(|name| self.now(b, *name)).transpose()?,
             };
             let lost = || Error::bug("E706", "a function's own backward lost an argument");
             map.insert(*proxy, value.ok_or_else(lost)?);
@@ -140,20 +140,23 @@ impl Own {
         Ok(grads.filter_map(|(i, g)| Some((ports.outs + i, Value::Tensor(to((*g)?)), made_from))).collect())
     }
 
-    /// The present value of a variable: of an input of the program, or of a view of one, as a batch makes of an input
-    /// that is no part of it.
+    /// The present value of a variable. An input of the program is read when the backward runs, and so is a view of one,
+    /// as a batch makes of it. Any other value was made before the call, and does not change.
     ///
     /// # Errors
-    /// E718 if the variable is neither.
-    fn now(&mut self, b: &mut Builder, line: &BoundSymbol, variable: ProxyId) -> Result<ProxyId, Error> {
+    /// Reports errors of binding.
+    fn now(&mut self, b: &mut Builder, variable: ProxyId) -> Result<ProxyId, Error> {
         if let Some(input) = input_of(b, variable) {
             return Ok(self.input_now(b, input));
         }
         let maker = b.lines().iter().find(|l| l.outs.contains(&variable)).cloned();
-        let view = maker.filter(|l| l.symbol.is_view()).ok_or_else(|| made_inside(b, line, variable))?;
+        let Some(view) = maker.filter(|l| l.symbol.is_view()) else { return Ok(variable) };
         let mut present = FxHashMap::default();
         for of in view.args.iter().flat_map(proxies) {
-            present.insert(of, self.now(b, line, of)?);
+            present.insert(of, self.now(b, of)?);
+        }
+        if present.iter().all(|(of, now)| of == now) {
+            return Ok(variable);
         }
         let again = b.bind_again(&view, |p| present.get(&p).copied().unwrap_or(p))?;
         let at = view.outs.iter().position(|out| *out == variable);
@@ -186,14 +189,12 @@ fn input_of(b: &Builder, variable: ProxyId) -> Option<usize> {
 /// E718 if the variable stands for no input.
 fn written_input(b: &Builder, line: &BoundSymbol, variable: Option<&ProxyId>) -> Result<usize, Error> {
     let variable = *variable.ok_or_else(|| Error::bug("E706", "a function's own backward lost a variable"))?;
-    input_of(b, variable).ok_or_else(|| made_inside(b, line, variable))
-}
-
-fn made_inside(b: &Builder, line: &BoundSymbol, variable: ProxyId) -> Error {
-    let value = b.arena().name(variable).to_string();
-    let claim = format!("a backward writes to or reads `{value}`, which is made in what is differentiated");
-    let kind = ErrorKind::BackwardWriteToIntermediate { value, line: String::new() };
-    Error::new("E718", claim).kind_is(kind).at(line.place.loc)
+    input_of(b, variable).ok_or_else(|| {
+        let value = b.arena().name(variable).to_string();
+        let claim = format!("a backward writes to `{value}`, which is made in what is differentiated");
+        let kind = ErrorKind::BackwardWriteToIntermediate { value, line: String::new() };
+        Error::new("E718", claim).kind_is(kind).at(line.place.loc)
+    })
 }
 
 /// The inputs that the custom backward of a line writes, in the names of the line.

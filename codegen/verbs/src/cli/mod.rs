@@ -1,4 +1,4 @@
-//! The command `cargo ops`: check, explain, new, fmt, list, schema. A tool that adds verbs of its own flattens [`Verb`]
+//! The command `cargo ops`: check, explain, new, fmt, list, schema, export. A tool that adds verbs of its own flattens [`Verb`]
 //! into them and implements [`Verbs`] to run them.
 //!
 //! The command exists beside `fulgurite` because that one cannot be built while a row is broken; `fulgurite` calls the
@@ -16,6 +16,7 @@ mod blanks;
 mod check;
 mod classes;
 mod explain;
+mod export;
 mod fault;
 mod fmt;
 mod grades;
@@ -118,6 +119,8 @@ pub enum Verb {
     List(list::List),
     /// Print the JSON Schema of databases, for editors
     Schema(schema::Schema),
+    /// Make a package of the rows for another framework
+    Export(export::Export),
 }
 
 /// A set of verbs that [`run`] can run.
@@ -139,6 +142,7 @@ impl Verbs for Verb {
             Verb::Fmt(fmt) => fmt.run(common, paint, out, err),
             Verb::List(list) => list.run(common, paint, out, err),
             Verb::Schema(schema) => schema.run(common, out),
+            Verb::Export(export) => export.run(common, paint, out, err),
         }
     }
 }

@@ -17,4 +17,4 @@ pub(crate) mod threads;
 
 pub(crate) use build::build;
 pub use compiled::{Compiled, Description, StepInfo};
-pub use threads::{set_threads, threads};
+pub use threads::{forget_threads, set_threads, threads};

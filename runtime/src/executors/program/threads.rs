@@ -25,6 +25,14 @@ pub fn set_threads(n: usize) {
     THREADS.store(n.max(1), Ordering::Relaxed);
 }
 
+/// Forgets the pool of threads. A process that was forked has none of its parent's threads, so it must call this before
+/// it runs a program.
+pub fn forget_threads() {
+    let pool = POOL.lock().unwrap_or_else(|e| e.into_inner()).take();
+    // dropping the pool would wait for threads that are not there
+    std::mem::forget(pool);
+}
+
 /// Runs `f` inside the pool, or on the calling thread if one is enough or no pool can be made.
 pub fn install<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
     if threads <= 1 {

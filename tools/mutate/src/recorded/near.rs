@@ -113,6 +113,7 @@ fn one(value: &Arg) -> String {
         Given::None => "none".to_owned(),
         Given::Bool(b) => b.to_string(),
         Given::Int(i) => i.to_string(),
+        Given::Size(d) => d.to_string(),
         Given::Float(x) => x.to_string(),
         Given::Str(text) => format!("{text:?}"),
         Given::DType(d) => d.to_string(),

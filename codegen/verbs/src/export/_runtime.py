@@ -1,0 +1,345 @@
+"""Operators of a database for PyTorch: everything that is the same for every operator.
+
+The library of the package knows rows. This module registers each one with PyTorch's dispatcher:
+
+    CPU       a kernel of the library
+    Meta      the types of results, solved by the library with symbolic sizes
+    Autograd  derivatives, which are programs: of every order, in both modes, under torch.func
+    vmap      batches, which are programs too
+
+A program is a row with its options, or the derivative, the batch or one result of a program. One operator for each number
+of tensors, `_program<n>(str program, SymInt[] sizes, Tensor x0, ...)`, runs them all, so a derivative has derivatives and
+batches like any operator.
+"""
+
+import ctypes
+import json
+import math
+import os
+
+import torch
+from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
+
+_functorch = torch._C._functorch
+_below = torch._C._AutoDispatchBelowAutograd
+_after_autograd = torch._C._after_autograd_keyset
+_any_requires_grad = torch._C._any_requires_grad
+
+_DTYPES = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f8e4m3fn": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2, "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8,
+    "u8": torch.uint8, "bool": torch.bool,
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+
+class Library:
+    """The compiled library of the package."""
+
+    def __init__(self, path):
+        self._c = c = ctypes.CDLL(path)
+        c.fulgurite_error.restype = ctypes.c_char_p
+        c.fulgurite_types.restype = ctypes.c_void_p
+        c.fulgurite_free.argtypes = [ctypes.c_void_p]
+        folder = os.path.dirname(torch.__file__)
+        self._torch = os.path.join(folder, "lib", "libtorch_cpu.so").encode()
+
+    def error(self):
+        return self._c.fulgurite_error().decode()
+
+    def register(self, namespace, name, row, letters, is_list):
+        text = "\n".join([namespace, name, row, letters, "list" if is_list else ""])
+        if self._c.fulgurite_torch_operator(self._torch, text.encode()) < 0:
+            raise ImportError(f"{namespace}::{name}: {self.error()}")
+
+    def types(self, program, tensors, sizes):
+        """The dtype and sizes of each result; the sizes of tensors may be symbolic."""
+        symbols = {}
+
+        def size(n):
+            if isinstance(n, int):
+                return n
+            name = f"s{len(symbols)}"
+            symbols[name] = n
+            return [_hint(n), name]
+
+        types = [[_name(t.dtype), [size(n) for n in t.shape]] for t in tensors]
+        request = {"program": program, "tensors": types, "sizes": [size(n) for n in sizes]}
+        answer = self._c.fulgurite_types(json.dumps(request).encode())
+        if not answer:
+            raise RuntimeError(self.error())
+        answer, text = json.loads(ctypes.string_at(answer)), answer
+        self._c.fulgurite_free(text)
+        for guard in answer["guards"]:
+            torch._check(eval(guard, {}, symbols), lambda guard=guard: f"the sizes must satisfy {guard}")
+        value = lambda n: n if isinstance(n, int) else eval(n, {}, symbols)
+        return [(_DTYPES[dtype], [value(n) for n in shape]) for dtype, shape in answer["types"]]
+
+
+def _name(dtype):
+    try:
+        return _NAMES[dtype]
+    except KeyError:
+        raise RuntimeError(f"rows do not take tensors of {dtype} [E702]\n  help: they take {', '.join(_NAMES.values())}") from None
+
+
+def _hint(n):
+    """The present value of a symbolic size; some size, if it has none yet."""
+    node = n.node
+    return node.hint if node.has_hint() else 8191
+
+
+class _Keys:
+    """The keys of a dispatch, as an argument that autograd passes on."""
+
+    __slots__ = "keys"
+
+    def __init__(self, keys):
+        self.keys = keys
+
+
+def _nested():
+    stack = _functorch.get_interpreter_stack() or []
+    kinds = _functorch.TransformType
+    return sum(level.key() in (kinds.Grad, kinds.Jvp) for level in stack) > 1
+
+
+class Operators:
+    """The operators of a namespace."""
+
+    def __init__(self, namespace, library):
+        self.namespace, self.library = namespace, library
+        self.fragment = torch.library.Library(namespace, "FRAGMENT")
+        self._programs = {}
+
+    def program(self, program, sizes, tensors, results):
+        """The results of a program, which is JSON."""
+        form = len(tensors), results
+        op = self._programs.get(form)
+        if op is None:
+            op = self._programs[form] = self._register_program(*form)
+        made = op(json.dumps(program), sizes, *tensors)
+        return [made] if results == 1 else list(made)
+
+    def _register_program(self, tensors, results):
+        arguments = ["str program", "SymInt[] sizes", *(f"Tensor x{i}" for i in range(tensors))]
+        returns = "Tensor" if results == 1 else "(" + ", ".join(["Tensor"] * results) + ")"
+
+        def read(args):
+            return json.loads(args[0]), list(args[1]), list(args[2:])
+
+        name = f"_program{tensors}_{results}"
+        return _Operator(self, name, "", f"({', '.join(arguments)}) -> {returns}", "PM" + "T" * tensors, read).register()
+
+    def row(self, row, name, schema, letters, differentiable=True):
+        """Registers the row under this name; returns the operator."""
+
+        def read(args):
+            tensors, sizes = [], []
+            words = [_argument(letter, value, tensors, sizes) for letter, value in zip(letters, args)]
+            return {"row": row, "args": words}, sizes, tensors
+
+        return _Operator(self, name, row, schema, letters, read, differentiable).register()
+
+
+class _Operator:
+    """An operator: `read` gives the program, sizes and tensors of its arguments."""
+
+    def __init__(self, operators, name, row, schema, letters, read, differentiable=True):
+        self.operators, self.name, self.row, self.letters, self.read = operators, name, row, letters, read
+        self.full, self.differentiable = f"{operators.namespace}::{name}", differentiable
+        operators.fragment.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        self.op = getattr(getattr(torch.ops, operators.namespace), name).default
+        self.arguments, returns = self.op._schema.arguments, self.op._schema.returns
+        self.is_list = len(returns) == 1 and "List" in str(returns[0].type)
+        self.count = None if self.is_list else len(returns)
+
+    def register(self):
+        operators, fragment = self.operators, self.operators.fragment
+        if "N" in self.letters.upper():
+            # the C interface of PyTorch has no numbers of any kind
+            fragment.impl(self.name, self.run_program, "CPU")
+        else:
+            operators.library.register(operators.namespace, self.name, self.row, self.letters, self.is_list)
+        if not any(letter in "TtX" for letter in self.letters):
+            cpu = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+            fragment.impl(self.name, lambda keys, *args: self.op.redispatch(cpu, *args), "BackendSelect", with_keyset=True)
+        torch.library.register_fake(self.full, self.fake, lib=fragment)
+        torch.library.register_vmap(self.full, self.batched, lib=fragment)
+        fragment.impl(self.name, self.autograd() if self.differentiable else self.constant, "Autograd", with_keyset=True)
+        return self.op
+
+    def complete(self, args):
+        rest = self.arguments[len(args) :]
+        return [*args, *(a.default_value for a in rest)] if rest else args
+
+    def results(self, values):
+        return list(values) if self.is_list else values[0] if self.count == 1 else tuple(values)
+
+    def types(self, what, sizes, tensors):
+        return self.operators.library.types(what, tensors, sizes)
+
+    def run_program(self, *args):
+        what, sizes, tensors = self.read(self.complete(args))
+        count = self.count or len(self.types(what, sizes, tensors))
+        return self.results(self.operators.program(what, sizes, tensors, count))
+
+    def fake(self, *args):
+        what, sizes, tensors = self.read(self.complete(args))
+        device = tensors[0].device if tensors else "cpu"
+        types = self.types(what, sizes, tensors)
+        return self.results([torch.empty(shape, dtype=dtype, device=device) for dtype, shape in types])
+
+    def batched(self, info, in_dims, *args):
+        args = self.complete(args)
+        what, sizes, tensors = self.read(args)
+        axes = _leaves(self.letters, [*in_dims, *([None] * (len(args) - len(in_dims)))], args)
+        what = {"vmap": what, "axes": axes}
+        count = self.count or len(self.types(what, sizes, tensors))
+        return self.results(self.operators.program(what, sizes, tensors, count)), self.results([0] * count)
+
+    def constant(self, keys, *args):
+        """The kernel of autograd for an operator without derivatives."""
+        with _below():
+            return self.op.redispatch(keys & _after_autograd, *args)
+
+    def autograd(self):
+        """The kernel of autograd: its function has programs as its derivatives."""
+        op, letters, is_list, program = self.op, self.letters, self.is_list, self.operators.program
+
+        class Function(_SingleLevelFunction):
+            @staticmethod
+            def forward(*args):
+                *args, keys = args
+                with _below():
+                    made = op.redispatch(keys.keys & _after_autograd, *_nest(letters, args))
+                    return tuple(made) if is_list else made
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.what, ctx.sizes, tensors = self.read(_nest(letters, inputs[:-1]))
+                outs = output if isinstance(output, tuple) else (output,)
+                ctx.floats = [i for i, out in enumerate(outs) if out.is_floating_point()]
+                ctx.mark_non_differentiable(*(out for out in outs if not out.is_floating_point()))
+                ctx.places, ctx.count = [i for i, arg in enumerate(inputs) if isinstance(arg, torch.Tensor)], len(outs)
+                ctx.save_for_backward(*tensors)
+                if forward_ad._current_level >= 0 or _functorch.peek_interpreter_stack() is not None:
+                    ctx.save_for_forward(*tensors)
+
+            @staticmethod
+            def backward(ctx, *cotangents):
+                tensors, found = ctx.saved_tensors, [None] * len(ctx.needs_input_grad)
+                of = [i for i, place in enumerate(ctx.places) if ctx.needs_input_grad[place]]
+                what = {"vjp": ctx.what, "inputs": len(tensors), "of": of, "results": ctx.floats}
+                made = program(what, ctx.sizes, [*tensors, *(cotangents[k] for k in ctx.floats)], len(of))
+                for i, grad in zip(of, made):
+                    found[ctx.places[i]] = grad
+                return tuple(found)
+
+            @staticmethod
+            def jvp(ctx, *tangents):
+                if _nested():
+                    raise NotImplementedError(
+                        f"{self.full}: forward mode below another derivative is wrong without an error in PyTorch "
+                        "(pytorch#197867); use reverse mode inside"
+                    )
+                tensors, tangents = ctx.saved_tensors, [tangents[place] for place in ctx.places]
+                of = [i for i, tangent in enumerate(tangents) if tangent is not None]
+                what = {"jvp": ctx.what, "inputs": len(tensors), "of": of}
+                made = program(what, ctx.sizes, [*tensors, *(tangents[i] for i in of)], ctx.count)
+                made = [tangent if i in ctx.floats else None for i, tangent in enumerate(made)]
+                return tuple(made) if is_list or len(made) > 1 else made[0]
+
+        Function.__name__ = Function.__qualname__ = self.full.replace("::", "_")
+        allowed = _functorch.get_single_level_autograd_function_allowed
+        allow = _functorch.set_single_level_autograd_function_allowed
+        grad_enabled, peek, apply = torch.is_grad_enabled, _functorch.peek_interpreter_stack, Function.apply
+
+        def kernel(keys, *args):
+            if peek() is None and forward_ad._current_level < 0 and not (grad_enabled() and _any_requires_grad(*args)):
+                with _below():
+                    return op.redispatch(keys & _after_autograd, *args)
+            before = allowed()
+            allow(True)
+            try:
+                made = apply(*_spread(letters, self.complete(args)), _Keys(keys))
+                return list(made) if is_list else made
+            finally:
+                allow(before)
+
+        return kernel
+
+
+def _argument(letter, value, tensors, sizes):
+    """The argument of a row in a program; its tensors and sizes are numbered."""
+    if value is None:
+        return None
+    kind = letter.upper()
+    if kind == "T":
+        tensors.append(value)
+        return {"tensor": len(tensors) - 1}
+    if kind == "X":
+        return [_argument("T", item, tensors, sizes) for item in value]
+    if kind == "Z":
+        sizes.append(value)
+        return {"size": len(sizes) - 1}
+    if kind == "M":
+        return [_argument("Z", item, tensors, sizes) for item in value]
+    if kind == "F" or kind == "N" and isinstance(value, float):
+        return {"float": _text(value)}
+    if kind == "D":
+        return {"dtype": _name(value)}
+    return list(value) if kind == "L" else value
+
+
+def _text(x):
+    return "nan" if math.isnan(x) else ("inf" if x > 0 else "-inf") if math.isinf(x) else repr(float(x))
+
+
+def _leaves(letters, values, args):
+    """One value for each tensor among the arguments."""
+    found = []
+    for letter, value, arg in zip(letters, values, args):
+        if arg is None:
+            continue
+        if letter.upper() == "T":
+            found.append(value)
+        elif letter.upper() == "X":
+            found += value if isinstance(value, (list, tuple)) else [value] * len(arg)
+    return found
+
+
+class _List:
+    """The length of a list of tensors whose items follow as arguments of their own, because autograd looks into none."""
+
+    __slots__ = "length"
+
+    def __init__(self, length):
+        self.length = length
+
+
+def _spread(letters, args):
+    if "X" not in letters:
+        return args
+    flat = []
+    for letter, arg in zip(letters, args):
+        if letter == "X":
+            flat += [_List(len(arg)), *arg]
+        else:
+            flat.append(arg)
+    return flat
+
+
+def _nest(letters, flat):
+    if "X" not in letters:
+        return flat
+    args, rest = [], list(flat)
+    while rest:
+        first = rest.pop(0)
+        if isinstance(first, _List):
+            args.append(rest[: first.length])
+            rest = rest[first.length :]
+        else:
+            args.append(first)
+    return args

@@ -1,0 +1,91 @@
+"""Builds the wheel: compiles the library with cargo, and packs it with the Python files. Needs only Python and cargo."""
+
+import base64
+import hashlib
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import zipfile
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    tomllib = None
+
+HERE = pathlib.Path(__file__).parent
+
+
+def _project():
+    text = (HERE / "pyproject.toml").read_text()
+    if tomllib:
+        return tomllib.loads(text)["project"]
+    lines = [line.split(" = ", 1) for line in text.splitlines() if " = " in line]
+    values = {key: value.strip('"') for key, value in lines}
+    return {**values, "dependencies": [values["dependencies"].strip('[]"')]}
+
+
+def _library(name):
+    """Compiles the library; returns its path."""
+    subprocess.run(["cargo", "build", "--release"], cwd=HERE, check=True)
+    folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "release"
+    return folder / f"lib{name}.so"
+
+
+def _tag():
+    libc = "_".join(platform.libc_ver()[1].split("."))
+    return f"py3-none-manylinux_{libc}_{platform.machine()}"
+
+
+def _metadata(project):
+    lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {project['version']}"]
+    lines += [f"Summary: {project['description']}", f"Requires-Python: {project['requires-python']}"]
+    return "\n".join(lines + [f"Requires-Dist: {needed}" for needed in project["dependencies"]]) + "\n"
+
+
+def _wheel(folder, files):
+    """Packs files, given by their paths in the wheel, with the metadata."""
+    project = _project()
+    name, version = project["name"], project["version"]
+    info = f"{name}-{version}.dist-info"
+    files = {
+        **files,
+        f"{info}/METADATA": _metadata(project).encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: fulgurite\nRoot-Is-Purelib: false\nTag: {_tag()}\n".encode(),
+    }
+    record = ""
+    path = pathlib.Path(folder) / f"{name}-{version}-{_tag()}.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for place, data in files.items():
+            archive.writestr(place, data)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record += f"{place},sha256={digest},{len(data)}\n"
+        archive.writestr(f"{info}/RECORD", f"{record}{info}/RECORD,,\n")
+    return path.name
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    name = _project()["name"]
+    library = _library(name)
+    files = {f"{name}/{path.name}": path.read_bytes() for path in sorted((HERE / name).iterdir()) if path.suffix in (".py", ".typed")}
+    return _wheel(wheel_directory, {**files, f"{name}/{library.name}": library.read_bytes()})
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    name = _project()["name"]
+    shutil.copy2(_library(name), HERE / name)
+    return _wheel(wheel_directory, {f"{name}.pth": f"{HERE}\n".encode()})
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    return []
+
+
+get_requires_for_build_editable = get_requires_for_build_wheel
+
+
+if __name__ == "__main__":
+    os.makedirs(HERE / "dist", exist_ok=True)
+    print(HERE / "dist" / build_wheel(HERE / "dist"), file=sys.stdout)

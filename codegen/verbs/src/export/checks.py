@@ -1,0 +1,181 @@
+"""The checks of an operator: what PyTorch's own tools say, and every way of running it against a plain call."""
+
+import sys
+import time
+import warnings
+
+import torch
+
+_DTYPES = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64,
+    "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
+    "f8e4m3fn": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2,
+}
+
+
+def torch_dtype(name):
+    return _DTYPES[name]
+
+
+def t(dtype, shape, elements):
+    """A tensor of a call."""
+    exact = torch.float64 if dtype.startswith(("f", "bf")) else torch.int64
+    return torch.tensor(elements, dtype=exact).reshape(shape).to(_DTYPES[dtype])
+
+
+class Facts:
+    """What a row says of its derivatives."""
+
+    def __init__(self, differentiable, once):
+        self.differentiable, self.once = differentiable, once
+
+
+def _tensors(call):
+    """The float tensors of a call, and a function of them."""
+    places = []
+    for name, value in call.items():
+        for at, item in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if isinstance(item, torch.Tensor) and item.is_floating_point():
+                places.append((name, at, item))
+
+    def put(tensors):
+        made = {name: list(value) if isinstance(value, list) else value for name, value in call.items()}
+        for (name, at, _), tensor in zip(places, tensors):
+            if at is None:
+                made[name] = tensor
+            else:
+                made[name][at] = tensor
+        return made
+
+    return [item for _, _, item in places], put
+
+
+def _results(made):
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def _equal(a, b, what):
+    for x, y in zip(_results(a), _results(b), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-9, equal_nan=True, msg=lambda m: f"{what}: {m}")
+
+
+def check(function, operator, facts, call):
+    """Yields the name of each check that failed, with the reason."""
+
+    def attempt(name, f):
+        try:
+            f()
+        except Exception as e:
+            yield name, f"{type(e).__name__}: {str(e)[:2000]}"
+
+    floats, put = _tensors(call)
+    plain = function(**call)
+    smooth = facts.differentiable and floats and all(x.dtype == torch.float64 for x in floats)
+    smooth = smooth and any(y.is_floating_point() for y in _results(plain))
+
+    def leaves():
+        return [x.clone().requires_grad_(bool(smooth)) for x in floats]
+
+    for test in ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"):
+        # schemas are compared without gradients, because a result that is no float has none
+        given = put(leaves())
+        yield from attempt(test, lambda: torch.library.opcheck(operator, (), given, test_utils=test))
+    if smooth:
+        def of_floats(*tensors):
+            made = [y for y in _results(function(**put(tensors))) if y.is_floating_point()]
+            return tuple(made)
+
+        grad = dict(check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True)
+        yield from attempt("gradcheck", lambda: torch.autograd.gradcheck(of_floats, leaves(), **grad))
+        if not facts.once:
+            yield from attempt("gradgradcheck", lambda: torch.autograd.gradgradcheck(of_floats, leaves()))
+
+        def total(*tensors):
+            return sum((y * y).sum() for y in of_floats(*tensors))
+
+        every = tuple(range(len(floats)))
+        expected = torch.autograd.grad(total(*(given := leaves())), given, allow_unused=True, materialize_grads=True)
+        yield from attempt("func.grad", lambda: _equal(torch.func.grad(total, every)(*floats), expected, "func.grad"))
+        twice = [torch.stack([x, x]) for x in floats]
+        batched = [torch.stack([g, g]) for g in expected]
+        yield from attempt(
+            "vmap of grad", lambda: _equal(torch.func.vmap(torch.func.grad(total, every))(*twice), batched, "vmap(grad)")
+        )
+    if floats:
+        twice = [torch.stack([x, x]) for x in floats]
+        stacked = [torch.stack([y, y]) for y in _results(plain)]
+
+        def one(*tensors):
+            return tuple(_results(function(**put(tensors))))
+
+        yield from attempt("vmap", lambda: _equal(torch.func.vmap(one)(*twice), stacked, "vmap"))
+
+
+def check_compiled(function, facts, call):
+    """Like `check`, for compilers, which take seconds."""
+    floats, put = _tensors(call)
+    plain = function(**call)
+
+    def one(*tensors):
+        return tuple(y * 1 for y in _results(function(**put(tensors))))
+
+    try:
+        torch._dynamo.reset()
+        made = torch.compile(one, fullgraph=True, dynamic=True, backend="aot_eager")(*floats)
+        _equal(made, [y * 1 for y in _results(plain)], "compile")
+    except Exception as e:
+        yield "compile", f"{type(e).__name__}: {str(e)[:2000]}"
+
+
+def _failures(package, name, facts, calls, compiled=False):
+    function, operator = getattr(package, name), getattr(package._ops, name)
+    for call in calls:
+        yield from check(function, operator, facts, call)
+        if compiled:
+            yield from check_compiled(function, facts, call)
+
+
+def tests(package, calls):
+    """One test function for each row."""
+
+    def test(name, facts, calls):
+        def run_one():
+            found = list(_failures(package, name, facts, calls))
+            assert not found, "\n".join(f"{what}: {why}" for what, why in found)
+
+        return run_one
+
+    return {f"test_{name}": test(name, *given) for name, given in calls.items()}
+
+
+def run(package, calls):
+    """Checks the rows that the command line names, or all; prints what failed."""
+    warnings.simplefilter("ignore")
+    import logging
+
+    logging.disable(logging.CRITICAL)
+    words = sys.argv[1:]
+    compiled = "--compile" in words
+    wanted = [word for word in words if not word.startswith("-")]
+    started, failed, empty = time.time(), {}, []
+    for name, (facts, drawn) in calls.items():
+        if wanted and name not in wanted:
+            continue
+        if not drawn:
+            empty.append(name)
+            continue
+        try:
+            found = list(_failures(package, name, facts, drawn, compiled))
+        except Exception as e:
+            found = [("call", f"{type(e).__name__}: {str(e)[:2000]}")]
+        if found:
+            failed[name] = found
+            print(f"{name}: {', '.join(sorted({what for what, _ in found}))}", flush=True)
+            for what, why in found[:3] if wanted else found[:1]:
+                print(f"    {what}: {why if wanted else why[:300]}", flush=True)
+    count = len(wanted) if wanted else len(calls)
+    print(f"{count - len(failed) - len(empty)} of {count} rows passed, {len(failed)} failed, {len(empty)} have no calls, "
+          f"{time.time() - started:.0f} s")
+    if empty:
+        print("without calls: " + ", ".join(empty))
+    sys.exit(1 if failed else 0)

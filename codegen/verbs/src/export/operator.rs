@@ -1,0 +1,188 @@
+//! An operator in PyTorch's terms: a schema for the dispatcher, letters for the kernel, and a Python signature.
+
+use fulgurite_codegen::emit::names;
+use fulgurite_core::lang::ast::{Access, Elem, Expr, Opt, OptType, Out, Param};
+use fulgurite_core::row::{Meaning, Row};
+use std::fmt::Write;
+
+/// An operator.
+pub struct Operator {
+    /// The row.
+    pub row: String,
+    /// The name in Python and in PyTorch's dispatcher.
+    pub name: String,
+    /// The arguments in the order of the row.
+    pub arguments: Vec<OperatorArgument>,
+    /// The results, as the schema writes them.
+    pub results: String,
+    /// The type of the results in Python.
+    pub returns: String,
+    /// Whether the operator has derivatives.
+    pub differentiable: bool,
+}
+
+/// An argument.
+pub struct OperatorArgument {
+    /// Its name in the schema and in Python.
+    pub name: String,
+    /// Its kind, for the kernel: see `fulgurite_torch::torch::schema`. A small letter is an optional argument.
+    pub letter: char,
+    /// Its type in the schema.
+    pub schema: String,
+    /// Its type in Python.
+    pub python: String,
+    /// Its default: in the schema, and in Python.
+    pub default: Option<(String, String)>,
+}
+
+impl Operator {
+    /// The operator of a row.
+    ///
+    /// # Errors
+    /// The reason why the row can't be an operator.
+    pub fn of(row: &Row) -> Result<Operator, &'static str> {
+        if row.sig.params.iter().any(|p| p.access == Access::Mut) {
+            return Err("it writes an argument");
+        }
+        let params = row.sig.params.iter().map(param);
+        let arguments: Vec<OperatorArgument> = params.chain(row.sig.opts.iter().map(option)).collect();
+        let (results, returns) = results(&row.sig.outs)?;
+        let differentiable = row.no_grad.is_none() && row.sig.params.iter().any(|p| !p.ty.elem.contains(&Elem::Key));
+        let name = identifier(&names::flat(row.op.as_str()));
+        Ok(Operator { row: row.op.to_string(), name, arguments, results, returns, differentiable })
+    }
+
+    /// The letters of the arguments.
+    pub fn letters(&self) -> String {
+        self.arguments.iter().map(|a| a.letter).collect()
+    }
+
+    /// The schema behind the name: `(Tensor x, float b=4.) -> Tensor`.
+    pub fn schema(&self) -> String {
+        let arguments = self.arguments.iter().map(|a| {
+            let default = a.default.as_ref().map_or(String::new(), |(schema, _)| format!("={schema}"));
+            format!("{} {}{default}", a.schema, a.name)
+        });
+        format!("({}) -> {}", arguments.collect::<Vec<_>>().join(", "), self.results)
+    }
+
+    /// The Python parameters: those without a default first.
+    pub fn parameters(&self) -> String {
+        let (with, without): (Vec<_>, Vec<_>) = self.arguments.iter().partition(|a| a.default.is_some());
+        let mut text = String::new();
+        for a in without.into_iter().chain(with) {
+            let comma = if text.is_empty() { "" } else { ", " };
+            let default = a.default.as_ref().map_or(String::new(), |(_, python)| format!(" = {python}"));
+            let _ = write!(text, "{comma}{}: {}{default}", a.name, a.python);
+        }
+        text
+    }
+}
+
+fn param(p: &Param) -> OperatorArgument {
+    let name = identifier(p.name.name.as_str());
+    let (letter, schema, python) = match (p.ty.list.is_some(), p.optional) {
+        (true, _) => ('X', "Tensor[]", "Sequence[Tensor]"),
+        (false, true) => ('t', "Tensor?", "Tensor | None"),
+        (false, false) => ('T', "Tensor", "Tensor"),
+    };
+    let default = p.optional.then(|| ("None".to_owned(), "None".to_owned()));
+    OperatorArgument { name, letter, schema: schema.into(), python: python.into(), default }
+}
+
+fn option(o: &Opt) -> OperatorArgument {
+    let (letter, schema, python): (char, &str, String) = match &o.ty {
+        OptType::Num => ('N', "Scalar", "float".into()),
+        OptType::F64 => ('F', "float", "float".into()),
+        OptType::Bool => ('B', "bool", "bool".into()),
+        OptType::Str | OptType::Labels(_) => ('S', "str", "str".into()),
+        OptType::Enum(words) => {
+            let words: Vec<String> = words.iter().map(|w| format!("\"{w}\"")).collect();
+            ('S', "str", format!("Literal[{}]", words.join(", ")))
+        }
+        OptType::Dtype(_) => ('D', "ScalarType", "torch.dtype".into()),
+        OptType::I64 | OptType::Dim(_) | OptType::Gap(_) => ('I', "int", "int".into()),
+        OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_) => ('Z', "SymInt", "int".into()),
+        OptType::Perm(_) | OptType::Dims { .. } | OptType::Ints { .. } => ('L', "int[]", "Sequence[int]".into()),
+        OptType::Shape { .. } => ('M', "SymInt[]", "Sequence[int]".into()),
+    };
+    let written = o.default.as_ref().and_then(|e| literal(&o.ty, e));
+    let optional = o.optional || o.default.is_some() && written.is_none();
+    let none = || ("None".to_owned(), "None".to_owned());
+    OperatorArgument {
+        name: identifier(o.name.name.as_str()),
+        letter: if optional { letter.to_ascii_lowercase() } else { letter },
+        schema: if optional { format!("{schema}?") } else { schema.to_owned() },
+        python: if optional { format!("{python} | None") } else { python },
+        default: written.filter(|_| !optional).or_else(|| optional.then(none)),
+    }
+}
+
+/// A default that is a literal, in the schema and in Python. Others, such as all axes, are those of the row.
+fn literal(ty: &OptType, default: &Expr) -> Option<(String, String)> {
+    let text = default.to_string();
+    match ty {
+        OptType::Bool => {
+            let word = if text.parse().ok()? { "True" } else { "False" };
+            Some((word.into(), word.into()))
+        }
+        OptType::F64 => {
+            let x = text.parse::<f64>().ok().filter(|x| x.is_finite())?;
+            Some((format!("{x:?}"), format!("{x:?}")))
+        }
+        OptType::I64 | OptType::Dim(_) | OptType::Gap(_) | OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_) => {
+            text.parse::<i64>().ok()?;
+            Some((text.clone(), text))
+        }
+        OptType::Num => {
+            text.parse::<f64>().ok().filter(|x| x.is_finite())?;
+            Some((text.clone(), text))
+        }
+        OptType::Enum(words) => {
+            words.iter().find(|w| w.as_str() == text)?;
+            Some((format!("\"{text}\""), format!("\"{text}\"")))
+        }
+        _ => None,
+    }
+}
+
+fn results(outs: &[Out]) -> Result<(String, String), &'static str> {
+    let is_list = |out: &Out| out.ty.list.is_some();
+    match outs {
+        [] => Err("it has no result"),
+        [one] if is_list(one) => Ok(("Tensor[]".into(), "list[Tensor]".into())),
+        [_] => Ok(("Tensor".into(), "Tensor".into())),
+        _ if outs.iter().any(is_list) => Err("it has a list among several results"),
+        _ => {
+            let named: Vec<String> = outs.iter().map(|o| format!("Tensor {}", identifier(o.name.name.as_str()))).collect();
+            let types = vec!["Tensor"; outs.len()].join(", ");
+            Ok((format!("({})", named.join(", ")), format!("tuple[{types}]")))
+        }
+    }
+}
+
+/// A name that is no keyword of Python.
+fn identifier(name: &str) -> String {
+    const KEYWORDS: [&str; 35] = [
+        "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+        "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+        "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+    ];
+    if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
+}
+
+/// Whether a row makes tensors of a class, which other frameworks do not have.
+pub fn makes_a_class(row: &Row, is_class: &dyn Fn(fulgurite_core::Name) -> bool) -> bool {
+    match &row.meaning {
+        Meaning::Decomp(body) => {
+            let mut found = false;
+            fulgurite_codegen::check::walk::block(body, &mut |e| {
+                if let fulgurite_core::lang::Node::Call(name, ..) = &*e.node {
+                    found |= is_class(name.name);
+                }
+            });
+            found
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,91 @@
+//! The functions of the library for its Python half. Each is exported under its name by `library!`.
+
+use crate::torch::{operator, shims};
+use crate::{message, types, wrong};
+use fulgurite::Error;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    static ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// The result of `f`, or `failed` after an error, which [`fulgurite_error`] tells.
+fn guarded<T>(failed: T, f: impl FnOnce() -> Result<T, Error>) -> T {
+    let text = match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(done)) => return done,
+        Ok(Err(e)) => message(&e),
+        Err(_) => "the library stopped; this is a bug in fulgurite".to_owned(),
+    };
+    ERROR.set(c_text(text));
+    failed
+}
+
+fn c_text(text: String) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
+/// The text at an address.
+///
+/// # Safety
+/// The address is that of a text that ends with a zero and lives long enough.
+unsafe fn read<'a>(text: *const c_char) -> Result<&'a str, Error> {
+    if text.is_null() {
+        return Err(wrong("a text is missing"));
+    }
+    // SAFETY: the caller upholds the contract.
+    unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| wrong("a text is not UTF-8"))
+}
+
+/// The text of this thread's last error.
+///
+/// # Safety
+/// The text is read before the next call of this thread.
+pub unsafe fn fulgurite_error() -> *const c_char {
+    ERROR.with_borrow(|e| e.as_ptr())
+}
+
+/// The types of a program's results ([`types::answer`]), to be given back by [`fulgurite_free`]; null after an error.
+///
+/// # Safety
+/// `request` is a text that ends with a zero.
+pub unsafe fn fulgurite_types(request: *const c_char) -> *mut c_char {
+    guarded(std::ptr::null_mut(), || {
+        // SAFETY: the caller upholds the contract.
+        let request = unsafe { read(request) }?;
+        Ok(c_text(types::answer(request)?).into_raw())
+    })
+}
+
+/// Frees a text that a function of this library returned.
+///
+/// # Safety
+/// `text` is such a text, or null, and is not used any more.
+pub unsafe fn fulgurite_free(text: *mut c_char) {
+    if !text.is_null() {
+        // SAFETY: the caller upholds the contract.
+        drop(unsafe { CString::from_raw(text) });
+    }
+}
+
+/// Registers an operator with PyTorch's dispatcher ([`operator::register`]); -1 after an error. The text has a line each
+/// for namespace, name, row (empty for an operator of programs), letters of the arguments, and `list` if the results are
+/// one list.
+///
+/// # Safety
+/// Both are texts that end with a zero: the file name of libtorch, and the operator.
+pub unsafe fn fulgurite_torch_operator(library: *const c_char, text: *const c_char) -> i32 {
+    guarded(-1, || {
+        // SAFETY: the caller upholds the contract.
+        let (library, text) = unsafe { (read(library)?, read(text)?) };
+        shims::load(&c_text(library.to_owned()))?;
+        let lines: Vec<&str> = text.split('\n').collect();
+        let &[namespace, name, row, parameters, form] = lines.as_slice() else {
+            return Err(wrong(format!("an operator is five lines, {} were given", lines.len())));
+        };
+        let row = if row.is_empty() { None } else { Some(row) };
+        let (namespace, name) = (c_text(namespace.to_owned()), c_text(name.to_owned()));
+        operator::register(&namespace, &name, row, parameters, form == "list").map(|()| 0)
+    })
+}

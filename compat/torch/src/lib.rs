@@ -1,0 +1,73 @@
+//! Rows of an operator database as operators of PyTorch and JAX: the part that knows no row.
+//!
+//! A package that `cargo ops export` wrote is a library with a database and this crate. Its Python half loads the
+//! library and registers each row with PyTorch's dispatcher.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`program`] | a row with its options, and the derivatives and batches of programs; closed under composition |
+//! | [`types`] | the types of a program's results, with symbolic sizes: the fake functions of PyTorch |
+//! | [`compiled`] | programs that are compiled and kept |
+//! | [`memory`] | memory that another library lends and takes |
+//! | [`torch`] | kernels of PyTorch's dispatcher |
+//! | [`interface`] | the functions of the library for its Python half |
+//!
+//! **Invariant:** modules import those above them only.
+
+pub mod program;
+pub mod types;
+
+pub mod memory;
+
+pub mod compiled;
+
+pub mod torch;
+
+pub mod interface;
+
+use fulgurite::Error;
+
+/// An error of this crate: a value of another library that does not fit.
+pub(crate) fn wrong(claim: impl Into<String>) -> Error {
+    Error::new("E702", claim)
+}
+
+/// The text of an error for users of another library: the claim with its code, then notes and helps.
+pub fn message(e: &Error) -> String {
+    let mut text = format!("{} [{}]", e.claim(), e.code());
+    for (word, lines) in [("note", e.notes()), ("help", e.helps())] {
+        for line in lines {
+            text += &format!("\n  {word}: {line}");
+        }
+    }
+    text
+}
+
+/// Exports the functions of [`interface`] from the library of a package, which has a database.
+#[macro_export]
+macro_rules! library {
+    () => {
+        $crate::library_function!(fulgurite_error() -> *const std::ffi::c_char);
+        $crate::library_function!(fulgurite_types(request: *const std::ffi::c_char) -> *mut std::ffi::c_char);
+        $crate::library_function!(fulgurite_free(text: *mut std::ffi::c_char));
+        $crate::library_function!(fulgurite_torch_operator(
+            library: *const std::ffi::c_char, schema: *const std::ffi::c_char) -> i32);
+    };
+}
+
+/// Exports one function of [`interface`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! library_function {
+    ($name:ident($($arg:ident: $ty:ty),*) $(-> $out:ty)?) => {
+        /// See the function of this name in `fulgurite_torch::interface`.
+        ///
+        /// # Safety
+        /// Pointers are what that function says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $out)? {
+            // SAFETY: the caller upholds the contract.
+            unsafe { $crate::interface::$name($($arg),*) }
+        }
+    };
+}

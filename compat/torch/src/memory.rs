@@ -1,0 +1,98 @@
+//! Memory that another library lends to a call, and results in memory of ours that it takes.
+
+use crate::wrong;
+use fulgurite::buffer::{Buffer, BufferError, pool};
+use fulgurite::core::DType;
+use fulgurite::{Error, Tensor};
+use smallvec::SmallVec;
+
+/// A tensor of another library: dense, row-major, in host memory.
+#[derive(Clone, Debug)]
+pub struct Lent {
+    /// Its dtype.
+    pub dtype: DType,
+    /// Its sizes.
+    pub shape: SmallVec<[usize; 6]>,
+    /// Its elements.
+    pub data: *mut u8,
+}
+
+impl Lent {
+    /// The number of bytes.
+    pub fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.size()
+    }
+
+    /// The tensor without a copy, if its memory is aligned as ours is; otherwise a copy.
+    ///
+    /// # Errors
+    /// E743 if there is no memory for a copy.
+    ///
+    /// # Safety
+    /// `data` has the elements. They are neither freed nor written while the tensor, or one that shares its memory,
+    /// exists.
+    pub unsafe fn tensor(&self) -> Result<Tensor, Error> {
+        let bytes = self.bytes();
+        let made = if bytes == 0 {
+            Buffer::zeros(self.dtype, &self.shape)
+        } else if (self.data as usize).is_multiple_of(pool::ALIGN) {
+            // SAFETY: the caller upholds the contract, and the memory is aligned.
+            unsafe { Buffer::lent(self.dtype, &self.shape, self.data) }
+        } else {
+            // SAFETY: the caller upholds the contract.
+            Buffer::from_bytes(self.dtype, &self.shape, unsafe { std::slice::from_raw_parts(self.data, bytes) })
+        };
+        made.map(Tensor::from_buffer).map_err(no_memory)
+    }
+}
+
+/// The results of a call in memory that is nobody else's: an argument or a constant of the program that is a result, or a
+/// value that is two results, is copied.
+///
+/// # Errors
+/// The error that a result carries; E743 if there is no memory for a copy.
+pub fn own(results: Vec<Tensor>) -> Result<Vec<Buffer>, Error> {
+    let buffers = results.iter().map(Tensor::buffer).collect::<Result<Vec<_>, _>>()?;
+    drop(results);
+    let copied = |b: Buffer| match b.is_unique() {
+        true => Ok(b),
+        false => Buffer::from_bytes(b.dtype(), b.shape(), b.as_bytes()).map_err(no_memory),
+    };
+    buffers.into_iter().map(copied).collect()
+}
+
+fn no_memory(e: BufferError) -> Error {
+    Error::new("E743", e.to_string())
+}
+
+/// The dtype of a number of PyTorch's `ScalarType` (c10/core/ScalarType.h).
+///
+/// # Errors
+/// E702 for a dtype that rows do not have.
+pub fn dtype(code: i32) -> Result<DType, Error> {
+    CODES.iter().find(|(of, _)| *of == code).map(|(_, dtype)| *dtype).ok_or_else(|| {
+        let known: Vec<&str> = CODES.iter().map(|(_, dtype)| dtype.name()).collect();
+        wrong(format!("a tensor has a dtype that rows do not take (number {code} of `ScalarType`)"))
+            .help(format!("rows take {}", known.join(", ")))
+    })
+}
+
+/// PyTorch's number of a dtype.
+pub fn code(dtype: DType) -> Option<i32> {
+    CODES.iter().find(|(_, of)| *of == dtype).map(|(code, _)| *code)
+}
+
+const CODES: [(i32, DType); 12] = [
+    (0, DType::U8),
+    (1, DType::I8),
+    (2, DType::I16),
+    (3, DType::I32),
+    (4, DType::I64),
+    (5, DType::F16),
+    (6, DType::F32),
+    (7, DType::F64),
+    (11, DType::Bool),
+    (15, DType::BF16),
+    (23, DType::F8E5M2),
+    (24, DType::F8E4M3FN),
+];

@@ -1,0 +1,14 @@
+//! Kernels of PyTorch's dispatcher, registered through its stable C interface: without C++, headers or a link to
+//! libtorch.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`shims`] | the functions of libtorch, found by name |
+//! | [`schema`] | the arguments of an operator |
+//! | [`operator`] | operators, and the kernel that runs them |
+//! | `fork` | processes that are forked |
+
+mod fork;
+pub mod operator;
+pub mod schema;
+pub mod shims;

@@ -1,0 +1,65 @@
+//! The arguments of an operator, as the exporter writes them for the kernel.
+
+use crate::wrong;
+use fulgurite::Error;
+
+/// The kind of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `Tensor`.
+    Tensor,
+    /// `Tensor[]`.
+    Tensors,
+    /// `float`.
+    Float,
+    /// `int` or `SymInt`: a known integer of the row.
+    Int,
+    /// `SymInt`: a size of the program.
+    Size,
+    /// `bool`.
+    Bool,
+    /// `str`: a word of an enum, or a text.
+    Text,
+    /// `int[]`.
+    Ints,
+    /// `SymInt[]`: sizes of the program.
+    Sizes,
+    /// `ScalarType`.
+    Dtype,
+    /// `str`: the text of a program; the tensors and sizes are its inputs.
+    Program,
+}
+
+/// An argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its kind.
+    pub kind: Kind,
+    /// Whether it may be None.
+    pub optional: bool,
+}
+
+/// The arguments that a text lists, one letter each; a small letter is an optional argument.
+///
+/// # Errors
+/// E702 for another letter.
+pub fn parameters(text: &str) -> Result<Vec<Parameter>, Error> {
+    let one = |letter: char| {
+        let kind = match letter.to_ascii_uppercase() {
+            'T' => Kind::Tensor,
+            'X' => Kind::Tensors,
+            'F' => Kind::Float,
+            'I' => Kind::Int,
+            'Z' => Kind::Size,
+            'B' => Kind::Bool,
+            'S' => Kind::Text,
+            'L' => Kind::Ints,
+            'M' => Kind::Sizes,
+            'D' => Kind::Dtype,
+            'P' => Kind::Program,
+            other => return Err(wrong(format!("`{other}` is no kind of an argument"))),
+        };
+        Ok(Parameter { kind, optional: letter.is_ascii_lowercase() })
+    };
+    text.chars().map(one).collect()
+}
