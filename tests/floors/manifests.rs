@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fulgurite", 4),
     // a crate with classes of its own tests them with what the project's tests share
     ("fulgurite-pytorch", 5),
+    ("fulgurite-torch", 5),
     ("fulgurite-tests", 6),
     ("fulgurite-demo", 5),
     ("fulgurite-conformance", 6),

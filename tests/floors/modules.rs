@@ -18,6 +18,7 @@ pub const CRATES: &[&str] = &[
     "generated",
     "generated/kernels",
     "compat/pytorch",
+    "compat/torch",
     "tools/mutate",
     "tools/demo",
     "tools/bench",

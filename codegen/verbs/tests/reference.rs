@@ -35,11 +35,11 @@ fn page(text: &str) -> String {
     page_of((sources, file), &Table::default())
 }
 
-/// docs/operators.md and docs/pytorch-operators.md are up to date. `UPDATE_EXPECT=1` rewrites them.
+/// docs/operators.md and docs/pytorch-rows.md are up to date. `UPDATE_EXPECT=1` rewrites them.
 #[test]
 fn the_references_are_those_of_the_databases() {
     let mut upstream = Table::default();
-    for (database, page) in databases().into_iter().zip(["docs/operators.md", "docs/pytorch-operators.md"]) {
+    for (database, page) in databases().into_iter().zip(["docs/operators.md", "docs/pytorch-rows.md"]) {
         let shown = if page == "docs/operators.md" { "ops.yaml" } else { "compat/pytorch/ops.yaml" };
         let files = Files::read(&database, shown).expect("a database");
         let made = page_of(files.sources(), &upstream);

@@ -65,13 +65,19 @@ fn repeated(source: &RowSource) -> Option<Diag> {
 
 /// The calls of the points that do not state a refusal.
 pub fn calls(source: &RowSource, row: &Row) -> Vec<Case> {
-    let call = |node: &Node| {
-        let point = read(source, row, node).ok().filter(|point| !point.refused)?;
-        let args = signature::arrange(row, Vec::new(), point.args).ok()?;
+    let call = |args: Vec<Value<V<f64>>>| {
         let solved = signature::solve(row, &args, &ty).ok()?;
         Some(Case { args: types(&args, &ty), solved })
     };
-    source.tests.points.iter().filter_map(call).collect()
+    arguments(source, row).filter_map(call).collect()
+}
+
+/// The arguments of the points that do not state a refusal, in the order of the signature.
+pub fn arguments(source: &RowSource, row: &Row) -> impl Iterator<Item = Vec<Value<V<f64>>>> {
+    source.tests.points.iter().filter_map(|node| {
+        let point = read(source, row, node).ok().filter(|point| !point.refused)?;
+        signature::arrange(row, Vec::new(), point.args).ok()
+    })
 }
 
 /// The points that state a refusal which follows from the signature, the dtypes or the promotion of the row: no

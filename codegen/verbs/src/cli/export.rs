@@ -8,6 +8,7 @@ use std::process::Command;
 use clap::{Args, Subcommand};
 use fulgurite_codegen::atomic;
 use fulgurite_codegen::check::rows::RowSet;
+use fulgurite_codegen::files::Files;
 use fulgurite_core::{Name, counted};
 use rustc_hash::FxHashSet;
 use serde_json::json;
@@ -18,7 +19,7 @@ use super::paint::Paint;
 use super::{Common, FINE, Outcome};
 use crate::explain;
 use crate::export::operator::{self, Operator};
-use crate::export::torch::{ExportedRow, TorchPackage};
+use crate::export::torch::{ExportedRow, Origin, TorchPackage};
 
 /// Makes packages of rows for other frameworks.
 #[derive(Debug, Args)]
@@ -73,21 +74,19 @@ impl Torch {
     fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         if !is_identifier(&self.name) {
             let claim = format!("`{}` can't be the name of a Python package", self.name);
-            return Err(CommandFault::usage("E914", claim).help("use small letters, digits and `_`, a letter first"));
+            return Err(CommandFault::usage("E924", claim).help("use small letters, digits and `_`, a letter first"));
         }
         let loaded = load::load(common, self.database.as_deref())?;
         if loaded.diags.errors() > 0 {
             let faults = counted(loaded.diags.errors(), "fault", "faults");
             let claim = format!("`{}` has {faults}", loaded.files.rows.path.display());
-            return Err(CommandFault::failed("E914", claim).help("see `cargo ops check`"));
+            return Err(CommandFault::failed("E924", claim).help("see `cargo ops check`"));
         }
-        let table = loaded.table();
         let (rows, left_out) = self.rows(&loaded)?;
         let sources = self.sources.clone().or_else(built_from).map(|path| path.canonicalize().unwrap_or(path));
-        let own = sources.as_deref().is_none_or(|sources| !is_database_of(sources, &loaded.files.rows.path));
-        let database = own.then(|| loaded.files.rows.text.clone());
-        let package = TorchPackage { name: self.name.clone(), rows, database, sources };
-        let set = RowSet::new(&table, [], &[]);
+        let origin = origin(&loaded.files, sources.as_deref());
+        let package = TorchPackage { name: self.name.clone(), rows, origin, sources };
+        let set = RowSet::new(&loaded.upstream, loaded.checked.rows.iter().cloned(), &[]);
         let files = package.files(&set);
         for file in &files {
             let path = self.out.join(&file.path);
@@ -130,14 +129,22 @@ impl Torch {
     }
 
     /// The rows to export, and those that can't be operators, with the reason.
-    fn rows<'a>(&self, loaded: &'a Loaded) -> Result<(Vec<ExportedRow<'a>>, Vec<(String, &'static str)>), CommandFault> {
+    fn rows<'a>(
+        &self,
+        loaded: &'a Loaded,
+    ) -> Result<(Vec<ExportedRow<'a>>, Vec<(String, &'static str)>), CommandFault> {
         let mut wanted: FxHashSet<Name> = FxHashSet::default();
         for op in &self.only {
             loaded.find(op)?;
             wanted.insert(Name::new(op));
         }
-        let classes: FxHashSet<Name> =
-            loaded.database.classes.iter().map(|class| class.name()).chain(loaded.upstream.classes.iter().map(|class| class.name())).collect();
+        let classes: FxHashSet<Name> = loaded
+            .database
+            .classes
+            .iter()
+            .map(|class| class.name())
+            .chain(loaded.upstream.classes.iter().map(|class| class.name()))
+            .collect();
         let table = loaded.table();
         let (mut rows, mut left_out) = (Vec::new(), Vec::new());
         for (source, row) in loaded.database.rows.iter().zip(&loaded.checked.rows) {
@@ -162,10 +169,10 @@ impl Torch {
         let names: Vec<&str> = rows.iter().map(|r| r.operator.name.as_str()).collect();
         if let Some((at, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
             let claim = format!("the rows `{}` and another one have the Python name `{name}`", rows[at].operator.row);
-            return Err(CommandFault::failed("E914", claim).help("rename one of them, or choose rows with `--only`"));
+            return Err(CommandFault::failed("E924", claim).help("rename one of them, or choose rows with `--only`"));
         }
         if let (Some((op, why)), true) = (left_out.first(), rows.is_empty()) {
-            return Err(CommandFault::failed("E914", format!("`{op}` can't be an operator of PyTorch: {why}")));
+            return Err(CommandFault::failed("E924", format!("`{op}` can't be an operator of PyTorch: {why}")));
         }
         Ok((rows, left_out))
     }
@@ -178,11 +185,11 @@ impl Torch {
         let folder = self.out.canonicalize().map_err(|why| CommandFault::unwritable(&self.out, &why))?;
         let built = Command::new("python3").arg("build_backend.py").current_dir(&folder).output();
         let built = built.map_err(|why| {
-            CommandFault::failed("E914", format!("`python3` can't be run: {why}")).help("install Python 3.10 or later")
+            CommandFault::failed("E924", format!("`python3` can't be run: {why}")).help("install Python 3.10 or later")
         })?;
         if !built.status.success() {
             let said = String::from_utf8_lossy(&built.stderr).trim().to_owned();
-            return Err(CommandFault::failed("E914", "the wheel could not be built").help(said));
+            return Err(CommandFault::failed("E924", "the wheel could not be built").help(said));
         }
         Ok(String::from_utf8_lossy(&built.stdout).trim().to_owned())
     }
@@ -200,8 +207,31 @@ fn built_from() -> Option<PathBuf> {
     folder.join("compat/torch/Cargo.toml").is_file().then(|| folder.to_owned())
 }
 
-/// Whether a file is the database of fulgurite itself, whose rows every package has.
-fn is_database_of(sources: &Path, database: &Path) -> bool {
-    let own = sources.join("generated/kernels/ops.yaml").canonicalize();
-    own.is_ok_and(|own| database.canonicalize().is_ok_and(|database| own == database))
+/// The origin of the rows: the crate that has the database, or its files.
+fn origin(files: &Files, sources: Option<&Path>) -> Origin {
+    let path = files.rows.path.canonicalize().unwrap_or_else(|_| files.rows.path.clone());
+    if let Some(sources) = sources
+        && sources.join("generated/kernels/ops.yaml").canonicalize().is_ok_and(|own| own == path)
+    {
+        return Origin::Crate("fulgurite".to_owned(), sources.join("generated"));
+    }
+    if let Some(folder) = path.parent()
+        && let Some(name) = database_crate(folder)
+    {
+        return Origin::Crate(name, folder.to_owned());
+    }
+    let calls = files.calls.iter().filter_map(|calls| {
+        let name = calls.path.file_name()?.to_string_lossy().into_owned();
+        Some((name, calls.text.clone()))
+    });
+    Origin::Files(std::iter::once(("ops.yaml".to_owned(), files.rows.text.clone())).chain(calls).collect())
+}
+
+/// The name of the crate in a folder, if its library has a database.
+fn database_crate(folder: &Path) -> Option<String> {
+    let library = fs::read_to_string(folder.join("src/lib.rs")).ok()?;
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).ok().filter(|_| library.contains("database!"))?;
+    let package = manifest.lines().skip_while(|line| line.trim() != "[package]");
+    let name = package.skip(1).find_map(|line| line.trim().strip_prefix("name")?.trim().strip_prefix('='));
+    Some(name?.trim().trim_matches('"').to_owned())
 }

@@ -77,6 +77,18 @@ class Library:
         return [(_DTYPES[dtype], [value(n) for n in shape]) for dtype, shape in answer["types"]]
 
 
+def tensor(x):
+    """A number as a tensor of rank 0, whose dtype follows those of other tensors; anything else as it is."""
+    if isinstance(x, (bool, int)):
+        return torch.tensor(x)
+    return torch.tensor(x, dtype=torch.float64) if isinstance(x, float) else x
+
+
+def ints(x):
+    """A single integer as a list of one."""
+    return [x] if isinstance(x, (int, torch.SymInt)) else x
+
+
 def _name(dtype):
     try:
         return _NAMES[dtype]
@@ -290,7 +302,9 @@ def _argument(letter, value, tensors, sizes):
         return {"float": _text(value)}
     if kind == "D":
         return {"dtype": _name(value)}
-    return list(value) if kind == "L" else value
+    if kind == "R" and len(value) == 1:
+        return value[0]
+    return list(value) if kind in "LR" else value
 
 
 def _text(x):

@@ -1,12 +1,13 @@
 //! Calls with data for the tests of a package, drawn as the checks of rows draw them and written as Python.
 
+use super::operator::identifier;
 use fulgurite_codegen::check::cases::{Case, family};
 use fulgurite_codegen::check::gradients::arrays::dense::{Library, V};
 use fulgurite_codegen::check::gradients::samples;
+use fulgurite_codegen::check::points;
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::schema::RowSource;
 use fulgurite_core::eval::loop_nest::{Array, Data};
-use fulgurite_core::lang::ast::Opt;
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Scalar, Value};
@@ -14,7 +15,8 @@ use std::fmt::Write;
 
 /// The calls of a row in the tests: enough for absent and given options, few enough for 500 rows in five minutes.
 const CALLS: usize = 3;
-/// The most elements of a call's arguments and of its results, because each is moved by the checks of gradients.
+/// The most elements of a call's arguments and of its results, because each is moved by the checks of gradients; a row
+/// that needs more gets calls up to twice its smallest.
 const ELEMENTS: usize = 48;
 
 /// Up to three calls of a row, as the keyword arguments of its Python function: `dict(x=t("f64", [2], [0.5, 1.5]))`.
@@ -24,14 +26,23 @@ pub fn drawn(source: &RowSource, row: &Row, set: &RowSet<'_>) -> Vec<String> {
     let own = samples::stated(source);
     let compared = samples::compared(row, &[]);
     let family = family(row, dtype);
-    let small = |case: &&Case| {
-        let (args, results) = (case.numel(), case.results());
-        (1..=ELEMENTS).contains(&args) && (1..=ELEMENTS).contains(&results) && case.args.iter().all(is_full)
+    let params = row.sig.params.len();
+    let fits = |case: &&Case| {
+        let tensors = case.args.iter().take(params).all(|arg| !matches!(arg, Value::Num(_)));
+        // a row may state the numbers for which an option is meant, too
+        let stated = row.sig.opts.iter().zip(case.args.iter().skip(params)).all(|(o, arg)| {
+            let domain = own.iter().find(|(name, _)| *name == o.name.name);
+            domain.is_none_or(|(_, (lo, hi))| !matches!(arg, Value::Num(n) if !(*lo..=*hi).contains(&n.as_f64())))
+        });
+        tensors && stated && case.results() > 0 && case.args.iter().all(is_full)
     };
+    let size = |case: &Case| case.numel().max(case.results());
+    let mut cases: Vec<&Case> = family.cases.iter().filter(fits).collect();
+    let least = cases.iter().map(|case| size(case)).min().unwrap_or(0);
+    cases.retain(|case| size(case) <= ELEMENTS.max(2 * least));
     let mut kinds: Vec<String> = Vec::new();
     let mut calls = Vec::new();
     // calls of another form first, then any
-    let cases: Vec<&Case> = family.cases.iter().filter(small).collect();
     let is_new = |case: &&Case| {
         let kind = case.kind();
         let new = !kinds.contains(&kind);
@@ -48,6 +59,10 @@ pub fn drawn(source: &RowSource, row: &Row, set: &RowSet<'_>) -> Vec<String> {
             written(row, &instance.args)
         });
         calls.extend(drawn);
+    }
+    if calls.is_empty() {
+        // data that are drawn do not meet what the row asks of elements
+        calls.extend(points::arguments(source, row).filter_map(|args| written(row, &args)).take(CALLS));
     }
     calls
 }
@@ -67,22 +82,21 @@ fn is_full(arg: &Value<ArgTy>) -> bool {
 }
 
 fn written(row: &Row, args: &[Value<V<f64>>]) -> Option<String> {
-    let params = row.sig.params.iter().map(|p| (p.name.name, None));
-    let options = row.sig.opts.iter().map(|o| (o.name.name, Some(o)));
+    let names = row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
     let mut text = String::new();
-    for ((name, option), arg) in params.chain(options).zip(args) {
+    for (name, arg) in names.zip(args) {
         if arg.is_absent() {
             continue;
         }
         let comma = if text.is_empty() { "" } else { ", " };
-        let _ = write!(text, "{comma}\"{name}\": {}", value(arg, option)?);
+        let _ = write!(text, "{comma}\"{}\": {}", identifier(name.as_str()), value(arg)?);
     }
     Some(format!("{{{text}}}"))
 }
 
-fn value(arg: &Value<V<f64>>, option: Option<&Opt>) -> Option<String> {
+fn value(arg: &Value<V<f64>>) -> Option<String> {
     Some(match arg {
-        Value::Tensor(V::Array(array)) => tensor(array),
+        Value::Tensor(V::Array(array)) => tensor(array)?,
         Value::Tensor(V::Key([seed, stream])) => format!("t(\"i64\", [2], [{seed}, {stream}])"),
         Value::Num(Scalar::Bool(b)) => if *b { "True" } else { "False" }.to_owned(),
         Value::Num(Scalar::Int(i)) => i.to_string(),
@@ -92,7 +106,7 @@ fn value(arg: &Value<V<f64>>, option: Option<&Opt>) -> Option<String> {
         Value::Str(s) => format!("{s:?}"),
         Value::Size(d) => d.value().to_string(),
         Value::List(items) => {
-            let items = items.iter().map(|item| value(item, option)).collect::<Option<Vec<_>>>()?;
+            let items = items.iter().map(|item| value(item)).collect::<Option<Vec<_>>>()?;
             format!("[{}]", items.join(", "))
         }
         Value::Absent => "None".to_owned(),
@@ -100,12 +114,16 @@ fn value(arg: &Value<V<f64>>, option: Option<&Opt>) -> Option<String> {
     })
 }
 
-fn tensor(array: &Array<f64>) -> String {
+/// A tensor; none of a dtype that PyTorch does not have.
+fn tensor(array: &Array<f64>) -> Option<String> {
+    if matches!(array.dtype, DType::U4X2) {
+        return None;
+    }
     let elements: Vec<String> = match &array.data {
         Data::Float(data) => data.iter().map(|x| float(*x)).collect(),
         Data::Int(data) => data.iter().map(i64::to_string).collect(),
     };
-    format!("t(\"{}\", {:?}, [{}])", array.dtype.name(), array.shape, elements.join(", "))
+    Some(format!("t(\"{}\", {:?}, [{}])", array.dtype.name(), array.shape, elements.join(", ")))
 }
 
 fn float(x: f64) -> String {

@@ -33,6 +33,8 @@ pub struct OperatorArgument {
     pub python: String,
     /// Its default: in the schema, and in Python.
     pub default: Option<(String, String)>,
+    /// The function of `_runtime` that brings the Python argument to the schema's type, if it admits others.
+    pub through: Option<&'static str>,
 }
 
 impl Operator {
@@ -57,10 +59,13 @@ impl Operator {
         self.arguments.iter().map(|a| a.letter).collect()
     }
 
-    /// The schema behind the name: `(Tensor x, float b=4.) -> Tensor`.
+    /// The schema behind the name: `(Tensor x, float b=4.) -> Tensor`. A default that stands before an argument without
+    /// one is that of the Python function alone, because PyTorch does not allow it in a schema.
     pub fn schema(&self) -> String {
-        let arguments = self.arguments.iter().map(|a| {
-            let default = a.default.as_ref().map_or(String::new(), |(schema, _)| format!("={schema}"));
+        let last = self.arguments.iter().rposition(|a| a.default.is_none()).map_or(0, |last| last + 1);
+        let arguments = self.arguments.iter().enumerate().map(|(at, a)| {
+            let default = a.default.as_ref().filter(|_| at >= last);
+            let default = default.map_or(String::new(), |(schema, _)| format!("={schema}"));
             format!("{} {}{default}", a.schema, a.name)
         });
         format!("({}) -> {}", arguments.collect::<Vec<_>>().join(", "), self.results)
@@ -87,7 +92,9 @@ fn param(p: &Param) -> OperatorArgument {
         (false, false) => ('T', "Tensor", "Tensor"),
     };
     let default = p.optional.then(|| ("None".to_owned(), "None".to_owned()));
-    OperatorArgument { name, letter, schema: schema.into(), python: python.into(), default }
+    let number = p.ty.dims.is_none() && p.ty.list.is_none();
+    let python = if number { python.replace("Tensor", "Tensor | float") } else { python.to_owned() };
+    OperatorArgument { name, letter, schema: schema.into(), python, default, through: number.then_some("tensor") }
 }
 
 fn option(o: &Opt) -> OperatorArgument {
@@ -103,7 +110,9 @@ fn option(o: &Opt) -> OperatorArgument {
         OptType::Dtype(_) => ('D', "ScalarType", "torch.dtype".into()),
         OptType::I64 | OptType::Dim(_) | OptType::Gap(_) => ('I', "int", "int".into()),
         OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_) => ('Z', "SymInt", "int".into()),
-        OptType::Perm(_) | OptType::Dims { .. } | OptType::Ints { .. } => ('L', "int[]", "Sequence[int]".into()),
+        OptType::Perm(_) => ('L', "int[]", "Sequence[int]".into()),
+        OptType::Dims { .. } => ('L', "int[1]", "int | Sequence[int]".into()),
+        OptType::Ints { .. } => ('R', "int[1]", "int | Sequence[int]".into()),
         OptType::Shape { .. } => ('M', "SymInt[]", "Sequence[int]".into()),
     };
     let written = o.default.as_ref().and_then(|e| literal(&o.ty, e));
@@ -115,6 +124,7 @@ fn option(o: &Opt) -> OperatorArgument {
         schema: if optional { format!("{schema}?") } else { schema.to_owned() },
         python: if optional { format!("{python} | None") } else { python },
         default: written.filter(|_| !optional).or_else(|| optional.then(none)),
+        through: schema.starts_with("int[1]").then_some("ints"),
     }
 }
 
@@ -154,7 +164,8 @@ fn results(outs: &[Out]) -> Result<(String, String), &'static str> {
         [_] => Ok(("Tensor".into(), "Tensor".into())),
         _ if outs.iter().any(is_list) => Err("it has a list among several results"),
         _ => {
-            let named: Vec<String> = outs.iter().map(|o| format!("Tensor {}", identifier(o.name.name.as_str()))).collect();
+            let named: Vec<String> =
+                outs.iter().map(|o| format!("Tensor {}", identifier(o.name.name.as_str()))).collect();
             let types = vec!["Tensor"; outs.len()].join(", ");
             Ok((format!("({})", named.join(", ")), format!("tuple[{types}]")))
         }
@@ -162,7 +173,7 @@ fn results(outs: &[Out]) -> Result<(String, String), &'static str> {
 }
 
 /// A name that is no keyword of Python.
-fn identifier(name: &str) -> String {
+pub fn identifier(name: &str) -> String {
     const KEYWORDS: [&str; 35] = [
         "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
         "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",

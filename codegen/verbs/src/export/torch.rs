@@ -2,7 +2,7 @@
 
 use super::PackageFile;
 use super::calls;
-use super::operator::Operator;
+use super::operator::{Operator, OperatorArgument};
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::schema::RowSource;
 use fulgurite_core::row::Row;
@@ -17,10 +17,18 @@ pub struct TorchPackage<'a> {
     pub name: String,
     /// The rows.
     pub rows: Vec<ExportedRow<'a>>,
-    /// The text of the database, if the package has rows of its own; otherwise they are those of fulgurite.
-    pub database: Option<String>,
+    /// The origin of the rows.
+    pub origin: Origin,
     /// The folder with the sources of fulgurite; without it, the published crates are used.
     pub sources: Option<PathBuf>,
+}
+
+/// The origin of the rows of a package.
+pub enum Origin {
+    /// The files of a database, which the package takes over, with their names.
+    Files(Vec<(String, String)>),
+    /// A crate that has a database: its name and folder.
+    Crate(String, PathBuf),
 }
 
 /// A row that is exported.
@@ -56,8 +64,8 @@ impl TorchPackage<'_> {
             ("tests/test_ops.py".to_owned(), self.tests(set)),
             (".gitignore".to_owned(), "/target\n/dist\n*.so\n__pycache__\n".to_owned()),
         ];
-        if let Some(database) = &self.database {
-            files.push(("ops.yaml".to_owned(), database.clone()));
+        if let Origin::Files(database) = &self.origin {
+            files.extend(database.iter().cloned());
             files.push(("build.rs".to_owned(), self.build_script()));
         }
         files.into_iter().map(|(path, text)| PackageFile { path, text }).collect()
@@ -81,8 +89,10 @@ impl TorchPackage<'_> {
             self.name
         );
         crates.into_iter().for_each(|krate| text += &from(krate));
-        if self.database.is_some() {
-            text += &format!("\n[build-dependencies]\n{}", from(("fulgurite-codegen", "codegen")));
+        match &self.origin {
+            Origin::Files(_) => text += &format!("\n[build-dependencies]\n{}", from(("fulgurite-codegen", "codegen"))),
+            Origin::Crate(name, _) if name == "fulgurite" => {}
+            Origin::Crate(name, folder) => text += &format!("{name} = {{ path = {folder:?} }}\n"),
         }
         text + PROFILE
     }
@@ -95,8 +105,13 @@ impl TorchPackage<'_> {
     }
 
     fn library(&self) -> String {
-        let database = if self.database.is_some() { "fulgurite::database!();\n" } else { "use fulgurite as _;\n\n" };
-        format!("//! The rows of the package, and the functions that its Python half calls.\n\n{database}fulgurite_torch::library!();\n")
+        let database = match &self.origin {
+            Origin::Files(_) => "fulgurite::database!();\n".to_owned(),
+            Origin::Crate(name, _) => format!("// links the database\nuse {} as _;\n\n", name.replace('-', "_")),
+        };
+        format!(
+            "//! The rows of the package, and the functions that its Python half calls.\n\n{database}fulgurite_torch::library!();\n"
+        )
     }
 
     /// The operators with their schemas.
@@ -125,12 +140,16 @@ impl TorchPackage<'_> {
     /// The functions of the package.
     fn functions(&self) -> String {
         let mut text = format!(
-            "\"\"\"Operators of `ops.yaml` for PyTorch.\n\nEvery function has derivatives of every order in both modes and batches (`torch.func`), and works under `torch.compile`\nand `torch.export`. Made by `cargo ops export torch`.\n\"\"\"\n\nfrom collections.abc import Sequence\nfrom typing import Literal\n\nimport torch\nfrom torch import Tensor\n\nfrom . import _ops\n\n__all__ = [{}]\n",
+            "\"\"\"Operators of `ops.yaml` for PyTorch.\n\nEvery function has derivatives of every order in both modes and batches (`torch.func`), and works under `torch.compile`\nand `torch.export`. Made by `cargo ops export torch`.\n\"\"\"\n\nfrom collections.abc import Sequence\nfrom typing import Literal\n\nimport torch\nfrom torch import Tensor\n\nfrom . import _ops\nfrom ._runtime import ints, tensor\n\n__all__ = [{}]\n",
             self.rows.iter().map(|r| format!("\"{}\"", r.operator.name)).collect::<Vec<_>>().join(", ")
         );
         for exported in &self.rows {
             let o = &exported.operator;
-            let arguments: Vec<&str> = o.arguments.iter().map(|a| a.name.as_str()).collect();
+            let passed = |a: &OperatorArgument| match a.through {
+                Some(function) => format!("{function}({})", a.name),
+                None => a.name.clone(),
+            };
+            let arguments: Vec<String> = o.arguments.iter().map(passed).collect();
             let _ = write!(
                 text,
                 "\n\ndef {}({}) -> {}:\n    \"\"\"{}\"\"\"\n    return _ops.{}({})\n",

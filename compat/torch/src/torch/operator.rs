@@ -9,11 +9,11 @@ use crate::compiled::CompiledProgram;
 use crate::memory::{self, Lent};
 use crate::program::{Argument, Program};
 use crate::{message, wrong};
-use fulgurite::buffer::Buffer;
-use fulgurite::core::foreign::Given;
-use fulgurite::core::Name;
-use fulgurite::symbol::{self, SymbolRef};
 use fulgurite::Error;
+use fulgurite::buffer::Buffer;
+use fulgurite::core::Name;
+use fulgurite::core::foreign::Given;
+use fulgurite::symbol::{self, SymbolRef};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -77,7 +77,8 @@ pub fn register(
     let mut library: Handle = std::ptr::null_mut();
     // SAFETY: the texts end with a zero, and the library object is kept, so that the registration lasts.
     unsafe {
-        let made = (shims.aoti_torch_library_init_impl)(namespace.as_ptr(), c"CPU".as_ptr(), FILE.as_ptr(), 1, &mut library);
+        let made =
+            (shims.aoti_torch_library_init_impl)(namespace.as_ptr(), c"CPU".as_ptr(), FILE.as_ptr(), 1, &mut library);
         shims.done(made)?;
         shims.done((shims.torch_library_impl)(library, name.as_ptr(), KERNELS[slot], RELEASE))
     }
@@ -95,8 +96,10 @@ macro_rules! kernels {
     ($($a:literal)*) => { [$(kernels!(@second $a: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)),*] };
     (@second $a:literal: $($b:literal)*) => { [$(kernel::<{ $a * 32 + $b }> as Boxed),*] };
 }
-static TABLE: [[Boxed; 32]; 32] = kernels!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
-static KERNELS: std::sync::LazyLock<Vec<Boxed>> = std::sync::LazyLock::new(|| TABLE.iter().flatten().copied().collect());
+static TABLE: [[Boxed; 32]; 32] =
+    kernels!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+static KERNELS: std::sync::LazyLock<Vec<Boxed>> =
+    std::sync::LazyLock::new(|| TABLE.iter().flatten().copied().collect());
 
 thread_local! {
     /// The text of the last error: PyTorch reads it when the function that raises is called.
@@ -196,7 +199,9 @@ impl Taken {
             Kind::Float | Kind::Int | Kind::Size | Kind::Dtype => self.words.push(value),
             Kind::Bool => self.words.push(value & 0xff),
             Kind::Text | Kind::Program => self.text(shims, value as Handle)?,
-            Kind::Ints | Kind::Sizes => self.items(shims, value as Handle, |taken, item| taken.words.push(item))?,
+            Kind::Ints | Kind::Repeated | Kind::Sizes => {
+                self.items(shims, value as Handle, |taken, item| taken.words.push(item))?
+            }
             Kind::Tensors => {
                 self.items(shims, value as Handle, |taken, item| taken.tensors.push(Owned::new(item as Handle)))?;
             }
@@ -285,9 +290,13 @@ impl Operator {
                     program = Some(Program::parse(&text(&mut word)?)?);
                     continue;
                 }
-                Kind::Ints => {
+                kind @ (Kind::Ints | Kind::Repeated) => {
                     let items = (0..word()?).map(|_| Ok(Argument::Known(Given::Int(word()? as i64))));
-                    Argument::List(items.collect::<Result<_, Error>>()?)
+                    let mut items = items.collect::<Result<Vec<_>, Error>>()?;
+                    match kind {
+                        Kind::Repeated if items.len() == 1 => items.swap_remove(0),
+                        _ => Argument::List(items),
+                    }
                 }
                 Kind::Sizes => {
                     let items = (0..word()?).map(|_| Ok(size(word()?)));
@@ -354,7 +363,15 @@ fn handed(shims: &Shims, b: Buffer) -> Result<Owned, Error> {
     if bytes < GIVEN {
         // SAFETY: the tensor that is made has as many bytes as the buffer.
         unsafe {
-            shims.done((shims.aoti_torch_empty_strided)(rank, shape.as_ptr(), strides.as_ptr(), code, 0, 0, &mut handle))?;
+            shims.done((shims.aoti_torch_empty_strided)(
+                rank,
+                shape.as_ptr(),
+                strides.as_ptr(),
+                code,
+                0,
+                0,
+                &mut handle,
+            ))?;
             let tensor = Owned::new(handle);
             let mut to = std::ptr::null_mut();
             shims.done((shims.aoti_torch_get_data_ptr)(handle, &mut to))?;
@@ -370,7 +387,20 @@ fn handed(shims: &Shims, b: Buffer) -> Result<Owned, Error> {
         let (data, shape, strides) = (data as *mut c_void, shape.as_ptr(), strides.as_ptr());
         let none = std::ptr::null();
         let made = (shims.torch_from_blob)(
-            data, rank, shape, strides, 0, code, 0, -1, &mut handle, 0, none, 0, give_back, owner,
+            data,
+            rank,
+            shape,
+            strides,
+            0,
+            code,
+            0,
+            -1,
+            &mut handle,
+            0,
+            none,
+            0,
+            give_back,
+            owner,
         );
         if let Err(e) = shims.done(made) {
             give_back(data, owner);
@@ -401,4 +431,3 @@ fn list(shims: &Shims, made: SmallVec<[Owned; 4]>) -> Result<Handle, Error> {
     }
     Ok(list)
 }
-

@@ -22,6 +22,8 @@ pub enum Kind {
     Text,
     /// `int[]`.
     Ints,
+    /// `int[]`, of which a single item stands for every axis.
+    Repeated,
     /// `SymInt[]`: sizes of the program.
     Sizes,
     /// `ScalarType`.
@@ -54,6 +56,7 @@ pub fn parameters(text: &str) -> Result<Vec<Parameter>, Error> {
             'B' => Kind::Bool,
             'S' => Kind::Text,
             'L' => Kind::Ints,
+            'R' => Kind::Repeated,
             'M' => Kind::Sizes,
             'D' => Kind::Dtype,
             'P' => Kind::Program,

@@ -1,0 +1,84 @@
+//! The package for PyTorch of the ten rows in `examples/torch`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fulgurite_ops_verbs::cli::run_words;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs `cargo ops export torch` on a database with these further words; returns the status and the two outputs.
+fn export(database: &Path, out: &Path, words: &[&str]) -> (i32, String, String) {
+    let upstream = root().join("ops.yaml");
+    let fixed = ["ops", "export", "torch"].map(Into::into);
+    let paths = [database.into(), "--upstream".into(), upstream.into(), "--out".into(), out.into()];
+    let words = fixed.into_iter().chain(paths).chain(words.iter().map(Into::into));
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let status = run_words(words, &mut stdout, &mut stderr);
+    (status, String::from_utf8_lossy(&stdout).into(), String::from_utf8_lossy(&stderr).into())
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("fulgurite-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    folder
+}
+
+/// The functions and operators are those in `tests/export`. `UPDATE_EXPECT=1` rewrites them.
+#[test]
+fn ten_rows_are_a_package() {
+    let out = folder("ten");
+    let (status, _, said) = export(&root().join("examples/torch/ops.yaml"), &out, &["--name", "ten"]);
+    assert_eq!(status, 0, "{said}");
+    for file in ["__init__.py", "_ops.py"] {
+        let made = fs::read_to_string(out.join("ten").join(file)).expect("is written");
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/export").join(file);
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(&kept, made).expect("is rewritten");
+            continue;
+        }
+        let stands = fs::read_to_string(&kept).unwrap_or_default();
+        assert!(
+            stands == made,
+            "{} is not what is exported\naccept with: UPDATE_EXPECT=1 cargo test -p fulgurite-ops-verbs --test export",
+            kept.display()
+        );
+    }
+    // every row has calls in the tests, and the library has the rows
+    let tests = fs::read_to_string(out.join("tests/test_ops.py")).expect("is written");
+    assert!(tests.matches("\n        {").count() > 20 && !tests.contains("[\n    ])"), "{tests}");
+    assert!(fs::read_to_string(out.join("src/lib.rs")).expect("is written").contains("fulgurite::database!();"));
+    assert!(fs::read_to_string(out.join("ops.yaml")).expect("is written").contains("- op: squareplus"));
+    // an export of what is there already changes nothing
+    let before = fs::metadata(out.join("ten/_ops.py")).and_then(|m| m.modified()).expect("is there");
+    export(&root().join("examples/torch/ops.yaml"), &out, &["--name", "ten", "--only", "energy"]);
+    assert!(!fs::read_to_string(out.join("ten/_ops.py")).expect("is written").contains("squareplus"));
+    export(&root().join("examples/torch/ops.yaml"), &out, &["--name", "ten"]);
+    export(&root().join("examples/torch/ops.yaml"), &out, &["--name", "ten"]);
+    assert!(fs::metadata(out.join("ten/_ops.py")).and_then(|m| m.modified()).expect("is there") >= before);
+    fs::remove_dir_all(out).expect("is removed");
+}
+
+/// Wrong words and rows that can't be operators are refused, and nothing is written.
+#[test]
+fn what_can_not_be_exported_is_refused() {
+    let (out, database) = (folder("refused"), folder("refused-rows"));
+    fs::create_dir_all(&database).expect("is made");
+    let file = database.join("ops.yaml");
+    let row = |op: &str| format!("- op: {op}\n  doc: Twice x\n  sig: '(x: T) -> T'\n  promote: float\n  expr: 2 * x\n");
+    let refused = |text: String, words: &[&str], said: &str| {
+        fs::write(&file, format!("ops:\n{text}")).expect("is written");
+        let (status, _, err) = export(&file, &out, words);
+        assert!(status != 0 && err.contains("error[E924]") && err.contains(said), "{status} {err}");
+        assert!(!out.exists(), "{said}: something is written");
+    };
+    refused(row("twice"), &["--name", "My-Ops"], "`My-Ops` can't be the name of a Python package");
+    refused(row("twice"), &["--name", "2ops"], "can't be the name");
+    refused(row("two.fold") + &row("two_fold"), &["--name", "names"], "have the Python name `two_fold`");
+    refused(row("twice").replace("2 * x", "2 * y"), &["--name", "broken"], "fault");
+    let writes = "- op: count\n  doc: Adds one to x, gives the square of the old x\n  sig: '(mut x: T[..S]) -> T[..S]'\n  dtypes: float\n  decomp: |\n    let y = square(x);\n    x <- overwrite(x, add(x, 1));\n    y\n";
+    refused(writes.to_owned(), &["--name", "writes"], "it writes an argument");
+    fs::remove_dir_all(database).expect("is removed");
+}

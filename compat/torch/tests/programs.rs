@@ -1,0 +1,107 @@
+//! Programs mean what the transforms of fulgurite mean, their types are those of their results, and a text that is no
+//! program is refused.
+
+use fulgurite::core::Dim;
+use fulgurite::{Error, Tensor, TensorOps, grad, jvp, ops, vmap};
+use fulgurite_torch::program::Program;
+use fulgurite_torch::types;
+
+fn program(text: &str) -> Program {
+    Program::parse(text).expect("a program")
+}
+
+fn values(made: Result<Vec<Tensor>, Error>) -> Vec<Vec<f64>> {
+    made.expect("runs").iter().map(|t| t.to_f64().expect("no error on the way")).collect()
+}
+
+const SOFTMAX: &str = r#"{"row": "softmax", "args": [{"tensor": 0}, 1]}"#;
+
+#[test]
+fn a_row_is_its_function() {
+    let x = Tensor::from([[1.0f64, 2.0], [4.0, 3.0]]);
+    let made = values(program(SOFTMAX).evaluate(std::slice::from_ref(&x), &[]));
+    assert_eq!(made, [x.softmax(1).to_f64().expect("runs")]);
+    // floats are texts, sizes have numbers, and lists of tensors are lists
+    let text = r#"{"row": "cat", "args": [[{"tensor": 0}, {"tensor": 0}], 0]}"#;
+    assert_eq!(values(program(text).evaluate(std::slice::from_ref(&x), &[]))[0].len(), 8);
+    let text = r#"{"row": "reshape", "args": [{"tensor": 0}, [{"size": 0}]]}"#;
+    assert_eq!(values(program(text).evaluate(&[x], &[Dim::from(4)]))[0], [1.0, 2.0, 4.0, 3.0]);
+}
+
+#[test]
+fn derivatives_and_batches_are_those_of_fulgurite() {
+    let (x, g) = (Tensor::from([[1.0f64, 2.0], [4.0, 3.0]]), Tensor::from([[1.0f64, 0.5], [0.0, 2.0]]));
+    let vjp = format!(r#"{{"vjp": {SOFTMAX}, "inputs": 1, "of": [0], "results": [0]}}"#);
+    let expected = grad(&x, |x| (x.softmax(1) * &g).sum()).to_f64().expect("runs");
+    assert_eq!(values(program(&vjp).evaluate(&[x.clone(), g.clone()], &[])), [expected]);
+
+    let pushed = format!(r#"{{"jvp": {SOFTMAX}, "inputs": 1, "of": [0]}}"#);
+    let expected = jvp(&x, &g, |x| x.softmax(1)).expect("runs").1.to_f64().expect("runs");
+    assert_eq!(values(program(&pushed).evaluate(&[x.clone(), g.clone()], &[])), [expected]);
+
+    // a batch of derivatives
+    let one = r#"{"row": "softmax", "args": [{"tensor": 0}, 0]}"#;
+    let batch = format!(r#"{{"vmap": {{"vjp": {one}, "inputs": 1, "of": [0], "results": [0]}}, "axes": [0, 0]}}"#);
+    let each = |(x, g): &(Tensor, Tensor)| grad(x, |x| (x.softmax(0) * g).sum());
+    let expected = vmap(&(x.clone(), g.clone()), each).expect("runs").to_f64().expect("runs");
+    assert_eq!(values(program(&batch).evaluate(&[x, g], &[])), [expected]);
+}
+
+#[test]
+fn a_key_is_a_tensor_of_two_numbers() {
+    let text = r#"{"row": "uniform", "args": [{"tensor": 0}, [3]]}"#;
+    let key = Tensor::from([7i64, 0]);
+    let expected = ops::uniform(&fulgurite::Key::new(7), 3).to_f64().expect("runs");
+    assert_eq!(values(program(text).evaluate(&[key], &[])), [expected]);
+    let wrong = program(text).evaluate(&[Tensor::from([7i64])], &[]).expect_err("one number is no key");
+    assert_eq!(wrong.code(), "E702", "{wrong}");
+}
+
+#[test]
+fn types_are_polynomials_of_named_sizes() {
+    let text = r#"{"row": "cat", "args": [[{"tensor": 0}, {"tensor": 1}], 0]}"#;
+    let request = format!(
+        r#"{{"program": {text}, "tensors": [["f32", [[3, "a"], [4, "b"]]], ["f32", [[5, "c"], [4, "d"]]]], "sizes": []}}"#
+    );
+    let answer = types::answer(&request).expect("is solved");
+    assert_eq!(answer, r#"{"guards":["b == d"],"types":[["f32",["a + c","b"]]]}"#);
+    let request = request.replace(r#"[4, "d"]"#, "7");
+    let refused = types::answer(&request).expect_err("sizes differ");
+    assert!(refused.to_string().contains("cat"), "{refused}");
+}
+
+#[test]
+fn a_text_that_is_no_program_is_refused() {
+    let deep = format!("{}{SOFTMAX}{}", r#"{"pick": "#.repeat(100), r#", "result": 0}"#.repeat(100));
+    let lists = format!(r#"{{"row": "cat", "args": [{}{}]}}"#, "[".repeat(200), "]".repeat(200));
+    let texts = [
+        "",
+        "[",
+        "{}",
+        "[1, 2]",
+        r#"{"row": "no_such_row"}"#,
+        r#"{"row": "neg", "args": [{"tensor": -1}]}"#,
+        r#"{"row": "neg", "args": [{"float": "x"}]}"#,
+        r#"{"vjp": {"row": "neg"}, "inputs": 1}"#,
+        r#"{"vmap": {"row": "neg"}}"#,
+        &deep,
+        &lists,
+    ];
+    for text in texts {
+        let refused = Program::parse(text).expect_err(text);
+        assert!(matches!(refused.code(), "E702" | "E710"), "{text}: {refused}");
+    }
+    // numbers that name nothing
+    for text in [
+        r#"{"row": "neg", "args": [{"tensor": 3}]}"#,
+        r#"{"vjp": {"row": "neg", "args": [{"tensor": 0}]}, "inputs": 9, "of": [0], "results": [0]}"#,
+        r#"{"vjp": {"row": "neg", "args": [{"tensor": 0}]}, "inputs": 1, "of": [5], "results": [0]}"#,
+        r#"{"vjp": {"row": "neg", "args": [{"tensor": 0}]}, "inputs": 1, "of": [0], "results": [4]}"#,
+        r#"{"pick": {"row": "neg", "args": [{"tensor": 0}]}, "result": 2}"#,
+        r#"{"vmap": {"row": "neg", "args": [{"tensor": 0}]}, "axes": [7]}"#,
+        r#"{"row": "reshape", "args": [{"tensor": 0}, [{"size": 2}]]}"#,
+        r#"{"row": "neg"}"#,
+    ] {
+        assert!(program(text).evaluate(&[Tensor::from([1.0f64])], &[]).is_err(), "{text}");
+    }
+}
