@@ -78,7 +78,7 @@ fn what_can_not_be_exported_is_refused() {
     refused(row("twice"), &["--name", "2ops"], "can't be the name");
     refused(row("two.fold") + &row("two_fold"), &["--name", "names"], "have the Python name `two_fold`");
     refused(row("twice").replace("2 * x", "2 * y"), &["--name", "broken"], "fault");
-    let writes = "- op: count\n  doc: Adds one to x, gives the square of the old x\n  sig: '(mut x: T[..S]) -> T[..S]'\n  dtypes: float\n  decomp: |\n    let y = square(x);\n    x <- overwrite(x, add(x, 1));\n    y\n";
+    let writes = "- op: count\n  doc: Adds one to x, gives the square of the old x\n  sig: '(mut x: T[..S]) -> T[..S]'\n  dtypes: f64\n  decomp: |\n    let y = square(x);\n    x <- overwrite(x, add(x, 1));\n    y\n";
     refused(writes.to_owned(), &["--name", "writes"], "it writes an argument");
     fs::remove_dir_all(database).expect("is removed");
 }

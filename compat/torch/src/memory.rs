@@ -46,7 +46,7 @@ impl Lent {
     }
 }
 
-/// The results of a call in memory that is nobody else's: an argument or a constant of the program that is a result, or a
+/// The results of a call in memory that nothing else uses: an argument or a constant of the program that is a result, or a
 /// value that is two results, is copied.
 ///
 /// # Errors

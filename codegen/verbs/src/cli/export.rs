@@ -23,7 +23,7 @@ use crate::export::torch::{ExportedRow, Origin, TorchPackage};
 
 /// Makes packages of rows for other frameworks.
 #[derive(Debug, Args)]
-pub struct Export {
+pub struct ExportCommand {
     /// The framework.
     #[command(subcommand)]
     pub to: Framework,
@@ -62,7 +62,7 @@ pub struct Torch {
     pub wheel: bool,
 }
 
-impl Export {
+impl ExportCommand {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         match &self.to {
             Framework::Torch(torch) => torch.run(common, paint, out, err),
@@ -155,7 +155,7 @@ impl Torch {
             let made = if operator::makes_a_class(row, &is_class) {
                 Err("it makes a tensor of a class")
             } else {
-                Operator::of(row)
+                Operator::of(row, &table)
             };
             match made {
                 Ok(operator) => {

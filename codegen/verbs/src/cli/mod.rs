@@ -120,7 +120,7 @@ pub enum Verb {
     /// Print the JSON Schema of databases, for editors
     Schema(schema::Schema),
     /// Make a package of the rows for another framework
-    Export(export::Export),
+    Export(export::ExportCommand),
 }
 
 /// A set of verbs that [`run`] can run.

@@ -13,6 +13,7 @@ batches like any operator.
 """
 
 import ctypes
+import functools
 import json
 import math
 import os
@@ -102,6 +103,15 @@ def _hint(n):
     return node.hint if node.has_hint() else 8191
 
 
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _cast(arg, to):
+    if isinstance(arg, (list, tuple)):
+        return [_cast(item, to) for item in arg]
+    return arg.to(to) if isinstance(arg, torch.Tensor) and arg.dtype in _NARROW else arg
+
+
 class _Keys:
     """The keys of a dispatch, as an argument that autograd passes on."""
 
@@ -144,7 +154,7 @@ class Operators:
         name = f"_program{tensors}_{results}"
         return _Operator(self, name, "", f"({', '.join(arguments)}) -> {returns}", "PM" + "T" * tensors, read).register()
 
-    def row(self, row, name, schema, letters, differentiable=True):
+    def row(self, row, name, schema, letters, differentiable=True, autocast=None):
         """Registers the row under this name; returns the operator."""
 
         def read(args):
@@ -152,7 +162,12 @@ class Operators:
             words = [_argument(letter, value, tensors, sizes) for letter, value in zip(letters, args)]
             return {"row": row, "args": words}, sizes, tensors
 
-        return _Operator(self, name, row, schema, letters, read, differentiable).register()
+        operator = _Operator(self, name, row, schema, letters, read, differentiable)
+        operator.register()
+        if autocast:
+            for device in ("cpu", "cuda"):
+                self.fragment.impl(name, operator.autocast(device, autocast), "Autocast" + device.upper())
+        return operator.op
 
 
 class _Operator:
@@ -210,6 +225,21 @@ class _Operator:
         what = {"vmap": what, "axes": axes}
         count = self.count or len(self.types(what, sizes, tensors))
         return self.results(self.operators.program(what, sizes, tensors, count)), self.results([0] * count)
+
+    def autocast(self, device, kind):
+        """The kernel of autocast: narrow floats become those of the row's class; f64 is an explicit choice and stays."""
+        keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, "Autocast" + device.upper()))
+
+        def kernel(*args):
+            floats = [t.dtype for t in self.read(self.complete(args))[2] if t.dtype in _NARROW]
+            if floats:
+                lower = torch.get_autocast_dtype(device) if kind == "lower" else torch.float32
+                to = functools.reduce(torch.promote_types, floats) if kind == "promote" else lower
+                args = [_cast(arg, to) for arg in args]
+            with torch._C._ExcludeDispatchKeyGuard(keys):
+                return self.op(*args)
+
+        return kernel
 
     def constant(self, keys, *args):
         """The kernel of autograd for an operator without derivatives."""

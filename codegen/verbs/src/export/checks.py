@@ -24,10 +24,10 @@ def t(dtype, shape, elements):
 
 
 class Facts:
-    """What a row says of its derivatives."""
+    """What a row says of its derivatives, and its class of autocast."""
 
-    def __init__(self, differentiable, once):
-        self.differentiable, self.once = differentiable, once
+    def __init__(self, differentiable, once, autocast):
+        self.differentiable, self.once, self.autocast = differentiable, once, autocast
 
 
 def _tensors(call):
@@ -107,6 +107,21 @@ def check(function, operator, facts, call):
         yield from attempt(
             "vmap of grad", lambda: _equal(torch.func.vmap(torch.func.grad(total, every))(*twice), batched, "vmap(grad)")
         )
+    if floats and all(x.dtype == torch.float64 for x in floats):
+        narrow = [x.float() for x in floats]
+        lower = torch.bfloat16 if facts.autocast == "lower" else torch.float32
+
+        def in_region():
+            try:
+                expected = _results(function(**put([x.to(lower) for x in narrow])))
+            except RuntimeError:
+                return  # the row takes no narrow floats here
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                made = _results(function(**put(narrow)))
+            assert [y.dtype for y in made] == [y.dtype for y in expected], [y.dtype for y in made]
+            _equal(made, expected, "autocast")
+
+        yield from attempt("autocast", in_region)
     if floats:
         twice = [torch.stack([x, x]) for x in floats]
         stacked = [torch.stack([y, y]) for y in _results(plain)]
@@ -125,12 +140,26 @@ def check_compiled(function, facts, call):
     def one(*tensors):
         return tuple(y * 1 for y in _results(function(**put(tensors))))
 
-    try:
+    expected = [y * 1 for y in _results(plain)]
+
+    def compiled():
         torch._dynamo.reset()
-        made = torch.compile(one, fullgraph=True, dynamic=True, backend="aot_eager")(*floats)
-        _equal(made, [y * 1 for y in _results(plain)], "compile")
-    except Exception as e:
-        yield "compile", f"{type(e).__name__}: {str(e)[:2000]}"
+        _equal(torch.compile(one, fullgraph=True, dynamic=True, backend="aot_eager")(*floats), expected, "compile")
+
+    class Model(torch.nn.Module):
+        def forward(self, *tensors):
+            return one(*tensors)
+
+    def exported():
+        sizes = (tuple({axis: torch.export.Dim.AUTO for axis in range(x.dim())} for x in floats),)
+        program = torch.export.export(Model(), tuple(floats), dynamic_shapes=sizes)
+        _equal(program.module()(*floats), expected, "export")
+
+    for name, f in (("compile", compiled), ("export", exported)):
+        try:
+            f()
+        except Exception as e:
+            yield name, f"{type(e).__name__}: {str(e)[:2000]}"
 
 
 def _failures(package, name, facts, calls, compiled=False):

@@ -2,7 +2,9 @@
 
 use fulgurite_codegen::emit::names;
 use fulgurite_core::lang::ast::{Access, Elem, Expr, Opt, OptType, Out, Param};
-use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::lower::Rows;
+use fulgurite_core::row::{Class, Meaning, Row};
+use fulgurite_core::{autocast, facts};
 use std::fmt::Write;
 
 /// An operator.
@@ -19,6 +21,8 @@ pub struct Operator {
     pub returns: String,
     /// Whether the operator has derivatives.
     pub differentiable: bool,
+    /// The class of autocast.
+    pub autocast: Class,
 }
 
 /// An argument.
@@ -38,11 +42,11 @@ pub struct OperatorArgument {
 }
 
 impl Operator {
-    /// The operator of a row.
+    /// The operator of a row, which may call `rows`.
     ///
     /// # Errors
     /// The reason why the row can't be an operator.
-    pub fn of(row: &Row) -> Result<Operator, &'static str> {
+    pub fn of(row: &Row, rows: &dyn Rows) -> Result<Operator, &'static str> {
         if row.sig.params.iter().any(|p| p.access == Access::Mut) {
             return Err("it writes an argument");
         }
@@ -51,7 +55,9 @@ impl Operator {
         let (results, returns) = results(&row.sig.outs)?;
         let differentiable = row.no_grad.is_none() && row.sig.params.iter().any(|p| !p.ty.elem.contains(&Elem::Key));
         let name = identifier(&names::flat(row.op.as_str()));
-        Ok(Operator { row: row.op.to_string(), name, arguments, results, returns, differentiable })
+        // a cast is explicit
+        let autocast = if facts::of(row).converts { Class::None } else { autocast::class(row, rows).0 };
+        Ok(Operator { row: row.op.to_string(), name, arguments, results, returns, differentiable, autocast })
     }
 
     /// The letters of the arguments.

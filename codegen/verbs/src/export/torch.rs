@@ -5,7 +5,7 @@ use super::calls;
 use super::operator::{Operator, OperatorArgument};
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::schema::RowSource;
-use fulgurite_core::row::Row;
+use fulgurite_core::row::{Class, Row};
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -122,10 +122,16 @@ impl TorchPackage<'_> {
         );
         for exported in &self.rows {
             let o = &exported.operator;
-            let differentiable = if o.differentiable { "" } else { ", differentiable=False" };
+            let mut facts = String::new();
+            if !o.differentiable {
+                facts += ", differentiable=False";
+            }
+            if let Some(class) = autocast(o.autocast) {
+                let _ = write!(facts, ", autocast=\"{class}\"");
+            }
             let _ = writeln!(
                 text,
-                "{} = operators.row(\"{}\", \"{}_{}\", '{}', \"{}\"{differentiable})",
+                "{} = operators.row(\"{}\", \"{}_{}\", '{}', \"{}\"{facts})",
                 o.name,
                 o.row,
                 o.name,
@@ -174,10 +180,11 @@ impl TorchPackage<'_> {
             let smooth = o.differentiable && source.deviates.is_none();
             let _ = writeln!(
                 text,
-                "    \"{}\": (Facts(differentiable={}, once={}), [",
+                "    \"{}\": (Facts(differentiable={}, once={}, autocast={}), [",
                 o.name,
                 if smooth { "True" } else { "False" },
-                if source.once.is_some() { "True" } else { "False" }
+                if source.once.is_some() { "True" } else { "False" },
+                autocast(o.autocast).map_or("None".to_owned(), |class| format!("\"{class}\""))
             );
             for call in calls::drawn(source, exported.row, set) {
                 let _ = writeln!(text, "        {call},");
@@ -189,6 +196,11 @@ impl TorchPackage<'_> {
             name = self.name
         )
     }
+}
+
+/// The word for a class of autocast that changes dtypes.
+fn autocast(class: Class) -> Option<&'static str> {
+    (class != Class::None).then(|| class.word())
 }
 
 /// The hash of a row's meaning and of its rules.

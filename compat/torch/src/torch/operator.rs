@@ -3,7 +3,7 @@
 //! A registration with the dispatcher has room for a function and nothing else, so there is one function for each
 //! operator: function number i runs the operator in slot i.
 
-use super::schema::{self, Kind, Parameter};
+use super::schema::{self, ArgumentKind, Parameter};
 use super::shims::{self, Boxed, Handle, Owned, RELEASE, Shims};
 use crate::compiled::CompiledProgram;
 use crate::memory::{self, Lent};
@@ -195,14 +195,16 @@ impl Taken {
             }
         }
         match parameter.kind {
-            Kind::Tensor => self.tensors.push(Owned::new(value as Handle)),
-            Kind::Float | Kind::Int | Kind::Size | Kind::Dtype => self.words.push(value),
-            Kind::Bool => self.words.push(value & 0xff),
-            Kind::Text | Kind::Program => self.text(shims, value as Handle)?,
-            Kind::Ints | Kind::Repeated | Kind::Sizes => {
+            ArgumentKind::Tensor => self.tensors.push(Owned::new(value as Handle)),
+            ArgumentKind::Float | ArgumentKind::Int | ArgumentKind::Size | ArgumentKind::Dtype => {
+                self.words.push(value)
+            }
+            ArgumentKind::Bool => self.words.push(value & 0xff),
+            ArgumentKind::Text | ArgumentKind::Program => self.text(shims, value as Handle)?,
+            ArgumentKind::Ints | ArgumentKind::Repeated | ArgumentKind::Sizes => {
                 self.items(shims, value as Handle, |taken, item| taken.words.push(item))?
             }
-            Kind::Tensors => {
+            ArgumentKind::Tensors => {
                 self.items(shims, value as Handle, |taken, item| taken.tensors.push(Owned::new(item as Handle)))?;
             }
         }
@@ -279,30 +281,30 @@ impl Operator {
                 Argument::Size(sizes.len() - 1)
             };
             args.push(match parameter.kind {
-                Kind::Tensor => tensor(),
-                Kind::Float => Argument::Known(Given::Float(f64::from_bits(word()?))),
-                Kind::Int => Argument::Known(Given::Int(word()? as i64)),
-                Kind::Size => size(word()?),
-                Kind::Bool => Argument::Known(Given::Bool(word()? != 0)),
-                Kind::Dtype => Argument::Known(Given::DType(memory::dtype(word()? as i32)?)),
-                Kind::Text => Argument::Known(Given::Str(text(&mut word)?)),
-                Kind::Program => {
+                ArgumentKind::Tensor => tensor(),
+                ArgumentKind::Float => Argument::Known(Given::Float(f64::from_bits(word()?))),
+                ArgumentKind::Int => Argument::Known(Given::Int(word()? as i64)),
+                ArgumentKind::Size => size(word()?),
+                ArgumentKind::Bool => Argument::Known(Given::Bool(word()? != 0)),
+                ArgumentKind::Dtype => Argument::Known(Given::DType(memory::dtype(word()? as i32)?)),
+                ArgumentKind::Text => Argument::Known(Given::Str(text(&mut word)?)),
+                ArgumentKind::Program => {
                     program = Some(Program::parse(&text(&mut word)?)?);
                     continue;
                 }
-                kind @ (Kind::Ints | Kind::Repeated) => {
+                kind @ (ArgumentKind::Ints | ArgumentKind::Repeated) => {
                     let items = (0..word()?).map(|_| Ok(Argument::Known(Given::Int(word()? as i64))));
                     let mut items = items.collect::<Result<Vec<_>, Error>>()?;
                     match kind {
-                        Kind::Repeated if items.len() == 1 => items.swap_remove(0),
+                        ArgumentKind::Repeated if items.len() == 1 => items.swap_remove(0),
                         _ => Argument::List(items),
                     }
                 }
-                Kind::Sizes => {
+                ArgumentKind::Sizes => {
                     let items = (0..word()?).map(|_| Ok(size(word()?)));
                     Argument::List(items.collect::<Result<_, Error>>()?)
                 }
-                Kind::Tensors => Argument::List((0..word()?).map(|_| tensor()).collect()),
+                ArgumentKind::Tensors => Argument::List((0..word()?).map(|_| tensor()).collect()),
             });
         }
         let row = self.row.map(|symbol| Program::Row { symbol, args });

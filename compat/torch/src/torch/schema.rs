@@ -5,7 +5,7 @@ use fulgurite::Error;
 
 /// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     /// `Tensor`.
     Tensor,
     /// `Tensor[]`.
@@ -36,7 +36,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ArgumentKind,
     /// Whether it may be None.
     pub optional: bool,
 }
@@ -48,18 +48,18 @@ pub struct Parameter {
 pub fn parameters(text: &str) -> Result<Vec<Parameter>, Error> {
     let one = |letter: char| {
         let kind = match letter.to_ascii_uppercase() {
-            'T' => Kind::Tensor,
-            'X' => Kind::Tensors,
-            'F' => Kind::Float,
-            'I' => Kind::Int,
-            'Z' => Kind::Size,
-            'B' => Kind::Bool,
-            'S' => Kind::Text,
-            'L' => Kind::Ints,
-            'R' => Kind::Repeated,
-            'M' => Kind::Sizes,
-            'D' => Kind::Dtype,
-            'P' => Kind::Program,
+            'T' => ArgumentKind::Tensor,
+            'X' => ArgumentKind::Tensors,
+            'F' => ArgumentKind::Float,
+            'I' => ArgumentKind::Int,
+            'Z' => ArgumentKind::Size,
+            'B' => ArgumentKind::Bool,
+            'S' => ArgumentKind::Text,
+            'L' => ArgumentKind::Ints,
+            'R' => ArgumentKind::Repeated,
+            'M' => ArgumentKind::Sizes,
+            'D' => ArgumentKind::Dtype,
+            'P' => ArgumentKind::Program,
             other => return Err(wrong(format!("`{other}` is no kind of an argument"))),
         };
         Ok(Parameter { kind, optional: letter.is_ascii_lowercase() })
