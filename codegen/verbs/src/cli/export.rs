@@ -62,6 +62,9 @@ pub struct Torch {
     pub wheel: bool,
 }
 
+/// Rows that can't be operators, each with the reason.
+type LeftOut = Vec<(String, &'static str)>;
+
 impl ExportCommand {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         match &self.to {
@@ -129,10 +132,7 @@ impl Torch {
     }
 
     /// The rows to export, and those that can't be operators, with the reason.
-    fn rows<'a>(
-        &self,
-        loaded: &'a Loaded,
-    ) -> Result<(Vec<ExportedRow<'a>>, Vec<(String, &'static str)>), CommandFault> {
+    fn rows<'a>(&self, loaded: &'a Loaded) -> Result<(Vec<ExportedRow<'a>>, LeftOut), CommandFault> {
         let mut wanted: FxHashSet<Name> = FxHashSet::default();
         for op in &self.only {
             loaded.find(op)?;

@@ -106,7 +106,7 @@ fn value(arg: &Value<V<f64>>) -> Option<String> {
         Value::Str(s) => format!("{s:?}"),
         Value::Size(d) => d.value().to_string(),
         Value::List(items) => {
-            let items = items.iter().map(|item| value(item)).collect::<Option<Vec<_>>>()?;
+            let items = items.iter().map(value).collect::<Option<Vec<_>>>()?;
             format!("[{}]", items.join(", "))
         }
         Value::Absent => "None".to_owned(),
