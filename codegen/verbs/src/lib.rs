@@ -7,7 +7,7 @@
 //! | [`claim`] | a claim about a row, and how far it holds |
 //! | [`cli`] | the command `cargo ops`, to which tools add verbs; files, faults and colours of its verbs |
 //! | [`explain`] | what is known of a row: on the terminal, as JSON, and for the page of all rows |
-//! | [`fmt`] | the one form in which rows are written |
+//! | [`fmt`] | the canonical form of a database |
 //! | [`json_schema`] | the JSON Schema of databases |
 
 pub mod claim;
