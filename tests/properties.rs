@@ -65,7 +65,7 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p13_layouts", applies: layout::applies, check: layout::check },
     Property { name: "p15_in_place_is_functional", applies: writes::applies, check: writes::check },
     Property { name: "p17_symbolic_sizes", applies: every, check: symbolic::sizes },
-    Property { name: "p18_halves_round_once", applies: halves::applies, check: halves::check },
+    Property { name: "p21_halves_round_once", applies: halves::applies, check: halves::check },
     Property { name: "p19_gradients_are_of_the_same_order", applies: orders::applies, check: orders::check },
     Property { name: "p14_batches_are_slices", applies: batching::applies, check: batching::check },
     Property { name: "p16_refusals_are_alive", applies: alive::applies, check: alive::check },

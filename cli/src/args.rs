@@ -35,16 +35,16 @@ Exit status: 0 fine, 1 a check failed, 2 wrong use, 101 a bug of fulgurite, 130 
 /// Options of every command.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Common {
-    /// One JSON object a line on standard output
+    /// Print one JSON object per line on standard output
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
-    /// Only results and errors
+    /// Print only errors and results
     #[arg(short, long, global = true, help_heading = "Output")]
     pub quiet: bool,
     /// Print reasons too
     #[arg(short, long, global = true, help_heading = "Output", conflicts_with = "quiet")]
     pub verbose: bool,
-    /// No characters beyond ASCII in curves and bars
+    /// Draw curves and bars with ASCII characters only
     #[arg(long, global = true, help_heading = "Output")]
     pub ascii: bool,
     /// When to use colours
@@ -53,10 +53,11 @@ pub struct Common {
     /// The device of programs: cpu, cuda, cuda:N, or host (CUDA's kernels on the processor, to try them) [default: cpu]
     #[arg(long, global = true, value_name = "DEVICE", help_heading = "Run")]
     pub device: Option<String>,
-    /// The operator database; otherwise `ops.yaml` here or in a folder above
+    /// The database; without this option, `ops.yaml` in this folder or the nearest folder above that has one
     #[arg(long, global = true, value_name = "FILE", help_heading = "Operators")]
     pub file: Option<PathBuf>,
-    /// A database whose rows may be called, which is not checked; otherwise that of the crate's dependency `fulgurite`
+    /// Another database whose rows may be called, and which is not checked; without this option, that of the nearest
+    /// dependency of the crate that has one (`fulgurite`)
     #[arg(long, global = true, value_name = "FILE", help_heading = "Operators")]
     pub upstream: Option<PathBuf>,
 }
@@ -101,7 +102,7 @@ pub enum Command {
     Doctor(Doctor),
     /// Compare schedules of pipelines, draw one, or check one of your own
     Schedule(Schedule),
-    /// The verbs of `cargo ops`: check, explain, new, fmt, list, schema
+    /// The verbs of `cargo ops`: check, explain, new, fmt, list, schema, mutate
     #[command(flatten)]
     Ops(fulgurite_mutate::command::OpsVerb),
 }

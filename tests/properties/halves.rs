@@ -1,4 +1,4 @@
-//! P18: in f16 and bf16 a row gives the result of its meaning, rounded once.
+//! P21: in f16 and bf16 a row gives the result of its meaning, rounded once.
 //!
 //! A call is drawn in half precision, at magnitudes at which products and exponentials of its elements leave the range
 //! of f16. It is compared with the call on equal numbers in f32 and f64. A result may be off by the error of an

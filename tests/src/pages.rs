@@ -24,6 +24,12 @@ pub struct Processes;
 /// The programs of docs/sizes.md.
 #[doc = include_str!("../../docs/sizes.md")]
 pub struct Sizes;
+/// The program of docs/cuda.md, which is only compiled, because the machines of the tests have no GPU.
+#[doc = include_str!("../../docs/cuda.md")]
+pub struct CudaPage;
+/// The program of docs/pytorch.md.
+#[doc = include_str!("../../docs/pytorch.md")]
+pub struct PytorchPage;
 
 /// The programs of docs/errors: the wrong one gives the code of its page, the mended one runs.
 #[doc = include_str!("../../docs/errors/E712.md")]

@@ -39,7 +39,7 @@ pub fn check(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> O
 }
 
 fn first(source: &RowSource, row: &Row, rows: &RowSet, family: &Family) -> Option<Diag> {
-    // the tests cover rules of one operation: p18 compares every gradient in half precision
+    // the tests cover rules of one operation: p21 compares every gradient in half precision
     let Meaning::Decomp(body) = &row.meaning else { return None };
     let cases = halves(row, family);
     let rule = Rule::body(source)?;

@@ -95,7 +95,7 @@ pub const CLASS: &[Key] = &[
     key("through", Form::Text, "true: operators without such a gradient are differentiated through their rules"),
     key("cotangent", Form::Text, "what a cotangent is: `plain`, `same`, or how one is made of a plain `g`"),
     key("read", Form::Text, "what `to_vec` and `item` read: a field, `equal`, or `error`"),
-    key("precedence", Form::Text, "an integer: which class sees to a call that has several, the greatest"),
+    key("precedence", Form::Text, "an integer: of the classes in a call, the one with the greatest decides"),
     key("error", Form::Keys(BOUND), "how far operators may be from the plain ones"),
     key("from", Form::List(&Form::Any), "rows that make such tensors; their result is `T[_]`"),
 ];

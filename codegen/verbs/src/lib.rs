@@ -8,7 +8,7 @@
 //! | [`cli`] | the command `cargo ops`, to which tools add verbs; files, faults and colours of its verbs |
 //! | [`explain`] | what is known of a row: on the terminal, as JSON, and for the page of all rows |
 //! | [`export`] | packages of rows for other frameworks |
-//! | [`fmt`] | the one form in which rows are written |
+//! | [`fmt`] | the canonical form of a database |
 //! | [`json_schema`] | the JSON Schema of databases |
 
 pub mod claim;

@@ -107,7 +107,7 @@ fn the_command_checks_and_writes() {
     fs::write(&path, WRITTEN).expect("a file");
     let (status, out, err) = run(&["--check"]);
     assert_eq!((status, out.as_str()), (1, ""));
-    assert!(err.contains("error[E922]") && err.contains(": 2 rows\n") && err.contains(":7:7: add\n"), "{err}");
+    assert!(err.contains("error[E922]") && err.contains(": 2 rows differ\n") && err.contains(":7:7: add\n"), "{err}");
     assert_eq!(fs::read_to_string(&path).expect("a file"), WRITTEN);
     let (status, out, err) = run(&[]);
     assert_eq!((status, err.as_str()), (0, ""), "{out}");

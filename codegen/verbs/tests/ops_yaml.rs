@@ -55,13 +55,13 @@ fn it_is_in_the_one_form() {
         let text = std::fs::read_to_string(path).expect("a database");
         let made = format(file, &text).unwrap_or_else(|_| panic!("{file} can't be read"));
         let rows: Vec<&str> = made.changed.iter().map(|(op, _)| op.as_str()).collect();
-        assert!(made.text == text, "{file} is not in the one form: cargo ops fmt {file}; rows: {rows:?}");
+        assert!(made.text == text, "{file} is not in canonical form: cargo ops fmt {file}; rows: {rows:?}");
     }
     for (files, _) in databases(|path, shown| Files::read(path, shown).expect("a database")) {
         assert!(files.rows.text.starts_with("# yaml-language-server: $schema="), "{} has no schema", files.rows.shown);
         for part in files.calls.iter().chain(&files.points) {
             let made = format_further(&part.shown, &part.text).map(|made| made.text);
-            assert!(made.ok().as_ref() == Some(&part.text), "{} is not in the one form: cargo ops fmt", part.shown);
+            assert!(made.ok().as_ref() == Some(&part.text), "{} is not in canonical form: cargo ops fmt", part.shown);
         }
     }
 }

@@ -80,7 +80,8 @@ fn a_row_that_is_not_there_is_named_each_round() {
     let watch =
         std::thread::spawn(move || run_words(words, &mut Lines(out, String::new()), &mut Lines(err, String::new())));
     assert_eq!(round(&lines), "Checked 0 rows, no errors");
-    assert_eq!(said.recv_timeout(Duration::from_secs(60)).expect("a line"), "error[E903]: no op `hlaf`");
+    let claim = format!("error[E903]: `{}` has no row `hlaf`", path.display());
+    assert_eq!(said.recv_timeout(Duration::from_secs(60)).expect("a line"), claim);
     drop(lines);
     fs::write(&path, format!("ops:\n{}", row("half", "expr: x * x"))).expect("a database");
     assert_eq!(watch.join().expect("an end"), 0);

@@ -25,7 +25,7 @@ pub enum OpsVerb {
     /// The verbs of `fulgurite-ops-verbs`.
     #[command(flatten)]
     Codegen(cli::Verb),
-    /// Make wrong rows and see which are refuted
+    /// Make wrong rows, and show which of them no check refutes
     Mutate(Mutate),
 }
 
@@ -49,20 +49,20 @@ pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write,
     after_help = "Examples:\n  cargo ops mutate\n  cargo ops mutate --count 200 --seed 7\n  cargo ops mutate --row softmax\n  cargo ops mutate --wrong mine.yaml\n  cargo ops mutate --json | jq '.score, .meaning_score'"
 )]
 pub struct Mutate {
-    /// Seed of the choice of mutants, if not all are tried
+    /// The seed by which mutants are chosen, if not all are tried
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Number of mutants to try; otherwise all
+    /// The number of mutants to try; without this option, all
     #[arg(long, value_name = "N", value_parser = count)]
     pub count: Option<usize>,
-    /// The folder with PyTorch's values; otherwise `tests/data` beside the database, if it is there
+    /// The folder with values recorded from PyTorch; without this option, `tests/data` beside the database, if it exists
     #[arg(long, value_name = "DIR")]
     pub recorded: Option<PathBuf>,
-    /// Only mutants of these rows
+    /// Make mutants of these rows only
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub row: Vec<String>,
-    /// Only list the redundant refused points: the signature, the dtypes or the promotion refuse their calls, and the
-    /// same mutants are refuted without them
+    /// Only list the redundant points that expect a refusal: the signature, the dtypes or the promotion refuse their
+    /// calls already, and the same mutants are refuted without them
     #[arg(long, conflicts_with = "wrong")]
     pub idle: bool,
     /// Instead of generated mutants, take the rows of this file, each a wrong form of the row with its name; a name may
@@ -74,7 +74,7 @@ pub struct Mutate {
 /// Parses a count; zero mutants would have no score.
 fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("at least 1 is tried".to_owned()),
+        Ok(0) => Err("the number of mutants is at least 1".to_owned()),
         Ok(count) => Ok(count),
         Err(why) => Err(format!("{why}")),
     }
@@ -123,7 +123,11 @@ impl Mutate {
             None => bench,
         };
         if self.idle {
-            for (op, point) in bench.idle(&mutants) {
+            let idle = bench.idle(&mutants);
+            if idle.is_empty() && !common.quiet && !common.json {
+                writeln!(err, "note: these rows have no redundant points that expect a refusal")?;
+            }
+            for (op, point) in idle {
                 let (place, text) = (loaded.sources.show(point.place), loaded.sources.text(point.place));
                 match common.json {
                     true => writeln!(out, "{}", json!({"v": 1, "row": op.as_str(), "place": place, "point": text}))?,
@@ -167,11 +171,15 @@ impl Mutate {
         writeln!(out, "stated twice  {}", score.stated)?;
         writeln!(out, "meaning       {}", score.meaning)?;
         if !common.quiet {
-            writeln!(
-                err,
-                "The rows meet {} of {} recorded cases here: these are the evidence",
-                recorded.0, recorded.1
-            )?;
+            match recorded {
+                (_, 0) => writeln!(
+                    err,
+                    "The evidence has no values recorded from PyTorch (`--recorded DIR` names a folder of them)"
+                )?,
+                (met, of) => {
+                    writeln!(err, "The evidence has values recorded from PyTorch: the rows meet {met} of {of} cases")?
+                }
+            }
             writeln!(err, "Tried {} of {made} mutants in {seconds:.1} s", mutants.len())?;
         }
         Ok(FINE)

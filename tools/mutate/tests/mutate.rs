@@ -297,7 +297,7 @@ fn the_command_says_what_survives() {
     let (status, _, err) = run(&["--recorded", "/nowhere/at/all"]);
     assert!(status == 2 && err.contains("E910"), "{err}");
     let (status, _, err) = run(&["--count", "0"]);
-    assert!(status == 2 && err.contains("at least 1 is tried"), "{err}");
+    assert!(status == 2 && err.contains("the number of mutants is at least 1"), "{err}");
     // a wrong row stands for one of the database
     let wrong = folder.join("wrong.yaml");
     std::fs::write(&wrong, "ops:\n- op: mul\n  doc: d\n\n- op: sofplus\n  doc: d\n").expect("rows");

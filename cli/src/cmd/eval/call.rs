@@ -107,10 +107,10 @@ impl<'a> Evaluator<'a> {
         // The error marks only the name, which follows the receiver of a method.
         let name = self.text.get(span.clone()).and_then(|call| call.find(row)).map(|at| span.start + at);
         let span = name.map_or(span, |at| at..at + row.len());
-        let fault = Fault { code: "E903", ..wrong(self.text, span, format!("no op `{row}`")) };
+        let fault = Fault { code: "E903", ..wrong(self.text, span, format!("there is no operator `{row}`")) };
         match fulgurite_codegen::nearest::nearest(row, names) {
-            Some(near) => fault.help(format!("nearest: {near}")),
-            None => fault,
+            Some(near) => fault.help(format!("did you mean `{near}`?")),
+            None => fault.help("`fulgurite list` shows the operators"),
         }
     }
 

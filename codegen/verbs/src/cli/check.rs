@@ -26,11 +26,11 @@ use super::{Common, FAILED, FINE, Outcome};
     after_help = "Examples:\n  cargo ops check\n  cargo ops check --only softmax\n  cargo ops check --watch\n  cargo ops check rows/mine.yaml\n  cargo ops check mine.yaml --upstream ops.yaml\n  cargo ops check --json"
 )]
 pub struct Check {
-    /// The database; otherwise `ops.yaml` here or in a folder above
+    /// The database, as with `--file`
     // The id differs from that of the field of `--file`.
     #[arg(id = "database", value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Only these rows, with their overloads and the rows that they call
+    /// Check only these rows, with their overloads and the rows that they call
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Watch the file, and check changed rows and their callers again; Ctrl-C ends it
@@ -213,10 +213,14 @@ impl Check {
                         )
                     }
                 };
-                writeln!(err, "note: {claim} (docs/mutations.md)")?;
+                writeln!(err, "note: {claim}; `cargo ops mutate --row {op}` proposes points")?;
             }
             if open.len() > MOST_SHOWN {
-                writeln!(err, "note: and {} more", counted(open.len() - MOST_SHOWN, "row", "rows"))?;
+                writeln!(
+                    err,
+                    "note: the points of {} more leave something open (`--json` names them)",
+                    counted(open.len() - MOST_SHOWN, "row", "rows")
+                )?;
             }
         }
         Ok(status)

@@ -17,7 +17,16 @@ pub(super) fn find(loaded: &Loaded, name: &str) -> Option<ExplainedClass> {
 }
 
 /// Lists the classes, with the rows that make their tensors.
-pub(super) fn list(loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dyn Write) -> Outcome {
+pub(super) fn list(
+    loaded: &Loaded,
+    common: &Common,
+    paint: &Paint,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Outcome {
+    if loaded.database.classes.is_empty() && !common.quiet && !common.json {
+        writeln!(err, "note: `{}` has no tensor subclasses", loaded.files.rows.path.display())?;
+    }
     for class in &loaded.database.classes {
         let Some(explained) = find(loaded, class.class.as_str()) else { continue };
         if common.json {

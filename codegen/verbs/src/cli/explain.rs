@@ -21,7 +21,7 @@ pub struct Explain {
     /// A row (`gelu`), a tensor subclass (`MaskedTensor`), a code (`E401`), the beginning of one (`E4`), or `keys`
     #[arg(value_name = "OP|CODE")]
     pub what: String,
-    /// Print the Rust that is generated for the row
+    /// Print the Rust code that is generated for the row
     #[arg(long)]
     pub code: bool,
 }
@@ -67,7 +67,9 @@ impl Explain {
     fn generated(&self, loaded: &Loaded, common: &Common, out: &mut dyn Write) -> Outcome {
         let (source, _) = loaded.find(&self.what)?;
         let units = explain::code::of(&source.name(), &loaded.files, &loaded.upstream);
-        let units = units.map_err(|why| CommandFault::failed("E903", why).help("see `cargo ops check`"))?;
+        let units = units.map_err(|why| {
+            CommandFault::failed("E903", why).help("`cargo ops check` shows every fault at its place")
+        })?;
         for unit in units {
             if common.json {
                 writeln!(out, "{}", json!({"v": 1, "path": unit.path, "text": unit.text}))?;
@@ -83,10 +85,10 @@ impl Explain {
         let found: Vec<_> = pages::PAGES.iter().filter(|page| page.code.starts_with(&wanted)).collect();
         match found.as_slice() {
             [] => {
-                let fault = CommandFault::failed("E903", format!("no code `{wanted}`"));
+                let fault = CommandFault::failed("E903", format!("there is no error code `{wanted}`"));
                 Err(match nearest(&wanted, pages::PAGES.iter().map(|page| page.code)) {
-                    Some(near) => fault.help(format!("the nearest is `{near}`")),
-                    None => fault.help("cargo ops explain E lists all of them"),
+                    Some(near) => fault.help(format!("did you mean `{near}`? `cargo ops explain E` lists all codes")),
+                    None => fault.help("`cargo ops explain E` lists all codes"),
                 })
             }
             [page] if page.code == wanted => {

@@ -21,11 +21,11 @@ const MOST_NAMED: usize = 10;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  cargo ops fmt\n  cargo ops fmt --check\n  cargo ops fmt rows/mine.yaml")]
 pub struct Fmt {
-    /// The database; otherwise `ops.yaml` here or in a folder above
+    /// The database, as with `--file`
     // The id differs from that of the field of `--file`.
     #[arg(id = "database", value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Only report whether it is in canonical form
+    /// Only report whether the database is in canonical form, and write nothing
     #[arg(long)]
     pub check: bool,
 }
@@ -81,15 +81,23 @@ impl Fmt {
             if names.len() > MOST_NAMED {
                 named.push(format!("and {} more", names.len() - MOST_NAMED));
             }
-            let what = if names.is_empty() { "blank lines".to_owned() } else { count(names.len()) };
-            let fault = CommandFault::failed("E922", format!("`{shown}` is not in the one form: {what}"));
-            return Err(fault.help(format!("cargo ops fmt\n{}", named.join("\n")).trim_end().to_owned()));
+            let what = match names.len() {
+                0 => "its blank lines differ".to_owned(),
+                1 => "1 row differs".to_owned(),
+                n => format!("{} differ", count(n)),
+            };
+            let fault = CommandFault::failed("E922", format!("`{shown}` is not in canonical form: {what}"));
+            let places: String = named.iter().map(|place| format!("\n{place}")).collect();
+            return Err(fault.help(format!("`cargo ops fmt` without `--check` rewrites it{places}")));
         }
         if !common.quiet {
             let done = if differs {
-                format!("Written {shown}: {} changed", count(names.len()))
+                format!(
+                    "Written {shown}: {} changed",
+                    if names.is_empty() { "blank lines".to_owned() } else { count(names.len()) }
+                )
             } else {
-                format!("{shown} is in form")
+                format!("{shown} is in canonical form")
             };
             writeln!(out, "{done}")?;
         }

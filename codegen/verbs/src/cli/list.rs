@@ -23,16 +23,16 @@ use crate::explain::{self, Gradient};
     after_help = "Examples:\n  cargo ops list\n  cargo ops list --rules\n  cargo ops list --grades\n  cargo ops list --classes\n  cargo ops list --sizes | head\n  cargo ops list --json | jq -r .op"
 )]
 pub struct List {
-    /// With the gradient rule of each argument; for a written rule also the gradient without it, and the costs of both
+    /// Add the gradient rule of each argument; for a written rule also the gradient without it, and the costs of both
     #[arg(long)]
     pub rules: bool,
-    /// Instead, the bytes of generated code of each row and the rows derived from it, the largest first
+    /// Instead, list the bytes of code generated for each row and the rows derived from it, the largest first
     #[arg(long, conflicts_with = "rules")]
     pub sizes: bool,
-    /// Instead, the grade of each claim about a row, with totals
+    /// Instead, list the grade of each claim about a row, with totals
     #[arg(long, conflicts_with_all = ["rules", "sizes"])]
     pub grades: bool,
-    /// Instead, the tensor subclasses, with the rows that make their tensors
+    /// Instead, list the tensor subclasses, with the rows that make their tensors
     #[arg(long, conflicts_with_all = ["rules", "sizes", "grades"])]
     pub classes: bool,
 }
@@ -47,7 +47,7 @@ impl List {
             return grades::list(&loaded, common, paint, out);
         }
         if self.classes {
-            return classes::list(&loaded, common, paint, out);
+            return classes::list(&loaded, common, paint, out, err);
         }
         let table = loaded.table();
         let made = loaded.database.rows.iter().filter(|source| !source.kernels.is_empty());
@@ -103,7 +103,11 @@ impl List {
         let broken = &loaded.database.broken;
         if !broken.is_empty() && !common.quiet {
             let names: Vec<&str> = broken.iter().map(|name| name.as_str()).collect();
-            writeln!(err, "left out, for their faults: {} (see cargo ops check)", names.join(", "))?;
+            writeln!(
+                err,
+                "note: rows with faults are not listed: {}; `cargo ops check` shows the faults",
+                names.join(", ")
+            )?;
         }
         Ok(FINE)
     }

@@ -8,9 +8,11 @@ use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::files::Files;
 use fulgurite_codegen::nearest::near;
 use fulgurite_codegen::pipeline;
-use fulgurite_codegen::schema::{Database, RowSource, read_database};
+use fulgurite_codegen::schema::{Database, RowSource, Rule, read_database};
 use fulgurite_codegen::source::Sources;
 use fulgurite_core::Name;
+use fulgurite_core::lang::Alias;
+use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use rustc_hash::FxHashSet;
 
@@ -33,6 +35,8 @@ pub struct Loaded {
     pub(super) wanted: FxHashSet<Name>,
     /// Rows of other databases, which may be called.
     pub upstream: pipeline::Table,
+    /// The file of these rows.
+    above: Option<PathBuf>,
 }
 
 /// Reads and checks the database that `common` names, or `file`.
@@ -41,8 +45,8 @@ pub struct Loaded {
 /// E910: two databases are named, or none can be read.
 pub fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, CommandFault> {
     let files = read(common, file)?;
-    let upstream = upstream(common, &files.rows.path)?;
-    Ok(loaded(files, upstream))
+    let above = upstream_file(common, &files.rows.path)?;
+    Ok(Loaded { above: above.clone(), ..loaded(files, table(above.as_deref())?) })
 }
 
 /// The files of the named database, or of the one that is found.
@@ -55,7 +59,17 @@ pub(super) fn read(common: &Common, file: Option<&Path>) -> Result<Files, Comman
         Some(path) => path.to_owned(),
         None => find()?,
     };
-    let files = Files::rows(&path, path.display().to_string()).map_err(unreadable)?;
+    let files = Files::rows(&path, path.display().to_string()).map_err(|(at, why)| {
+        let missing = at == path && why.kind() == std::io::ErrorKind::NotFound;
+        let fault = unreadable((at, why));
+        match missing {
+            true => fault.help(format!(
+                "name another file, or start this one: `cargo ops new OP FORMULA --file {}`",
+                path.display()
+            )),
+            false => fault,
+        }
+    })?;
     let help = format!("`points` of `{}` names the folder of further points", path.display());
     files.with_points().map_err(|why| unreadable(why).help(help))
 }
@@ -104,7 +118,7 @@ pub(super) fn loaded_some(
     let wanted = choose(&database, &sources);
     let upstream = upstream.completed_for(&database, &wanted);
     let checked = check::some(&database, &upstream, &wanted, &mut diags);
-    Loaded { wanted, files, sources, diags, database, checked, upstream }
+    Loaded { wanted, files, sources, diags, database, checked, upstream, above: None }
 }
 
 /// The rows that those of the database `file` may call.
@@ -119,7 +133,9 @@ pub(super) fn upstream_file(common: &Common, file: &Path) -> Result<Option<PathB
 
 fn table(upstream: Option<&Path>) -> Result<pipeline::Table, CommandFault> {
     let Some(path) = upstream else { return Ok(pipeline::Table::default()) };
-    let text = std::fs::read_to_string(path).map_err(|why| CommandFault::unreadable(path, &why))?;
+    let text = std::fs::read_to_string(path).map_err(|why| {
+        CommandFault::unreadable(path, &why).help("`--upstream FILE` names the database whose rows are called")
+    })?;
     pipeline::read_rows(&text, &path.display().to_string()).map_err(|report| {
         CommandFault::usage("E910", format!("the upstream database `{}` is broken", path.display())).help(report)
     })
@@ -134,8 +150,8 @@ pub(super) fn find() -> Result<PathBuf, CommandFault> {
             return Ok(std::iter::repeat_n(Path::new(".."), up).collect::<PathBuf>().join("ops.yaml"));
         }
     }
-    Err(CommandFault::usage("E910", "there is no `ops.yaml` here or in a folder above")
-        .help("name the database: `--file FILE`"))
+    Err(CommandFault::usage("E910", "there is no `ops.yaml` in this folder or in a folder above")
+        .help("name the database with `--file FILE`, or start one: `cargo ops new OP FORMULA --file ops.yaml`"))
 }
 
 impl Loaded {
@@ -147,21 +163,52 @@ impl Loaded {
         let at = self.database.rows.iter().position(|source| source.op == op);
         let found = at.and_then(|at| Some((&self.database.rows[at], self.checked.rows.get(at)?)));
         found.ok_or_else(|| {
+            let file = self.files.rows.path.display();
             if self.database.broken.iter().any(|name| *name == op) {
-                return CommandFault::failed("E903", format!("the row `{op}` has a fault"))
-                    .help("see `cargo ops check`");
+                return CommandFault::failed("E903", format!("the row `{op}` of `{file}` has a fault"))
+                    .help(format!("`cargo ops check --only {op}` shows it"));
             }
-            let fault = CommandFault::failed("E903", format!("no op `{op}`"));
+            let fault = CommandFault::failed("E903", format!("`{file}` has no row `{op}`"));
             let near: Vec<String> = near(op, self.names().iter().map(|name| name.as_str()))
                 .into_iter()
                 .take(3)
                 .map(|name| format!("`{name}`"))
                 .collect();
+            if let Some(help) = self.elsewhere(op) {
+                return fault.help(help);
+            }
             match near.as_slice() {
-                [] => fault.help("cargo ops list"),
-                near => fault.help(format!("did you mean {}?", near.join(" or "))),
+                [] => fault.help("`cargo ops list` shows the rows of a database; `--file FILE` names another database"),
+                near => fault.help(format!("did you mean {}?", any_of(near))),
             }
         })
+    }
+
+    /// Where a row or a class is that this database lacks: upstream, or under the name that another library's call has.
+    fn elsewhere(&self, op: &str) -> Option<String> {
+        let upstream = |op: &str| {
+            let class = self.upstream.classes.iter().any(|class| class.class == op);
+            class || self.upstream.row(Name::new(op)).is_some()
+        };
+        let file = match &self.above {
+            Some(path) => path.display().to_string(),
+            None => "FILE".to_owned(),
+        };
+        if upstream(op) {
+            return Some(format!("the database upstream has it: `cargo ops explain {op} --file {file}`"));
+        }
+        let names = |aliases: &[(&'static str, Rule<Alias>)]| {
+            let named = |(library, alias): &(&'static str, Rule<Alias>)| {
+                op.strip_prefix(library).and_then(|rest| rest.strip_prefix('.')) == Some(alias.tree.name.name.as_str())
+            };
+            aliases.iter().any(named)
+        };
+        let Database { rows, calls, .. } = &self.database;
+        let rows = rows.iter().map(|row| (row.op.as_str(), &row.aliases));
+        let mut all = rows.chain(calls.iter().map(|calls| (calls.op.as_str(), &calls.aliases)));
+        let row = all.find_map(|(row, aliases)| names(aliases).then_some(row))?;
+        let option = if upstream(row) { format!(" --file {file}") } else { String::new() };
+        Some(format!("`{op}` is a call of the row `{row}`: `cargo ops explain {row}{option}`"))
     }
 
     /// The names of all rows.
@@ -174,5 +221,16 @@ impl Loaded {
         let mut table = self.upstream.clone();
         self.checked.rows.iter().for_each(|row| table.insert(row.clone()));
         table
+    }
+}
+
+/// `a`, `b` or `c`.
+fn any_of(names: &[String]) -> String {
+    match names {
+        [first @ .., before, last] => {
+            let first: String = first.iter().map(|name| format!("{name}, ")).collect();
+            format!("{first}{before} or {last}")
+        }
+        _ => names.concat(),
     }
 }

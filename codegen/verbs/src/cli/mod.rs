@@ -69,16 +69,17 @@ pub struct OpsCommand<V: Subcommand = Verb> {
 /// The options of every verb.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Common {
-    /// The database; otherwise `ops.yaml` here or in a folder above
+    /// The database; without this option, `ops.yaml` in this folder or the nearest folder above that has one
     #[arg(long, global = true, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// A database whose rows may be called, which is not checked; otherwise that of the crate's dependency `fulgurite`
+    /// Another database whose rows may be called, and which is not checked; without this option, that of the nearest
+    /// dependency of the crate that has one (`fulgurite`)
     #[arg(long, global = true, value_name = "FILE")]
     pub upstream: Option<PathBuf>,
-    /// One JSON object a line on standard output
+    /// Print one JSON object per line on standard output
     #[arg(long, global = true)]
     pub json: bool,
-    /// Only errors and results
+    /// Print only errors and results
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// The text of the database to use if there is no file.

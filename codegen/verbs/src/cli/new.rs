@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use fulgurite_codegen::check::HAS_BLANK;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::pipeline::Table;
@@ -26,33 +26,32 @@ use crate::json_schema;
 /// Adds a row at the end of the database, if it is right; with `--kind` a row with blanks to fill.
 #[derive(Debug, Args)]
 #[command(
-    group(ArgGroup::new("meaning").args(["formula", "like", "kind"]).required(true)),
     after_help = "Examples:\n  cargo ops new mish 'x * tanh(softplus(x))'\n  cargo ops new mish 'x * tanh(softplus(x))' --dry-run\n  cargo ops new centre 'x - mean(x, [-1], keepdim = true)' --decomp --sig '(x: T[..S]) -> T[..S]'\n  cargo ops new my_softmax --like softmax\n  cargo ops new span --kind reduction\n  cargo ops new mine 'x * x' --file rows/mine.yaml --upstream ops.yaml"
 )]
 pub struct New {
     /// The operator's name
     #[arg(value_name = "OP")]
     pub op: String,
-    /// Its meaning: `x * tanh(softplus(x))`
-    #[arg(value_name = "FORMULA")]
+    /// Its meaning, `x * tanh(softplus(x))`, unless `--like` or `--kind` gives a row
+    #[arg(value_name = "FORMULA", required_unless_present_any = ["like", "kind"])]
     pub formula: Option<String>,
-    /// The signature; otherwise the free names of the formula, in order
+    /// The signature; without it, the arguments are the free names of the formula, in order
     #[arg(long)]
     pub sig: Option<String>,
-    /// The promotion kind; otherwise found
+    /// The promotion kind; without it, the first kind under which the row is right
     #[arg(long, value_name = "KIND")]
     pub promote: Option<String>,
-    /// One sentence; otherwise the formula
+    /// What the operator does, in one sentence; without it, the formula
     #[arg(long, value_name = "TEXT")]
     pub doc: Option<String>,
-    /// The formula is a decomposition into rows
+    /// Take the formula as a program of other rows, not as an expression over elements
     #[arg(long, requires = "sig")]
     pub decomp: bool,
-    /// Copy this row under the new name
-    #[arg(long, value_name = "ROW")]
+    /// Instead of a formula, copy this row under the new name
+    #[arg(long, value_name = "ROW", conflicts_with_all = ["formula", "kind"])]
     pub like: Option<String>,
-    /// A row of this class, with blanks `___` to fill
-    #[arg(long, value_name = "KIND", conflicts_with_all = ["sig", "promote", "doc", "decomp"])]
+    /// Instead of a formula, write a row of this class, with blanks `___` to fill
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["formula", "sig", "promote", "doc", "decomp"])]
     pub kind: Option<Kind>,
     /// Show the row without writing it
     #[arg(long)]
@@ -94,12 +93,14 @@ impl New {
             }
         };
         if before.diags.errors() > 0 {
-            let claim = format!("`{}` has faults already", before.files.rows.path.display());
-            return Err(CommandFault::failed("E903", claim).help("mend them first: cargo ops check"));
+            let claim = format!("`{}` has faults, so no row is added", before.files.rows.path.display());
+            return Err(CommandFault::failed("E903", claim)
+                .help("mend the faults that `cargo ops check` shows, and run this command again"));
         }
         if let Some(source) = before.database.rows.iter().find(|source| source.op == self.op.as_str()) {
             let claim = format!("there is a row `{}` already, at {}", self.op, before.sources.show(source.op.place));
-            return Err(CommandFault::failed("E008", claim).help(format!("cargo ops explain {}", self.op)));
+            return Err(CommandFault::failed("E008", claim)
+                .help(format!("choose another name; `cargo ops explain {}` shows that row", self.op)));
         }
         if self.op.contains(char::is_control) {
             let claim = format!("`{}` can't be the name of a row", self.op.escape_debug());
@@ -127,13 +128,15 @@ impl New {
             }
             refused.get_or_insert(after);
         }
-        let Some(refused) = refused else { return Err(CommandFault::usage("E903", "there is nothing to write")) };
+        let Some(refused) = refused else {
+            return Err(CommandFault::usage("E903", format!("there is no formula for `{}`", self.op)));
+        };
         if common.json {
             out.write_all(render::json(&refused.diags, &refused.sources).as_bytes())?;
         } else {
             let style = Style { color: paint.color, width: 100 };
             err.write_all(render::text(&refused.diags, &refused.sources, style).as_bytes())?;
-            writeln!(err, "nothing was written; the lines are those that the row would have had")?;
+            writeln!(err, "Nothing was written; the places above are those that the row would have had")?;
         }
         Ok(FAILED)
     }
@@ -302,13 +305,15 @@ impl New {
     }
 }
 
-/// The database with a row appended, after one blank line.
+/// The database in canonical form with a row appended, after one blank line if another row stands before it.
 fn appended(text: &str, row: &str) -> String {
     let text = text.trim_end();
-    match text.strip_suffix("ops: []") {
-        Some(before) => format!("{before}ops:\n{row}"),
-        None => format!("{text}\n\n{row}"),
+    if let Some(before) = text.strip_suffix("ops: []") {
+        return format!("{before}ops:\n{row}");
     }
+    // the first row of a list stands below its key
+    let gap = if text.ends_with("\nops:") || text == "ops:" { "\n" } else { "\n\n" };
+    format!("{text}{gap}{row}")
 }
 
 /// The rest of a copied row without PyTorch names: they belong to the original.

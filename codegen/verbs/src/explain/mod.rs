@@ -265,8 +265,11 @@ impl Explained {
             let lines = wrap(value, WIDTH - KEY - 3);
             let last = lines.last().map_or(0, |line| line.chars().count());
             let fits = KEY + 3 + last + 3 + reason.chars().count() <= WIDTH;
-            let gap = if fits { "   " } else { &indent };
-            let reason = if reason.is_empty() { String::new() } else { format!("{gap}{}", faint(reason)) };
+            let reason = match reason {
+                "" => String::new(),
+                reason if fits => format!("   {}", faint(reason)),
+                reason => wrap(reason, WIDTH - KEY - 3).iter().map(|line| format!("{indent}{}", faint(line))).collect(),
+            };
             text += &format!("  {} {}{reason}\n", head(&format!("{key:<KEY$}")), lines.join(&indent));
         };
         self.keys.iter().for_each(|(key, value)| line(key, value, ""));

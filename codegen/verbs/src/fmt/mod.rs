@@ -62,7 +62,7 @@ pub fn format(path: &str, text: &str) -> Formatting {
     let pairs = || before.database.rows.iter().zip(&after.database.rows);
     if !same(&before.database, &after.database) {
         let row = pairs().find(|(a, b)| !a.is_same(b)).map_or(tree.place.head(), |(a, _)| a.op.place);
-        let diag = Diag::error("E999", row, "in the one form this reads as something else: a bug of ours");
+        let diag = Diag::error("E999", row, "in canonical form this reads as something else: a bug of ours");
         before.diags.push(diag.help("please report it with this row; nothing was written"));
         return Err((before.sources, before.diags));
     }
@@ -87,7 +87,8 @@ pub fn format_further(path: &str, text: &str) -> Formatting {
     let again = further::read(after, &sources, &mut diags);
     let is_same = yaml::read(after, &sources, &mut diags).is_some_and(|after| after.plain() == tree.plain());
     if !is_same {
-        let diag = Diag::error("E999", tree.place.head(), "in the one form these points read as others: a bug of ours");
+        let diag =
+            Diag::error("E999", tree.place.head(), "in canonical form these points read as others: a bug of ours");
         diags.push(diag.help("please report it with this file; nothing was written"));
         return Err((sources, diags));
     }
