@@ -4,8 +4,9 @@
 //! counted, as are those of the row. A loop that an executor walks once counts once: a scan, and a reduction whose
 //! filter states the place of each element.
 
-use fulgurite::symbol::{self, Registered};
+use fulgurite::symbol::Registered;
 use fulgurite_codegen::check::orders::steps;
+use fulgurite_core::eval::frame;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::lower::lower_with;
@@ -14,6 +15,7 @@ use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value, derive};
 use fulgurite_tests::calls::{self, Sketch, Slot, Values, Wish};
 use fulgurite_tests::draws::{self, Property, Verdict};
+use fulgurite_tests::oracle;
 use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
@@ -86,33 +88,19 @@ struct Case {
 
 impl Case {
     fn elements(&self) -> f64 {
-        let mut sum = 0.0;
-        self.args.iter().for_each(|arg| {
-            arg.for_each(&mut |ty: &ArgTy| {
-                if let ArgTy::Tensor(t) = ty {
-                    sum += count(t)
-                }
-            })
-        });
-        sum
+        self.args.iter().flat_map(Value::tensors).map(count).sum()
     }
 
     /// Whether a result has an axis of one element, while no argument has one.
     fn ends_in_one(&self) -> bool {
         let one = |t: &TensorTy| t.shape.iter().any(|d| d.is(1));
-        let mut given = false;
-        self.args.iter().for_each(|arg| arg.for_each(&mut |ty| given |= matches!(ty, ArgTy::Tensor(t) if one(t))));
+        let given = self.args.iter().flat_map(Value::tensors).any(one);
         let made = self.solved.outs.iter().any(|out| matches!(out, OutTy::Tensor(t) if one(t)));
         made && !given
     }
 
     fn results(&self) -> f64 {
-        let made = self.solved.outs.iter().map(|out| match out {
-            OutTy::Tensor(t) => count(t),
-            OutTy::List(ts) => ts.iter().map(count).sum(),
-            OutTy::FromBody => 0.0,
-        });
-        made.sum()
+        self.solved.outs.iter().flat_map(OutTy::tensors).map(count).sum()
     }
 }
 
@@ -165,12 +153,7 @@ fn names(row: &Row, case: &Case) -> Vec<(Name, Value<ArgTy>)> {
 }
 
 fn value(out: &OutTy) -> Value<ArgTy> {
-    let one = |t: &TensorTy| Value::Tensor(ArgTy::Tensor(t.clone()));
-    match out {
-        OutTy::Tensor(t) => one(t),
-        OutTy::List(ts) => Value::List(ts.iter().map(one).collect()),
-        OutTy::FromBody => Value::Absent,
-    }
+    out.value(|t| ArgTy::Tensor(t.clone()))
 }
 
 /// A machine of the tensor language on types, which counts the steps of the rows that are called.
@@ -190,13 +173,8 @@ impl Counter {
     fn enter(&mut self, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Result<Vec<Value<ArgTy>>, Refusal> {
         match &row.meaning {
             Meaning::Decomp(body) => {
-                self.depth += 1;
-                if self.depth > 24 {
-                    return Err(Refusal::new("E010", "too deep"));
-                }
-                let results = tensor::run(self, row, body, solved, args, &[]);
-                self.depth -= 1;
-                let mut results = results?;
+                let run = |counter: &mut Self| tensor::run(counter, row, body, solved, args, &[]);
+                let mut results = frame::one_deeper(self, |counter| &mut counter.depth, 24, row.op, run)?;
                 results.truncate(row.sig.outs.len() + row.sig.aux.len());
                 Ok(results)
             }
@@ -207,12 +185,7 @@ impl Counter {
             }
             Meaning::Host(_) => {
                 let results: Vec<Value<ArgTy>> = solved.outs.iter().chain(&solved.aux).map(value).collect();
-                let made = &mut |ty: &ArgTy| {
-                    if let ArgTy::Tensor(t) = ty {
-                        self.walked += count(t)
-                    }
-                };
-                results.iter().for_each(|result| result.for_each(made));
+                self.walked += results.iter().flat_map(Value::tensors).map(count).sum::<f64>();
                 Ok(results)
             }
         }
@@ -229,16 +202,8 @@ impl Machine for Counter {
         positional: Vec<Value<ArgTy>>,
         named: Vec<(Name, Value<ArgTy>)>,
     ) -> Result<Vec<Value<ArgTy>>, Refusal> {
-        let mut first = None;
-        for row in symbol::candidates(op).into_iter().map(|s| s.row()) {
-            let solved = signature::arrange(row, positional.clone(), named.clone())
-                .and_then(|args| signature::solve_types(row, &args).map(|solved| (args, solved)));
-            match solved {
-                Ok((args, solved)) => return self.enter(row, &solved, &args),
-                Err(refusal) => _ = first.get_or_insert(refusal),
-            }
-        }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("no row `{op}`"))))
+        let (row, args, solved) = oracle::accepted(op, &positional, &named, &ArgTy::clone)?;
+        self.enter(row, &solved, &args)
     }
 
     fn ty(&self, v: &ArgTy) -> ArgTy {

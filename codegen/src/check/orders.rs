@@ -57,15 +57,8 @@ pub struct Higher {
 impl Higher {
     /// Both orders, as powers of the sizes: `n^1`, `n^2`.
     fn orders(&self) -> [f64; 2] {
-        let size = |arg: &Value<ArgTy>| {
-            let mut most = 1.0f64;
-            arg.for_each(&mut |ty| {
-                if let ArgTy::Tensor(t) = ty {
-                    most = t.shape.iter().map(|d| d.value() as f64).fold(most, f64::max);
-                }
-            });
-            most
-        };
+        let size =
+            |arg: &Value<ArgTy>| arg.tensors().flat_map(|t| &t.shape).map(|d| d.value() as f64).fold(1.0, f64::max);
         let n = self.case.args.iter().map(size).fold(2.0, f64::max);
         self.steps.map(|steps| steps.max(1.0).ln() / n.ln())
     }
@@ -186,24 +179,13 @@ fn counted(row: &Row, set: &RowSet, derived: &Derived, rules: &[Rule], case: &Ca
 
 /// Whether some tensor has axes, and every axis several elements. An axis of one element would not grow.
 fn whole(case: &Case) -> bool {
-    let (mut any, mut all) = (false, true);
-    let each = &mut |ty: &ArgTy| {
-        if let ArgTy::Tensor(t) = ty {
-            any |= t.rank() > 0;
-            all &= t.shape.iter().all(|d| d.value() > 1);
-        }
-    };
-    case.args.iter().for_each(|arg| arg.for_each(each));
-    any && all
+    let mut axes = case.args.iter().flat_map(Value::tensors).flat_map(|t| &t.shape).peekable();
+    axes.peek().is_some() && axes.all(|d| d.value() > 1)
 }
 
 /// Whether every axis of every result has several elements.
 fn many(case: &Case) -> bool {
-    case.solved.outs.iter().all(|out| match out {
-        OutTy::Tensor(t) => t.shape.iter().all(|d| d.value() > 1),
-        OutTy::List(ts) => ts.iter().all(|t| t.shape.iter().all(|d| d.value() > 1)),
-        OutTy::FromBody => true,
-    })
+    case.solved.outs.iter().flat_map(OutTy::tensors).all(|t| t.shape.iter().all(|d| d.value() > 1))
 }
 
 /// The axes of a tensor, or the entries of a list.
@@ -220,23 +202,11 @@ fn count(t: &TensorTy) -> f64 {
 }
 
 fn elements(case: &Case) -> f64 {
-    let mut sum = 0.0;
-    let each = &mut |ty: &ArgTy| {
-        if let ArgTy::Tensor(t) = ty {
-            sum += count(t);
-        }
-    };
-    case.args.iter().for_each(|arg| arg.for_each(each));
-    sum
+    case.args.iter().flat_map(Value::tensors).map(count).sum()
 }
 
 fn results(case: &Case) -> f64 {
-    let made = case.solved.outs.iter().map(|out| match out {
-        OutTy::Tensor(t) => count(t),
-        OutTy::List(ts) => ts.iter().map(count).sum(),
-        OutTy::FromBody => 0.0,
-    });
-    made.sum()
+    case.solved.outs.iter().flat_map(OutTy::tensors).map(count).sum()
 }
 
 /// The call with every axis of several elements `LARGER` times as long. If `named`, sizes in options grow as well.
@@ -293,14 +263,7 @@ impl Look for Steps {
 
     fn loops(&mut self, rows: &RowSet, of: &Resolved, args: &[Value<Marked<()>>]) -> Results<Steps> {
         let (row, solved) = (&of.row, &of.solved);
-        let made = || {
-            let of = |out: &OutTy| match out {
-                OutTy::Tensor(t) => count(t),
-                OutTy::List(ts) => ts.iter().map(count).sum(),
-                OutTy::FromBody => 0.0,
-            };
-            solved.outs.iter().chain(&solved.aux).map(of).sum::<f64>()
-        };
+        let made = || solved.outs.iter().chain(&solved.aux).flat_map(OutTy::tensors).map(count).sum::<f64>();
         self.walked += match &row.meaning {
             Meaning::View(_) => 0.0,
             // one step per element

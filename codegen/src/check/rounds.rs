@@ -8,7 +8,7 @@
 use fulgurite_core::lang::{Block, Elem, Param, Span};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::signature::{ArgTy, OutTy, Refusal, solve_types};
+use fulgurite_core::signature::{ArgTy, Refusal, solve_types};
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -214,20 +214,15 @@ impl Look for Lines {
             return Err(Halt::Twice { at: None, by: row.op, after });
         }
         let mut parts = parts.iter();
-        let mut put = |t: &TensorTy| {
+        let put = |t: &TensorTy| {
             let rounded = parts.next().and_then(|part| match part.computes && t.dtype == DType::F16 {
                 true => Some(row.op),
                 false => reads(part),
             });
             let mark = rounded.filter(|_| t.dtype.is_float());
-            Value::Tensor(Marked { ty: ArgTy::Tensor(t.clone()), mark })
+            Marked { ty: ArgTy::Tensor(t.clone()), mark }
         };
-        let outs = solved.outs.iter().chain(&solved.aux).map(|out| match out {
-            OutTy::Tensor(t) => put(t),
-            OutTy::List(ts) => Value::List(ts.iter().map(&mut put).collect()),
-            OutTy::FromBody => Value::Absent,
-        });
-        Ok(outs.collect())
+        Ok(solved.values(put))
     }
 
     fn program(

@@ -194,13 +194,7 @@ impl Yields<'_> {
         let mut dtypes = FxHashSet::default();
         let outs: Vec<Value<ArgTy>> = self.case.solved.outs.iter().map(machine::promised).collect();
         for value in self.case.args.iter().chain(&outs) {
-            value.for_each(&mut |ty| {
-                if let ArgTy::Tensor(t) = ty
-                    && t.dtype.is_float()
-                {
-                    dtypes.insert(t.dtype);
-                }
-            });
+            dtypes.extend(value.tensors().map(|t| t.dtype).filter(|dtype| dtype.is_float()));
         }
         dtypes.len() > 1
     }

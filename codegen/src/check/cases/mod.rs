@@ -59,22 +59,14 @@ pub struct Family {
 impl Case {
     /// Elements of all tensor arguments.
     pub fn numel(&self) -> usize {
-        let mut sum = 0;
-        let count = &mut |t: &ArgTy| {
-            if let ArgTy::Tensor(t) = t {
-                sum += t.numel();
-            }
-        };
-        self.args.iter().for_each(|arg| arg.for_each(count));
-        sum
+        self.args.iter().flat_map(Value::tensors).map(TensorTy::numel).sum()
     }
 
     /// Elements of all results. A result whose shape only the body knows counts as 2.
     pub fn results(&self) -> usize {
         let of = |out: &OutTy| match out {
-            OutTy::Tensor(t) => t.numel(),
-            OutTy::List(items) => items.iter().map(TensorTy::numel).sum(),
             OutTy::FromBody => 2,
+            told => told.tensors().iter().map(TensorTy::numel).sum(),
         };
         self.solved.outs.iter().map(of).sum()
     }
@@ -312,11 +304,7 @@ fn pairs(row: &Row, tried: &[Tried], family: &mut Family) {
 
 /// Whether no result of a call has an element.
 fn is_empty(solved: &Solved) -> bool {
-    solved.outs.iter().all(|out| match out {
-        OutTy::Tensor(t) => t.numel() == 0,
-        OutTy::List(items) => items.iter().all(|t| t.numel() == 0),
-        OutTy::FromBody => false,
-    })
+    solved.outs.iter().all(|out| *out != OutTy::FromBody && out.tensors().iter().all(|t| t.numel() == 0))
 }
 
 /// Calls like the smaller ones of `family`, with a number other than its default for every option. They refute a rule

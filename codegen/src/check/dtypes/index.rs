@@ -82,14 +82,8 @@ pub(super) fn check(
 }
 
 fn out_dtypes(case: &Case) -> Vec<DType> {
-    use fulgurite_core::signature::OutTy;
     let outs = case.solved.outs.iter().chain(&case.solved.aux);
-    let dtype = |out: &OutTy| match out {
-        OutTy::Tensor(t) => Some(t.dtype),
-        OutTy::List(ts) => ts.first().map(|t| t.dtype),
-        OutTy::FromBody => None,
-    };
-    outs.filter_map(dtype).collect()
+    outs.filter_map(|out| Some(out.tensors().first()?.dtype)).collect()
 }
 
 /// E203, E201: the body gives the dtypes that the row declares.

@@ -89,9 +89,7 @@ fn may_be_steep(row: &Row, library: &Library) -> bool {
 }
 
 fn is_float(arg: &Value<ArgTy>) -> bool {
-    let mut any = false;
-    arg.for_each(&mut |ty| any |= matches!(ty, ArgTy::Tensor(t) if t.dtype.is_float()));
-    any
+    arg.tensors().any(|t| t.dtype.is_float())
 }
 
 /// The argument, and its element, with respect to which the derivative is NaN.
