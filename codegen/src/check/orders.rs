@@ -12,8 +12,8 @@ use fulgurite_core::lang::{Block, Node, OptType, Param};
 use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp, VarId};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved, solve_types};
-use fulgurite_core::{Dim, Name, TensorTy, Value};
+use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::{Name, TensorTy, Value};
 use rustc_hash::FxHashSet;
 
 use super::call_cache::Resolved;
@@ -146,8 +146,9 @@ fn cases(row: &Row, family: &Family) -> Vec<Case> {
     let small = family.cases.iter().filter(|case| whole(case) && kinds.insert((case.kind(), ranks(case))));
     let small: Vec<&Case> = small.take(CALLS).collect();
     let named = row.sig.opts.iter().any(|opt| matches!(opt.ty, OptType::Shape { .. } | OptType::Size(_)));
-    let alone = small.iter().filter(|_| named).filter_map(|case| grown(row, &case.args, false));
-    let all = small.iter().filter_map(|case| grown(row, &case.args, true));
+    let grown = |case: &&Case, named| case.grown(row, LARGER, named).filter(|case| written_out(&case.solved));
+    let alone = small.iter().filter(|_| named).filter_map(|case| grown(case, false));
+    let all = small.iter().filter_map(|case| grown(case, true));
     let (several, one): (Vec<Case>, Vec<Case>) = alone.chain(all).partition(many);
     // where one window holds a whole argument, the gradient is of the order of the window, which is small in other
     // calls
@@ -207,32 +208,6 @@ fn elements(case: &Case) -> f64 {
 
 fn results(case: &Case) -> f64 {
     case.solved.outs.iter().flat_map(OutTy::tensors).map(count).sum()
-}
-
-/// The call with every axis of several elements `LARGER` times as long. If `named`, sizes in options grow as well.
-fn grown(row: &Row, args: &[Value<ArgTy>], named: bool) -> Option<Case> {
-    let longer = |d: &Dim| if d.value() > 1 { Dim::from(d.value() * LARGER) } else { *d };
-    let tensor = |t: &TensorTy| TensorTy { dtype: t.dtype, shape: t.shape.iter().map(longer).collect() };
-    let mut args: Vec<Value<ArgTy>> = (args.iter())
-        .map(|arg| match arg {
-            Value::Type(t) => Value::Type(tensor(t)),
-            other => other.map(&mut |ty| match ty {
-                ArgTy::Tensor(t) => ArgTy::Tensor(tensor(t)),
-                other => other.clone(),
-            }),
-        })
-        .collect();
-    for (opt, value) in row.sig.opts.iter().zip(args.iter_mut().skip(row.sig.params.len())).filter(|_| named) {
-        if let (OptType::Shape { .. } | OptType::Size(_), Some(sizes)) = (&opt.ty, value.as_dims()) {
-            let mut long = sizes.iter().map(|d| Value::size(longer(d)));
-            *value = match value {
-                Value::List(_) => Value::List(long.collect()),
-                _ => long.next_back()?,
-            };
-        }
-    }
-    let solved = solve_types(row, &args).ok().filter(written_out)?;
-    Some(Case { args, solved })
 }
 
 /// Whether the loops of a call can be written out, because its lists of results are short.

@@ -53,6 +53,17 @@ impl Value<ArgTy> {
             _ => None,
         })
     }
+
+    /// The value with the type of every tensor replaced.
+    pub fn map_tensors(&self, f: &mut impl FnMut(&TensorTy) -> TensorTy) -> Value<ArgTy> {
+        match self {
+            Value::Type(t) => Value::Type(f(t)),
+            other => other.map(&mut |ty| match ty {
+                ArgTy::Tensor(t) => ArgTy::Tensor(f(t)),
+                other => other.clone(),
+            }),
+        }
+    }
 }
 
 /// A call that its signature accepts.

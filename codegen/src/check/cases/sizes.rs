@@ -11,9 +11,10 @@ use super::names::Free;
 use crate::check::{thresholds, walk};
 
 /// Property of the sizes of a case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Variant {
     /// Pairwise distinct, each larger than the one before.
+    #[default]
     Distinct,
     /// Pairwise distinct, each smaller than the one before, so that an index that runs over the wrong axis leaves it
     /// in one of the two orders. One or two sizes come from larger primes, because `4 * n / 3` stays within axes of 2

@@ -86,16 +86,11 @@ pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, cal
 fn wider(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Option<Refuted> {
     let of = |only: Option<usize>| {
         let wide = |(at, arg): (usize, &Value<ArgTy>)| {
-            arg.map(&mut |ty| match ty {
-                ArgTy::Tensor(t) if t.dtype == DType::F32 && only.is_none_or(|only| only == at) => {
-                    ArgTy::Tensor(TensorTy { dtype: DType::F64, ..t.clone() })
-                }
-                other => other.clone(),
-            })
+            let widens = |t: &TensorTy| t.dtype == DType::F32 && only.is_none_or(|only| only == at);
+            arg.map_tensors(&mut |t| TensorTy { dtype: if widens(t) { DType::F64 } else { t.dtype }, ..t.clone() })
         };
         let args: Vec<Value<ArgTy>> = case.args.iter().enumerate().map(wide).collect();
-        let solved = signature::accepted(row, &args).filter(|_| args != case.args)?;
-        Some(Case { args, solved })
+        Case::of(row, args).filter(|wide| wide.args != case.args)
     };
     let float = |arg: &Value<ArgTy>| matches!(arg, Value::Tensor(ArgTy::Tensor(t)) if t.dtype.is_float());
     let last = case.args.iter().rposition(float);

@@ -14,11 +14,11 @@ use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::check::rules;
 use fulgurite_core::derive;
 use fulgurite_core::eval::tensor;
-use fulgurite_core::lang::{Block, OptType};
+use fulgurite_core::lang::Block;
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
-use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
+use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::{DType, Name, TensorTy, Value};
 use serde_json::json;
 
 /// Factors of the sizes in the family of cases; the largest one that the row accepts is used.
@@ -135,35 +135,7 @@ fn example(row: &Row, at: usize) -> Option<Case> {
     // needed.
     let key = |(case, elements): &(&Case, usize)| (flat(case), std::cmp::Reverse(given(case)), *elements);
     let (base, _) = large.min_by_key(key)?;
-    LARGER.iter().find_map(|factor| {
-        let mut args: Vec<Value<ArgTy>> = base.args.iter().map(|arg| grown(arg, *factor)).collect();
-        for (opt, value) in row.sig.opts.iter().zip(args.iter_mut().skip(row.sig.params.len())) {
-            if let (OptType::Shape { .. } | OptType::Size(_), Some(sizes)) = (&opt.ty, value.as_dims()) {
-                let mut long = sizes.iter().map(|d| Value::size(longer(d, *factor)));
-                *value = if matches!(value, Value::List(_)) {
-                    Value::List(long.collect())
-                } else {
-                    long.next_back().unwrap_or(Value::Absent)
-                };
-            }
-        }
-        let solved = signature::solve_types(row, &args).ok()?;
-        Some(Case { args, solved })
-    })
-}
-
-/// The argument with every axis longer than 1 scaled by `factor`.
-fn grown(arg: &Value<ArgTy>, factor: i64) -> Value<ArgTy> {
-    arg.map(&mut |ty| match ty {
-        ArgTy::Tensor(t) => {
-            ArgTy::Tensor(TensorTy { dtype: t.dtype, shape: t.shape.iter().map(|d| longer(d, factor)).collect() })
-        }
-        other => other.clone(),
-    })
-}
-
-fn longer(d: &Dim, factor: i64) -> Dim {
-    if d.value() > 1 { Dim::from(d.value() * factor) } else { *d }
+    LARGER.iter().find_map(|factor| base.grown(row, *factor, true))
 }
 
 /// A call of a row that has a gradient rule.
