@@ -12,7 +12,7 @@ use fulgurite_core::{DType, Name, Scalar, Value};
 use super::cases::{Case, Family};
 use super::machine::Fault;
 use super::report::Rule;
-use super::walk::{self, each, find};
+use super::walk::{self, any_in, find};
 use crate::diag::Diag;
 
 /// The fault of an index that is divided by a literal 0. Divisors that are sizes are tried with sizes of 0.
@@ -57,11 +57,7 @@ fn divisor(e: &Expr) -> Option<&Expr> {
 
 /// Whether loops divide an integer by a number that is known to be 0 before they run.
 pub fn has_zero(nest: &Nest) -> bool {
-    let mut found = false;
-    for out in &nest.outs {
-        each(&out.expr, &mut |part| found |= is_by_zero(part));
-    }
-    found
+    any_in(nest, &mut is_by_zero)
 }
 
 /// Whether `part` divides an integer by a known 0.

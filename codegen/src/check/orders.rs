@@ -103,9 +103,7 @@ fn higher(row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<Higher> {
 
 /// Whether a text has a reduction over the places for which a condition holds.
 fn has_filter(body: &Block) -> bool {
-    let mut found = false;
-    walk::block(body, &mut |e| found |= matches!(&*e.node, Node::Reduce(r) if r.filter.is_some()));
-    found
+    walk::any(body, &mut |e| matches!(&*e.node, Node::Reduce(r) if r.filter.is_some()))
 }
 
 /// The steps of each gradient at large sizes, as a multiple of the value's, and the call.

@@ -235,9 +235,7 @@ fn chooses_numbers(row: &Row, block: &Block) -> bool {
         Node::Name(name) => option(*name),
         _ => false,
     };
-    let mut found = false;
-    walk::block(block, &mut |e| found |= matches!(&*e.node, Node::If(_, yes, no) if number(yes) && number(no)));
-    found
+    walk::any(block, &mut |e| matches!(&*e.node, Node::If(_, yes, no) if number(yes) && number(no)))
 }
 
 /// Whether arguments of this type broadcast with others.

@@ -360,22 +360,18 @@ fn verdict(of: &Sources, pair: &Pair, found: Found) -> Option<Diag> {
 fn states_dtype(class: &Class, block: &Block) -> bool {
     let of_dtype = |at: usize| class.sig.opts.get(at).is_some_and(|opt| matches!(opt.ty, OptType::Dtype(_)));
     let fields = class.fields().count();
-    let mut stated = false;
-    super::walk::block(block, &mut |e| match &*e.node {
-        Node::Cast(..) => stated = true,
-        Node::Call(f, args) if f.name == class.name => {
-            stated |= args.iter().enumerate().any(|(n, arg)| {
-                let at = match arg.name {
-                    Some(name) => class.meta().position(|meta| meta == name.name),
-                    None => n.checked_sub(fields),
-                };
-                let written = matches!(&*arg.value.node, Node::Name(name) if DType::from_name(name.as_str()).is_some());
-                at.is_some_and(of_dtype) && !written
-            });
-        }
-        _ => {}
-    });
-    stated
+    super::walk::any(block, &mut |e| match &*e.node {
+        Node::Cast(..) => true,
+        Node::Call(f, args) if f.name == class.name => args.iter().enumerate().any(|(n, arg)| {
+            let at = match arg.name {
+                Some(name) => class.meta().position(|meta| meta == name.name),
+                None => n.checked_sub(fields),
+            };
+            let written = matches!(&*arg.value.node, Node::Name(name) if DType::from_name(name.as_str()).is_some());
+            at.is_some_and(of_dtype) && !written
+        }),
+        _ => false,
+    })
 }
 
 /// Whether a tensor of the class can be made from some plain tensor: by fields of their declared types, or by a row

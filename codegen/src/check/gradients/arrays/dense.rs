@@ -22,7 +22,7 @@ use crate::check::branches::{self, Id, Ids};
 use crate::check::call_cache::{Accepted, Asked, Calls, Open, Resolved};
 use crate::check::coverage;
 use crate::check::rows::RowSet;
-use crate::check::walk::each;
+use crate::check::walk::any_part;
 
 /// Rows nest at most this deep, because deeper calls are refused as a circle (E010).
 const DEEPEST: usize = 40;
@@ -395,9 +395,7 @@ fn rounds(op: &SOp, ty: DType) -> bool {
 }
 
 fn narrows(e: &LoopExpr) -> bool {
-    let mut found = false;
-    each(e, &mut |part| found |= rounds(part.op(), part.ty()));
-    found
+    any_part(e, &mut |part| rounds(part.op(), part.ty()))
 }
 
 /// The expression without the casts that round: its values keep all digits.

@@ -24,15 +24,7 @@ pub fn detached(source: &RowSource) -> Option<Place> {
 
 /// The first `detach` of a text.
 pub fn first(block: &Block) -> Option<Span> {
-    let mut found = None;
-    walk::block(block, &mut |e| {
-        if let Node::Call(f, _) = &*e.node
-            && f.name == DETACH
-        {
-            found.get_or_insert(e.span);
-        }
-    });
-    found
+    walk::find(block, &|e| matches!(&*e.node, Node::Call(f, _) if f.name == DETACH))
 }
 
 /// E405: some result depends on a detached value.

@@ -33,9 +33,7 @@ pub fn check(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
 
 /// Whether a partial is computed; a bare number or name loses no digits.
 fn computes(partial: &Expr) -> bool {
-    let mut any = false;
-    walk::expr(partial, &mut |e| any |= matches!(&*e.node, Node::Call(..) | Node::Binary(..)));
-    any
+    walk::any_expr(partial, &mut |e| matches!(&*e.node, Node::Call(..) | Node::Binary(..)))
 }
 
 fn unstable(source: &RowSource, row: &Row, cond: &Expr, partial: &Expr, library: &Library) -> Option<Unstable> {

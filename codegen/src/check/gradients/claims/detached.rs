@@ -7,6 +7,7 @@ use fulgurite_core::lang::{Block, Node, Pattern, Span, Stmt};
 use fulgurite_core::row::Row;
 
 use crate::check::gradient_rules::{self, Declared};
+use crate::check::gradients::claims::deviates::DETACH;
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -55,19 +56,11 @@ fn seeds(declared: &Declared, row: &Row) -> Vec<Name> {
 
 /// The first detached value that is computed from one of `names`, and that name.
 fn detached(rule: &Block, names: &[Name]) -> Option<(Span, Name)> {
-    let mut found = None;
-    walk::block(rule, &mut |e| {
-        let Node::Call(f, args) = &*e.node else { return };
-        if f.name != "detach" || found.is_some() {
-            return;
-        }
-        for arg in args {
-            walk::expr_names(&arg.value, &mut |name| {
-                if found.is_none() && names.contains(&name) {
-                    found = Some((e.span, name));
-                }
-            });
-        }
-    });
-    found
+    walk::first(rule, &mut |e| {
+        let Node::Call(f, args) = &*e.node else { return None };
+        let mut read = Vec::new();
+        args.iter().for_each(|arg| walk::expr_names(&arg.value, &mut |name| read.push(name)));
+        let found = read.into_iter().find(|name| names.contains(name)).filter(|_| f.name == DETACH)?;
+        Some((e.span, found))
+    })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fulgurite_core::Value;
-use fulgurite_core::lang::{Block, Node};
+use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 
 use crate::check::gradients::arrays::declared::{Declared, Seed, Way};
@@ -11,7 +11,7 @@ use crate::check::gradients::arrays::dense::{Dense, Library, V};
 use crate::check::gradients::arrays::instance::{Instance, dot, elements};
 use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::gradients::arrays::tape;
-use crate::check::gradients::claims::kinks;
+use crate::check::gradients::claims::{constant, kinks};
 use crate::check::gradients::search::Bench;
 use crate::check::rows::RowSet;
 use crate::check::{closure, gradient_rules, walk};
@@ -106,9 +106,7 @@ pub fn says_otherwise(row: &Row) -> bool {
 
 /// Whether a text detaches a value.
 pub fn detaches(text: &Block) -> bool {
-    let mut found = false;
-    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == DETACH));
-    found
+    constant::first(text).is_some()
 }
 
 /// Whether a rule differs from the derivative at a tie or kink, or cannot be compared there.

@@ -8,7 +8,7 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::Span;
 
 use crate::check::closure;
-use crate::check::gradients::arrays::declared::{Declared, Seed};
+use crate::check::gradients::arrays::declared::{Against, Declared, Seed};
 use crate::check::gradients::arrays::dual::Dual;
 use crate::check::gradients::arrays::instance::Instance;
 use crate::check::gradients::arrays::numbers::Numbers;
@@ -88,7 +88,9 @@ struct Lost {
 fn look(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed, n: usize) -> Option<Lost> {
     let library = bench.library;
     // a gradient that deviates on purpose has a second derivative that does too
-    if instance.leaks(library).unwrap_or(true) || !matches!(rule.difference(instance, library, seed), Ok(None)) {
+    if instance.leaks(library).unwrap_or(true)
+        || !matches!(rule.difference(Against::Meaning, instance, library, seed), Ok(None))
+    {
         return None;
     }
     let mut numbers = Numbers::new(7000 + n as u64);
