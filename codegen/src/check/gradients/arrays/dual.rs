@@ -5,7 +5,7 @@
 
 use fulgurite_core::builtins::{Builtin, Partial, eval_f64};
 use fulgurite_core::eval::loop_nest::Field;
-use fulgurite_core::lang::{BinOp, Dialect, Expr, Node, UnOp, parse_expr};
+use fulgurite_core::lang::{Dialect, Expr, Node, UnOp, parse_expr};
 use fulgurite_core::{DType, Name};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
@@ -106,24 +106,7 @@ pub fn number(e: &Expr, name: &dyn Fn(Name) -> Option<f64>) -> f64 {
         },
         Node::Unary(UnOp::Neg, a) => -number(a, name),
         Node::Unary(UnOp::Not, a) => f64::from(number(a, name) == 0.0),
-        Node::Binary(op, a, b) => {
-            let builtin = match op {
-                BinOp::Or => Builtin::Or,
-                BinOp::And => Builtin::And,
-                BinOp::Eq => Builtin::Eq,
-                BinOp::Ne => Builtin::Ne,
-                BinOp::Lt => Builtin::Lt,
-                BinOp::Le => Builtin::Le,
-                BinOp::Gt => Builtin::Gt,
-                BinOp::Ge => Builtin::Ge,
-                BinOp::Add => Builtin::Add,
-                BinOp::Sub => Builtin::Sub,
-                BinOp::Mul => Builtin::Mul,
-                BinOp::Div => Builtin::Div,
-                BinOp::Rem => Builtin::RemFloor,
-            };
-            eval_f64(builtin, &[number(a, name), number(b, name)])
-        }
+        Node::Binary(op, a, b) => eval_f64(op.builtin(), &[number(a, name), number(b, name)]),
         Node::If(c, a, b) if a.stmts.is_empty() && b.stmts.is_empty() => {
             number(if number(c, name) != 0.0 { &a.value } else { &b.value }, name)
         }
