@@ -34,12 +34,7 @@ pub fn divides_by_size(body: &Block, nest: &Nest, case: &Case) -> Option<Fault> 
         let value = const_eval::eval(&case.solved.env, by, At::default());
         value.is_ok_and(|value| value.int().is_ok_and(|size| size.value() == 0))
     };
-    let mut found: Option<(Span, String)> = None;
-    walk::block(body, &mut |e| {
-        if let (None, Some(by)) = (&found, divisor(e).filter(|by| is_zero(by))) {
-            found = Some((e.span, by.to_string()));
-        }
-    });
+    let found = walk::first(body, &mut |e| Some((e.span, divisor(e).filter(|by| is_zero(by))?.to_string())));
     let (at, by) = found.map_or((None, "its size".to_owned()), |(at, by)| (Some(at), by));
     let refusal = Refusal::new("E706", format!("an index is divided by `{by}`, which is 0"));
     let help = format!("refuse such calls, `require: {{'{by} > 0': …}}`, or choose by `if` what an empty axis gives");

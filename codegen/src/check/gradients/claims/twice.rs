@@ -13,8 +13,7 @@ use crate::check::gradients::arrays::dual::Dual;
 use crate::check::gradients::arrays::instance::Instance;
 use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::gradients::budget::TWICE;
-use crate::check::gradients::claims::constant;
-use crate::check::gradients::claims::deviates::{DETACH, says_otherwise};
+use crate::check::gradients::claims::deviates::{self, DETACH, says_otherwise};
 use crate::check::gradients::search::Bench;
 use crate::check::gradients::show;
 use crate::diag::Diag;
@@ -64,7 +63,7 @@ enum Culprit {
 
 fn culprit(bench: &Bench, rule: &Declared) -> Option<Culprit> {
     let text = &rule.rule.tree;
-    if let Some(span) = constant::first(text) {
+    if let Some(span) = deviates::first(text) {
         return Some(Culprit::Text(span));
     }
     let mut found = None;

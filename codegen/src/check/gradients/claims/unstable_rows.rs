@@ -16,7 +16,7 @@ use crate::check::gradients::arrays::dense::{Dense, Library};
 use crate::check::gradients::arrays::instance::{Instance, elements};
 use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::gradients::budget::{ARGUMENTS, HARD};
-use crate::check::gradients::claims::unstable_formulas::{LARGEST, Unstable};
+use crate::check::gradients::claims::unstable_formulas::{LARGEST, Unstable, stated_of};
 use crate::check::gradients::samples::grid::Single;
 use crate::check::gradients::samples::{self, Domain};
 use crate::check::gradients::show;
@@ -87,8 +87,8 @@ fn first(
     let small = family.cases.iter().find(|case| (1..=HARD).contains(&case.numel()));
     small.into_iter().chain(beside.first()).find_map(|case| {
         tried.iter().find_map(|arg| {
-            let interval = stated.iter().find(|(name, _)| name == arg).map(|(_, interval)| interval);
-            let hard = interval.map_or(INTERVALS.as_slice(), std::slice::from_ref);
+            let interval = stated_of(&stated, *arg);
+            let hard = interval.as_ref().map_or(INTERVALS.as_slice(), std::slice::from_ref);
             hard.iter().find_map(|interval| {
                 let own = stated.iter().copied().chain([(*arg, *interval)]).collect();
                 let domain = Domain::of(own, USUAL);
