@@ -196,9 +196,7 @@ pub fn is_branch(row: &Row, param: usize) -> bool {
 }
 
 fn mentions(e: &Expr, name: Name) -> bool {
-    let mut found = false;
-    walk::expr(e, &mut |e| found |= matches!(&*e.node, Node::Name(n) if *n == name));
-    found
+    walk::any_expr(e, &mut |e| matches!(&*e.node, Node::Name(n) if *n == name))
 }
 
 /// Whether an access reads a tensor at the places of a list of indices as they are: `x[..s]`.
@@ -210,12 +208,8 @@ fn is_straight(access: &TensorAccess) -> bool {
 /// outside.
 fn accesses(e: &Expr, tensor: Option<Name>) -> bool {
     let Node::Access(a) = &*e.node else { return false };
-    let mut elements = false;
-    walk::children(e, &mut |index| {
-        walk::expr(index, &mut |part| {
-            elements |= matches!(&*part.node, Node::Access(inner) if Some(inner.base.name) == tensor)
-        });
-    });
+    let within = |part: &Expr| matches!(&*part.node, Node::Access(inner) if Some(inner.base.name) == tensor);
+    let elements = walk::any_expr(e, &mut |part| !std::ptr::eq(part, e) && within(part));
     Some(a.base.name) == tensor && a.item.is_none() && a.outside == Outside::Refuse && !elements
 }
 

@@ -38,32 +38,24 @@ pub fn of_text(row: &Row, calls: &dyn Fn(Name) -> bool) -> bool {
 
 fn of_block(row: &Row, block: &Block, call: &dyn Fn(Name) -> bool, operator: &dyn Fn(BinOp) -> bool) -> bool {
     let values = values(row, block);
-    let mut may = false;
-    walk::block(block, &mut |e| {
-        may |= match &*e.node {
-            Node::Call(f, _) => call(f.name),
-            Node::Binary(op, ..) => operator(*op),
-            Node::Access(access) if access.outside == Outside::Refuse => {
-                access.places.iter().any(|place| place_reads(place, &values))
-            }
-            _ => false,
-        };
-    });
-    may
+    walk::any(block, &mut |e| match &*e.node {
+        Node::Call(f, _) => call(f.name),
+        Node::Binary(op, ..) => operator(*op),
+        Node::Access(access) if access.outside == Outside::Refuse => {
+            access.places.iter().any(|place| place_reads(place, &values))
+        }
+        _ => false,
+    })
 }
 
 /// Whether a place of an access may depend on elements: on an argument, or on a name that a `let` gives to a value.
 fn place_reads(place: &Place, values: &[Name]) -> bool {
     let (Place::One(e) | Place::Zip(e) | Place::Unravel(e) | Place::BroadcastZip(e)) = place else { return false };
-    let mut reads = false;
-    walk::expr(e, &mut |e| {
-        reads |= match &*e.node {
-            Node::Access(access) => values.contains(&access.base.name),
-            Node::Name(name) => values.contains(name),
-            _ => false,
-        }
-    });
-    reads
+    walk::any_expr(e, &mut |e| match &*e.node {
+        Node::Access(access) => values.contains(&access.base.name),
+        Node::Name(name) => values.contains(name),
+        _ => false,
+    })
 }
 
 /// The arguments of a row, and the names that the `let`s of a block bind.

@@ -195,6 +195,14 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row that states nothing besides its signature and its meaning.
+    pub fn new(op: Name, sig: Sig, meaning: Meaning) -> Row {
+        let (vjp, jvp, require, at) = Default::default();
+        let (promote, dtypes, no_grad, deviates, once) = Default::default();
+        let (ties, autocast) = (Ties::Even, None);
+        Row { op, sig, promote, dtypes, meaning, require, vjp, jvp, ties, at, no_grad, deviates, once, autocast }
+    }
+
     /// Parses an emitted row. An error here means that the text was not made by codegen.
     pub fn parse(text: &RowText) -> Result<Row, SyntaxError> {
         let rules = |rules: &[(&str, &str)]| -> Result<Vec<(Name, Block)>, SyntaxError> {

@@ -604,22 +604,7 @@ pub fn ports(class: &Class) -> [Row; 3] {
 }
 
 fn blank(op: Name, sig: Sig) -> Row {
-    Row {
-        op,
-        sig,
-        promote: None,
-        dtypes: None,
-        meaning: Meaning::Host(op),
-        require: Vec::new(),
-        vjp: Vec::new(),
-        jvp: Vec::new(),
-        ties: crate::row::Ties::Even,
-        at: Vec::new(),
-        no_grad: None,
-        deviates: None,
-        once: None,
-        autocast: Some(crate::row::Class::None),
-    }
+    Row { autocast: Some(crate::row::Class::None), ..Row::new(op, sig, Meaning::Host(op)) }
 }
 
 /// A tensor of any dtype that broadcasts.

@@ -134,6 +134,14 @@ impl<V> Value<V> {
         matches!(self, Value::Absent)
     }
 
+    /// The items of a list, or the value alone.
+    pub fn items(&self) -> &[Value<V>] {
+        match self {
+            Value::List(items) => items,
+            one => std::slice::from_ref(one),
+        }
+    }
+
     /// The value with every tensor replaced.
     pub fn map<W>(&self, f: &mut impl FnMut(&V) -> W) -> Value<W> {
         match self {

@@ -269,7 +269,7 @@ impl Builder {
         let mut at = 0;
         for (i, ty) in line.solved.outs.iter().enumerate() {
             let name = self.hint(&line, i);
-            for ty in out_types(ty) {
+            for ty in ty.tensors() {
                 let ty = dispatched.as_ref().map_or_else(|| tensor(ty), |types| types[at].clone());
                 outs.push(make(at, &name, ty)?);
                 at += 1;
@@ -286,7 +286,7 @@ impl Builder {
         }
         if aux {
             for (out, ty) in row.sig.aux.iter().zip(&line.solved.aux) {
-                for ty in out_types(ty) {
+                for ty in ty.tensors() {
                     let ty = dispatched.as_ref().map_or_else(|| tensor(ty), |types| types[at].clone());
                     extra.push(make(at, hint(symbol, out.name.name), ty)?);
                     at += 1;

@@ -4,16 +4,18 @@
 //! counted, as are those of the row. A loop that an executor walks once counts once: a scan, and a reduction whose
 //! filter states the place of each element.
 
-use fulgurite::symbol::{self, Registered};
+use fulgurite::symbol::Registered;
+use fulgurite_codegen::check::cases::Case;
 use fulgurite_codegen::check::orders::steps;
+use fulgurite_core::eval::frame;
 use fulgurite_core::eval::tensor::{self, Machine};
-use fulgurite_core::lang::ast::OptType;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
-use fulgurite_core::{DType, Dim, Name, TensorTy, Value, derive};
+use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::{DType, Name, TensorTy, Value, derive};
 use fulgurite_tests::calls::{self, Sketch, Slot, Values, Wish};
 use fulgurite_tests::draws::{self, Property, Verdict};
+use fulgurite_tests::oracle;
 use fulgurite_tests::rng::Rng;
 use fulgurite_tests::rows::TestRow;
 use libtest_mimic::Failed;
@@ -45,11 +47,12 @@ pub fn check(row: &'static TestRow, test: &str) -> Result<(), Failed> {
 
 fn compare(row: &TestRow, sketch: &Sketch) -> Result<(), String> {
     let args: Vec<Value<ArgTy>> = sketch.args.iter().map(|arg| arg.map(&mut |slot: &Slot| slot.ty())).collect();
-    let grown = SIZES.map(|by| grown(&row.row, &args, by));
+    let Some(drawn) = Case::of(&row.row, args) else { return Ok(()) };
+    let grown = SIZES.map(|by| drawn.grown(&row.row, by, true));
     let [Some(small), Some(large)] = grown else { return Ok(()) };
     // A window as large as its image has one position, so the value takes one step there. Its gradient loops over all
     // positions with a condition, and counting does not see that the condition holds for one of them.
-    if large.ends_in_one() {
+    if ends_in_one(&large) {
         return Ok(());
     }
     let order = |of: &dyn Fn(&Case) -> Result<f64, Refusal>| -> Result<f64, Refusal> {
@@ -58,15 +61,14 @@ fn compare(row: &TestRow, sketch: &Sketch) -> Result<(), String> {
     };
     // Elements of arguments and results count as steps, because a gradient has one element for each that the call could
     // read.
-    let of_value = |case: &Case| {
-        Ok(Counter::default().row(&row.row, &case.solved, &case.args)? + case.elements() + case.results())
-    };
+    let of_value =
+        |case: &Case| Ok(Counter::default().row(&row.row, &case.solved, &case.args)? + elements(case) + results(case));
     let Ok(own) = order(&of_value) else { return Ok(()) };
     for (arg, rule) in &row.row.vjp {
         let of_rule = |case: &Case| {
             let mut counter = Counter::default();
             tensor::run(&mut counter, &row.row, rule, &case.solved, &case.args, &names(&row.row, case))?;
-            Ok(counter.walked + case.elements() + case.results())
+            Ok(counter.walked + elements(case) + results(case))
         };
         let Ok(gradient) = order(&of_rule) else { continue };
         if gradient > own + NEAR {
@@ -79,71 +81,23 @@ fn compare(row: &TestRow, sketch: &Sketch) -> Result<(), String> {
     Ok(())
 }
 
-struct Case {
-    args: Vec<Value<ArgTy>>,
-    solved: Solved,
+fn elements(case: &Case) -> f64 {
+    case.args.iter().flat_map(Value::tensors).map(count).sum()
 }
 
-impl Case {
-    fn elements(&self) -> f64 {
-        let mut sum = 0.0;
-        self.args.iter().for_each(|arg| {
-            arg.for_each(&mut |ty: &ArgTy| {
-                if let ArgTy::Tensor(t) = ty {
-                    sum += count(t)
-                }
-            })
-        });
-        sum
-    }
+fn results(case: &Case) -> f64 {
+    case.solved.outs.iter().flat_map(OutTy::tensors).map(count).sum()
+}
 
-    /// Whether a result has an axis of one element, while no argument has one.
-    fn ends_in_one(&self) -> bool {
-        let one = |t: &TensorTy| t.shape.iter().any(|d| d.is(1));
-        let mut given = false;
-        self.args.iter().for_each(|arg| arg.for_each(&mut |ty| given |= matches!(ty, ArgTy::Tensor(t) if one(t))));
-        let made = self.solved.outs.iter().any(|out| matches!(out, OutTy::Tensor(t) if one(t)));
-        made && !given
-    }
-
-    fn results(&self) -> f64 {
-        let made = self.solved.outs.iter().map(|out| match out {
-            OutTy::Tensor(t) => count(t),
-            OutTy::List(ts) => ts.iter().map(count).sum(),
-            OutTy::FromBody => 0.0,
-        });
-        made.sum()
-    }
+/// Whether a result has an axis of one element, while no argument has one.
+fn ends_in_one(case: &Case) -> bool {
+    let one = |t: &TensorTy| t.shape.iter().any(|d| d.is(1));
+    let made = case.solved.outs.iter().flat_map(OutTy::tensors).any(one);
+    made && !case.args.iter().flat_map(Value::tensors).any(one)
 }
 
 fn count(t: &TensorTy) -> f64 {
     t.shape.iter().map(|d| d.len() as f64).product()
-}
-
-/// The call with every axis of more than one element `by` times as long, and with the sizes in its options to match.
-fn grown(row: &Row, args: &[Value<ArgTy>], by: i64) -> Option<Case> {
-    let longer = |d: &Dim| if d.value() > 1 { Dim::from(d.value() * by) } else { *d };
-    let mut args: Vec<Value<ArgTy>> = (args.iter())
-        .map(|arg| {
-            arg.map(&mut |ty: &ArgTy| match ty {
-                ArgTy::Tensor(t) => {
-                    ArgTy::Tensor(TensorTy { dtype: t.dtype, shape: t.shape.iter().map(longer).collect() })
-                }
-                other => other.clone(),
-            })
-        })
-        .collect();
-    for (opt, value) in row.sig.opts.iter().zip(args.iter_mut().skip(row.sig.params.len())) {
-        if let (OptType::Shape { .. } | OptType::Size(_), Some(sizes)) = (&opt.ty, value.as_dims()) {
-            let mut long = sizes.iter().map(|d| Value::size(longer(d)));
-            *value = match value {
-                Value::List(_) => Value::List(long.collect()),
-                _ => long.next_back()?,
-            };
-        }
-    }
-    let solved = signature::solve_types(row, &args).ok()?;
-    Some(Case { args, solved })
 }
 
 /// The values that a rule reads besides the arguments: results and cotangents.
@@ -165,12 +119,7 @@ fn names(row: &Row, case: &Case) -> Vec<(Name, Value<ArgTy>)> {
 }
 
 fn value(out: &OutTy) -> Value<ArgTy> {
-    let one = |t: &TensorTy| Value::Tensor(ArgTy::Tensor(t.clone()));
-    match out {
-        OutTy::Tensor(t) => one(t),
-        OutTy::List(ts) => Value::List(ts.iter().map(one).collect()),
-        OutTy::FromBody => Value::Absent,
-    }
+    out.value(|t| ArgTy::Tensor(t.clone()))
 }
 
 /// A machine of the tensor language on types, which counts the steps of the rows that are called.
@@ -190,13 +139,8 @@ impl Counter {
     fn enter(&mut self, row: &Row, solved: &Solved, args: &[Value<ArgTy>]) -> Result<Vec<Value<ArgTy>>, Refusal> {
         match &row.meaning {
             Meaning::Decomp(body) => {
-                self.depth += 1;
-                if self.depth > 24 {
-                    return Err(Refusal::new("E010", "too deep"));
-                }
-                let results = tensor::run(self, row, body, solved, args, &[]);
-                self.depth -= 1;
-                let mut results = results?;
+                let run = |counter: &mut Self| tensor::run(counter, row, body, solved, args, &[]);
+                let mut results = frame::one_deeper(self, |counter| &mut counter.depth, 24, row.op, run)?;
                 results.truncate(row.sig.outs.len() + row.sig.aux.len());
                 Ok(results)
             }
@@ -207,12 +151,7 @@ impl Counter {
             }
             Meaning::Host(_) => {
                 let results: Vec<Value<ArgTy>> = solved.outs.iter().chain(&solved.aux).map(value).collect();
-                let made = &mut |ty: &ArgTy| {
-                    if let ArgTy::Tensor(t) = ty {
-                        self.walked += count(t)
-                    }
-                };
-                results.iter().for_each(|result| result.for_each(made));
+                self.walked += results.iter().flat_map(Value::tensors).map(count).sum::<f64>();
                 Ok(results)
             }
         }
@@ -229,16 +168,8 @@ impl Machine for Counter {
         positional: Vec<Value<ArgTy>>,
         named: Vec<(Name, Value<ArgTy>)>,
     ) -> Result<Vec<Value<ArgTy>>, Refusal> {
-        let mut first = None;
-        for row in symbol::candidates(op).into_iter().map(|s| s.row()) {
-            let solved = signature::arrange(row, positional.clone(), named.clone())
-                .and_then(|args| signature::solve_types(row, &args).map(|solved| (args, solved)));
-            match solved {
-                Ok((args, solved)) => return self.enter(row, &solved, &args),
-                Err(refusal) => _ = first.get_or_insert(refusal),
-            }
-        }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("no row `{op}`"))))
+        let (row, args, solved) = oracle::accepted(op, &positional, &named, &ArgTy::clone)?;
+        self.enter(row, &solved, &args)
     }
 
     fn ty(&self, v: &ArgTy) -> ArgTy {

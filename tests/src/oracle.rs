@@ -14,7 +14,7 @@ use fulgurite_core::lang::ast::*;
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::runtime_checks;
-use fulgurite_core::signature::{self, ArgTy, Item, OutTy, Refusal, Solved};
+use fulgurite_core::signature::{self, ArgTy, Item, Refusal, Solved};
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use std::fmt;
 
@@ -167,12 +167,7 @@ fn call<F: Domain>(row: &Row, args: &[Value<Operand<F>>], solved: &Solved) -> Re
         }
         Meaning::Expr(body) | Meaning::View(body) => {
             let outs = run_body(row, body, solved, args)?;
-            let mut outs = outs.into_iter().map(|a| Value::Tensor(Operand::Tensor(a)));
-            let grouped = solved.outs.iter().chain(&solved.aux).map(|o| match o {
-                OutTy::List(items) => Some(Value::List(outs.by_ref().take(items.len()).collect())),
-                _ => outs.next(),
-            });
-            grouped.collect::<Option<Vec<_>>>().ok_or_else(|| Refusal::new("E706", "a body with too few results"))
+            Ok(solved.grouped(outs.into_iter().map(Operand::Tensor)))
         }
         Meaning::Host(name) => Ok(vec![Value::Tensor(Operand::Tensor(host::run(*name, args, solved)?))]),
     }
@@ -259,20 +254,10 @@ impl<F: Domain> Machine for Interpreter<F> {
         positional: Vec<Value<Operand<F>>>,
         named: Vec<(Name, Value<Operand<F>>)>,
     ) -> Results<F> {
-        let mut first = None;
-        for row in overloads(op) {
-            let solved = signature::arrange(row, positional.clone(), named.clone())
-                .and_then(|args| signature::solve(row, &args, &Operand::ty).map(|solved| (args, solved)));
-            match solved {
-                Ok((args, solved)) => {
-                    let mut values = call(row, &args, &solved)?;
-                    values.truncate(row.sig.outs.len() + row.sig.aux.len());
-                    return Ok(values);
-                }
-                Err(refusal) => _ = first.get_or_insert(refusal),
-            }
-        }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("no row `{op}`"))))
+        let (row, args, solved) = accepted(op, &positional, &named, &Operand::ty)?;
+        let mut values = call(row, &args, &solved)?;
+        values.truncate(row.sig.outs.len() + row.sig.aux.len());
+        Ok(values)
     }
 
     fn ty(&self, v: &Operand<F>) -> ArgTy {
@@ -285,7 +270,24 @@ impl<F: Domain> Machine for Interpreter<F> {
     }
 }
 
-/// The overloads of `op`, in the order in which a call tries them.
-fn overloads(op: Name) -> Vec<&'static Row> {
-    symbol::candidates(op).into_iter().map(|s| s.row()).collect()
+/// The first overload of `op` that accepts a call, the arguments in its order, and its solved signature.
+///
+/// # Errors
+/// The refusal of the first overload; E007 if there is none.
+pub fn accepted<V: Clone>(
+    op: Name,
+    positional: &[Value<V>],
+    named: &[(Name, Value<V>)],
+    ty: &dyn Fn(&V) -> ArgTy,
+) -> Result<(&'static Row, Vec<Value<V>>, Solved), Refusal> {
+    let mut first = None;
+    for row in symbol::candidates(op).into_iter().map(|s| s.row()) {
+        let solved = signature::arrange(row, positional.to_vec(), named.to_vec())
+            .and_then(|args| signature::solve(row, &args, ty).map(|solved| (row, args, solved)));
+        match solved {
+            Ok(call) => return Ok(call),
+            Err(refusal) => _ = first.get_or_insert(refusal),
+        }
+    }
+    Err(first.unwrap_or_else(|| Refusal::new("E007", format!("no row `{op}`"))))
 }

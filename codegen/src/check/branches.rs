@@ -43,9 +43,7 @@ pub fn id(value: &Expr) -> Id {
 
 /// Whether a text has branches at all.
 pub fn any(text: &Block) -> bool {
-    let mut found = false;
-    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::If(..) | Node::Match(..)));
-    found
+    walk::any(text, &mut |e| matches!(&*e.node, Node::If(..) | Node::Match(..)))
 }
 
 /// The branches of a text of `row` that calls with gradients may take, outer ones first.

@@ -80,6 +80,38 @@ pub enum Outcome {
     Unknown,
 }
 
+impl Outcome {
+    /// The call, with its arguments in the order of the row's signature.
+    ///
+    /// # Errors
+    /// The refusal of the first candidate; E007 if there is no row `op`.
+    pub fn call<T: Clone>(
+        self,
+        op: Name,
+        positional: Vec<Value<T>>,
+        named: Vec<(Name, Value<T>)>,
+    ) -> Result<Accepted<T>, Refusal> {
+        match self {
+            Outcome::Accepted(of) => Ok(Accepted { args: signature::arrange(&of.row, positional, named)?, of }),
+            Outcome::Refused(refused) => Err(refused.refusal.clone()),
+            Outcome::Unknown => Err(unknown(op)),
+        }
+    }
+}
+
+/// The refusal of a call of a row that does not exist.
+pub fn unknown(op: Name) -> Refusal {
+    Refusal::new("E007", format!("there is no row `{op}`"))
+}
+
+/// A call that its row accepts, with its arguments.
+pub struct Accepted<T> {
+    /// The row, overload chosen, and the bindings of its signature.
+    pub of: Arc<Resolved>,
+    /// One value per argument and option.
+    pub args: Vec<Value<T>>,
+}
+
 /// Refusal by the first row that a call may mean.
 pub struct Refused {
     /// The row.

@@ -12,7 +12,7 @@ use fulgurite_core::{DType, Name, Scalar, Value};
 use super::cases::{Case, Family};
 use super::machine::Fault;
 use super::report::Rule;
-use super::walk::{self, each, find};
+use super::walk::{self, any_in, find};
 use crate::diag::Diag;
 
 /// The fault of an index that is divided by a literal 0. Divisors that are sizes are tried with sizes of 0.
@@ -34,12 +34,7 @@ pub fn divides_by_size(body: &Block, nest: &Nest, case: &Case) -> Option<Fault> 
         let value = const_eval::eval(&case.solved.env, by, At::default());
         value.is_ok_and(|value| value.int().is_ok_and(|size| size.value() == 0))
     };
-    let mut found: Option<(Span, String)> = None;
-    walk::block(body, &mut |e| {
-        if let (None, Some(by)) = (&found, divisor(e).filter(|by| is_zero(by))) {
-            found = Some((e.span, by.to_string()));
-        }
-    });
+    let found = walk::first(body, &mut |e| Some((e.span, divisor(e).filter(|by| is_zero(by))?.to_string())));
     let (at, by) = found.map_or((None, "its size".to_owned()), |(at, by)| (Some(at), by));
     let refusal = Refusal::new("E706", format!("an index is divided by `{by}`, which is 0"));
     let help = format!("refuse such calls, `require: {{'{by} > 0': …}}`, or choose by `if` what an empty axis gives");
@@ -57,11 +52,7 @@ fn divisor(e: &Expr) -> Option<&Expr> {
 
 /// Whether loops divide an integer by a number that is known to be 0 before they run.
 pub fn has_zero(nest: &Nest) -> bool {
-    let mut found = false;
-    for out in &nest.outs {
-        each(&out.expr, &mut |part| found |= is_by_zero(part));
-    }
-    found
+    any_in(nest, &mut is_by_zero)
 }
 
 /// Whether `part` divides an integer by a known 0.

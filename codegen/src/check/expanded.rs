@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use fulgurite_core::eval::frame;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Expr, Span};
 use fulgurite_core::row::{Meaning, Row};
@@ -40,7 +41,12 @@ pub trait Look {
     /// The reason why a program is followed no further.
     type Halt: From<Refusal>;
 
-    /// The results of a call of a row that is no program, then the auxiliary ones.
+    /// Whether a call of a row that is a program is followed into it.
+    fn enters(&self, _of: &Resolved) -> bool {
+        true
+    }
+
+    /// The results of a call that is not followed into a program, then the auxiliary ones.
     fn loops(&mut self, rows: &RowSet, of: &Resolved, args: &[Value<Marked<Self::Mark>>]) -> Results<Self>;
 
     /// The results of a call of a row that is a program. Its lines gave `results`.
@@ -90,13 +96,12 @@ impl<'a, L: Look> Expanded<'a, L> {
     /// # Errors
     /// The reason why it was followed no further.
     pub fn call(&mut self, of: &Resolved, args: &[Value<Marked<L::Mark>>]) -> Results<L> {
-        let Meaning::Decomp(body) = &of.row.meaning else { return self.look.loops(self.rows, of, args) };
-        if self.depth > DEEPEST {
-            return Err(Refusal::new("E010", format!("`{}` is called too deep", of.row.op)).into());
-        }
-        self.depth += 1;
-        let results = tensor::run(self, &of.row, body, &of.solved, args, &[]);
-        self.depth -= 1;
+        let body = match &of.row.meaning {
+            Meaning::Decomp(body) if self.look.enters(of) => body,
+            _ => return self.look.loops(self.rows, of, args),
+        };
+        let run = |machine: &mut Self| tensor::run(machine, &of.row, body, &of.solved, args, &[]);
+        let results = frame::one_deeper(self, |machine| &mut machine.depth, DEEPEST, of.row.op, run);
         let results = results.map(|mut results| {
             results.truncate(of.row.sig.outs.len() + of.row.sig.aux.len());
             results

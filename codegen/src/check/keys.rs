@@ -21,13 +21,10 @@ pub fn check(source: &RowSource) -> Vec<Diag> {
 /// E009: `ties` of a row that takes no maximum or minimum over axes.
 fn untied(source: &RowSource) -> Option<Diag> {
     let (_, says) = source.ties.as_ref()?;
-    let mut extreme = false;
-    if let Body::Expr(body) | Body::View(body) = &source.body {
-        walk::block(&body.tree, &mut |e| {
-            extreme |= matches!(&*e.node, Node::Reduce(reduce) if matches!(reduce.red, Red::Max | Red::Min));
-        });
-    }
-    if extreme {
+    let extreme = |e: &Expr| matches!(&*e.node, Node::Reduce(reduce) if matches!(reduce.red, Red::Max | Red::Min));
+    if let Body::Expr(body) | Body::View(body) = &source.body
+        && walk::any(&body.tree, &mut |e| extreme(e))
+    {
         return None;
     }
     let message = format!("`ties` of `{}` decides nothing: its meaning takes no maximum over axes", source.op.as_str());
@@ -42,16 +39,12 @@ fn untied(source: &RowSource) -> Option<Diag> {
 fn computed(source: &RowSource) -> Option<Red> {
     let Body::Expr(body) = &source.body else { return None };
     let is_tensor = |name: Name| source.sig.tree.params.iter().any(|param| param.name.name == name);
-    let mut found = None;
-    walk::block(&body.tree, &mut |e| {
-        if let Node::Reduce(reduce) = &*e.node
-            && matches!(reduce.red, Red::Sum | Red::Prod | Red::Mean)
-            && matches!(&*reduce.body.node, Node::Access(access) if is_tensor(access.base.name))
-        {
-            found.get_or_insert(reduce.red);
-        }
-    });
-    found
+    walk::first(&body.tree, &mut |e| {
+        let Node::Reduce(reduce) = &*e.node else { return None };
+        let sums = matches!(reduce.red, Red::Sum | Red::Prod | Red::Mean);
+        let reads = matches!(&*reduce.body.node, Node::Access(access) if is_tensor(access.base.name));
+        (sums && reads).then_some(reduce.red)
+    })
 }
 
 /// E004: a row computes, but does not say in which dtype.

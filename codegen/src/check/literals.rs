@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use fulgurite_core::lang::{Block, Expr, Node, Span, UnOp};
-use fulgurite_core::loop_nest::SOp;
+use fulgurite_core::loop_nest::{LoopExpr, SOp};
 use fulgurite_core::lower::{holds, lower_with};
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{Env, const_eval};
 use fulgurite_core::{DType, DTypeSet, Scalar};
 
 use super::rows::RowSet;
-use super::walk::each;
+use super::walk::any_in;
 use super::{cases, report, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -50,15 +50,8 @@ fn lost(row: &Arc<Row>, body: &Block, set: &RowSet, dtype: DType, number: Scalar
     let family = cases::family(row, dtype);
     let loses = |case: &&cases::Case| {
         let Ok(nest) = lower_with(row, body, &case.solved, set) else { return false };
-        let mut found = false;
-        for out in &nest.outs {
-            each(&out.expr, &mut |part| {
-                if let SOp::Cast(inner) = part.op() {
-                    found |= inner.as_const() == Some(number) && !holds(part.ty(), number);
-                }
-            });
-        }
-        found
+        let is = |inner: &LoopExpr| inner.as_const() == Some(number);
+        any_in(&nest, &mut |part| matches!(part.op(), SOp::Cast(inner) if is(inner) && !holds(part.ty(), number)))
     };
     family.cases.iter().find(loses).map(|case| case.show(row))
 }

@@ -126,11 +126,11 @@ impl<'a> Types<'a> {
 /// The dtypes of the float tensors among these values, each once.
 pub fn floats(values: &[Value<ArgTy>]) -> Vec<DType> {
     let mut found = Vec::new();
-    let mut add = |ty: &ArgTy| match ty {
-        ArgTy::Tensor(t) if t.dtype.is_float() && !found.contains(&t.dtype) => found.push(t.dtype),
-        _ => {}
-    };
-    values.iter().for_each(|value| value.for_each(&mut add));
+    for t in values.iter().flat_map(Value::tensors) {
+        if t.dtype.is_float() && !found.contains(&t.dtype) {
+            found.push(t.dtype);
+        }
+    }
     found
 }
 
@@ -147,11 +147,7 @@ fn overflow(row: &Row, args: &[Value<ArgTy>], solved: &Solved) -> Option<(Scalar
 
 /// A promised result as a value.
 pub fn promised(out: &OutTy) -> Value<ArgTy> {
-    match out {
-        OutTy::Tensor(t) => Value::Tensor(ArgTy::Tensor(t.clone())),
-        OutTy::List(ts) => Value::List(ts.iter().map(|t| Value::Tensor(ArgTy::Tensor(t.clone()))).collect()),
-        OutTy::FromBody => Value::Absent,
-    }
+    out.value(|t| ArgTy::Tensor(t.clone()))
 }
 
 impl Machine for Types<'_> {
@@ -187,7 +183,7 @@ impl Machine for Types<'_> {
             None => self.rows.resolve(op, positional, named),
         };
         let call = call.map_err(|r| failed(r, self.rows.taints(op)))?;
-        let (row, solved) = (call.row(), call.solved());
+        let (row, solved) = (&call.of.row, &call.of.solved);
         if self.rows.is_broken(row.op) {
             return Err(failed(Refusal::new("E007", format!("`{op}` has a fault")), true));
         }

@@ -41,7 +41,7 @@ pub mod rules;
 mod rust_names;
 mod shapes;
 mod storage_dtypes;
-mod subclasses;
+pub mod subclasses;
 mod thresholds;
 mod unused;
 mod vanishing;
@@ -51,7 +51,6 @@ mod widths;
 
 pub use call_cache::Resolved;
 pub use names::{HAS_BLANK, is_word};
-pub use subclasses::meets;
 
 use std::sync::Arc;
 

@@ -12,8 +12,8 @@ use fulgurite_core::lang::{Block, Node, OptType, Param};
 use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp, VarId};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved, solve_types};
-use fulgurite_core::{Dim, Name, TensorTy, Value};
+use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::{Name, TensorTy, Value};
 use rustc_hash::FxHashSet;
 
 use super::call_cache::Resolved;
@@ -57,15 +57,8 @@ pub struct Higher {
 impl Higher {
     /// Both orders, as powers of the sizes: `n^1`, `n^2`.
     fn orders(&self) -> [f64; 2] {
-        let size = |arg: &Value<ArgTy>| {
-            let mut most = 1.0f64;
-            arg.for_each(&mut |ty| {
-                if let ArgTy::Tensor(t) = ty {
-                    most = t.shape.iter().map(|d| d.value() as f64).fold(most, f64::max);
-                }
-            });
-            most
-        };
+        let size =
+            |arg: &Value<ArgTy>| arg.tensors().flat_map(|t| &t.shape).map(|d| d.value() as f64).fold(1.0, f64::max);
         let n = self.case.args.iter().map(size).fold(2.0, f64::max);
         self.steps.map(|steps| steps.max(1.0).ln() / n.ln())
     }
@@ -110,9 +103,7 @@ fn higher(row: &Arc<Row>, set: &RowSet, family: &Family) -> Option<Higher> {
 
 /// Whether a text has a reduction over the places for which a condition holds.
 fn has_filter(body: &Block) -> bool {
-    let mut found = false;
-    walk::block(body, &mut |e| found |= matches!(&*e.node, Node::Reduce(r) if r.filter.is_some()));
-    found
+    walk::any(body, &mut |e| matches!(&*e.node, Node::Reduce(r) if r.filter.is_some()))
 }
 
 /// The steps of each gradient at large sizes, as a multiple of the value's, and the call.
@@ -153,8 +144,9 @@ fn cases(row: &Row, family: &Family) -> Vec<Case> {
     let small = family.cases.iter().filter(|case| whole(case) && kinds.insert((case.kind(), ranks(case))));
     let small: Vec<&Case> = small.take(CALLS).collect();
     let named = row.sig.opts.iter().any(|opt| matches!(opt.ty, OptType::Shape { .. } | OptType::Size(_)));
-    let alone = small.iter().filter(|_| named).filter_map(|case| grown(row, &case.args, false));
-    let all = small.iter().filter_map(|case| grown(row, &case.args, true));
+    let grown = |case: &&Case, named| case.grown(row, LARGER, named).filter(|case| written_out(&case.solved));
+    let alone = small.iter().filter(|_| named).filter_map(|case| grown(case, false));
+    let all = small.iter().filter_map(|case| grown(case, true));
     let (several, one): (Vec<Case>, Vec<Case>) = alone.chain(all).partition(many);
     // where one window holds a whole argument, the gradient is of the order of the window, which is small in other
     // calls
@@ -186,24 +178,13 @@ fn counted(row: &Row, set: &RowSet, derived: &Derived, rules: &[Rule], case: &Ca
 
 /// Whether some tensor has axes, and every axis several elements. An axis of one element would not grow.
 fn whole(case: &Case) -> bool {
-    let (mut any, mut all) = (false, true);
-    let each = &mut |ty: &ArgTy| {
-        if let ArgTy::Tensor(t) = ty {
-            any |= t.rank() > 0;
-            all &= t.shape.iter().all(|d| d.value() > 1);
-        }
-    };
-    case.args.iter().for_each(|arg| arg.for_each(each));
-    any && all
+    let mut axes = case.args.iter().flat_map(Value::tensors).flat_map(|t| &t.shape).peekable();
+    axes.peek().is_some() && axes.all(|d| d.value() > 1)
 }
 
 /// Whether every axis of every result has several elements.
 fn many(case: &Case) -> bool {
-    case.solved.outs.iter().all(|out| match out {
-        OutTy::Tensor(t) => t.shape.iter().all(|d| d.value() > 1),
-        OutTy::List(ts) => ts.iter().all(|t| t.shape.iter().all(|d| d.value() > 1)),
-        OutTy::FromBody => true,
-    })
+    case.solved.outs.iter().flat_map(OutTy::tensors).all(|t| t.shape.iter().all(|d| d.value() > 1))
 }
 
 /// The axes of a tensor, or the entries of a list.
@@ -220,49 +201,11 @@ fn count(t: &TensorTy) -> f64 {
 }
 
 fn elements(case: &Case) -> f64 {
-    let mut sum = 0.0;
-    let each = &mut |ty: &ArgTy| {
-        if let ArgTy::Tensor(t) = ty {
-            sum += count(t);
-        }
-    };
-    case.args.iter().for_each(|arg| arg.for_each(each));
-    sum
+    case.args.iter().flat_map(Value::tensors).map(count).sum()
 }
 
 fn results(case: &Case) -> f64 {
-    let made = case.solved.outs.iter().map(|out| match out {
-        OutTy::Tensor(t) => count(t),
-        OutTy::List(ts) => ts.iter().map(count).sum(),
-        OutTy::FromBody => 0.0,
-    });
-    made.sum()
-}
-
-/// The call with every axis of several elements `LARGER` times as long. If `named`, sizes in options grow as well.
-fn grown(row: &Row, args: &[Value<ArgTy>], named: bool) -> Option<Case> {
-    let longer = |d: &Dim| if d.value() > 1 { Dim::from(d.value() * LARGER) } else { *d };
-    let tensor = |t: &TensorTy| TensorTy { dtype: t.dtype, shape: t.shape.iter().map(longer).collect() };
-    let mut args: Vec<Value<ArgTy>> = (args.iter())
-        .map(|arg| match arg {
-            Value::Type(t) => Value::Type(tensor(t)),
-            other => other.map(&mut |ty| match ty {
-                ArgTy::Tensor(t) => ArgTy::Tensor(tensor(t)),
-                other => other.clone(),
-            }),
-        })
-        .collect();
-    for (opt, value) in row.sig.opts.iter().zip(args.iter_mut().skip(row.sig.params.len())).filter(|_| named) {
-        if let (OptType::Shape { .. } | OptType::Size(_), Some(sizes)) = (&opt.ty, value.as_dims()) {
-            let mut long = sizes.iter().map(|d| Value::size(longer(d)));
-            *value = match value {
-                Value::List(_) => Value::List(long.collect()),
-                _ => long.next_back()?,
-            };
-        }
-    }
-    let solved = solve_types(row, &args).ok().filter(written_out)?;
-    Some(Case { args, solved })
+    case.solved.outs.iter().flat_map(OutTy::tensors).map(count).sum()
 }
 
 /// Whether the loops of a call can be written out, because its lists of results are short.
@@ -293,14 +236,7 @@ impl Look for Steps {
 
     fn loops(&mut self, rows: &RowSet, of: &Resolved, args: &[Value<Marked<()>>]) -> Results<Steps> {
         let (row, solved) = (&of.row, &of.solved);
-        let made = || {
-            let of = |out: &OutTy| match out {
-                OutTy::Tensor(t) => count(t),
-                OutTy::List(ts) => ts.iter().map(count).sum(),
-                OutTy::FromBody => 0.0,
-            };
-            solved.outs.iter().chain(&solved.aux).map(of).sum::<f64>()
-        };
+        let made = || solved.outs.iter().chain(&solved.aux).flat_map(OutTy::tensors).map(count).sum::<f64>();
         self.walked += match &row.meaning {
             Meaning::View(_) => 0.0,
             // one step per element

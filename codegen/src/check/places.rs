@@ -12,18 +12,13 @@ use crate::yaml::Text;
 /// The first index in a row's body that is read from a tensor which may hold fractions.
 pub fn check(source: &RowSource) -> Option<Diag> {
     let (Body::Expr(rule) | Body::View(rule)) = &source.body else { return None };
-    let mut found = None;
-    walk::block(&rule.tree, &mut |e| {
-        let Node::Access(access) = &*e.node else { return };
-        for place in &access.places {
-            if let Place::One(index) = place
-                && found.is_none()
-            {
-                found = fraction(source, index, &rule.text);
-            }
-        }
-    });
-    found
+    walk::first(&rule.tree, &mut |e| {
+        let Node::Access(access) = &*e.node else { return None };
+        access.places.iter().find_map(|place| match place {
+            Place::One(index) => fraction(source, index, &rule.text),
+            _ => None,
+        })
+    })
 }
 
 fn fraction(source: &RowSource, e: &Expr, text: &Text) -> Option<Diag> {

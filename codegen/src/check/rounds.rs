@@ -8,7 +8,7 @@
 use fulgurite_core::lang::{Block, Elem, Param, Span};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::signature::{ArgTy, OutTy, Refusal, solve_types};
+use fulgurite_core::signature::{ArgTy, Refusal};
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -83,8 +83,7 @@ fn halves(row: &Row, family: &Family) -> Vec<Case> {
         if !Key::of(&kind, &[], &ty).is_none_or(|key| met.insert(key)) {
             return None;
         }
-        let solved = solve_types(row, &args).ok()?;
-        Some(Case { args, solved })
+        Case::of(row, args)
     });
     narrowed.collect()
 }
@@ -109,31 +108,20 @@ fn narrow(arg: &Value<ArgTy>) -> Value<ArgTy> {
 
 /// An argument with this dtype for each float.
 fn with_dtype(arg: &Value<ArgTy>, dtype: DType) -> Value<ArgTy> {
-    let of = |t: &TensorTy| TensorTy { dtype: if t.dtype.is_float() { dtype } else { t.dtype }, ..t.clone() };
-    match arg {
-        Value::Type(t) => Value::Type(of(t)),
-        other => other.map(&mut |ty| match ty {
-            ArgTy::Tensor(t) => ArgTy::Tensor(of(t)),
-            other => other.clone(),
-        }),
-    }
+    arg.map_tensors(&mut |t| TensorTy { dtype: if t.dtype.is_float() { dtype } else { t.dtype }, ..t.clone() })
 }
 
 /// A key of an argument. Calls with equal keys round their values alike.
 fn alike(arg: &Value<ArgTy>) -> Value<ArgTy> {
-    let shape = |t: &TensorTy| {
+    let mut shape = |t: &TensorTy| {
         let least = t.shape.iter().map(|d| d.value()).min().unwrap_or(0);
         TensorTy { dtype: t.dtype, shape: t.shape.iter().map(|_| Dim::from(least.min(2))).collect() }
     };
     match arg {
-        Value::Type(t) => Value::Type(shape(t)),
         Value::Num(Scalar::Int(i)) => Value::Num(Scalar::Int((*i).clamp(-1, 2))),
         Value::Size(d) => Value::Num(Scalar::Int(d.value().clamp(-1, 2))),
         Value::List(items) => Value::List(items.iter().map(alike).collect()),
-        other => other.map(&mut |ty| match ty {
-            ArgTy::Tensor(t) => ArgTy::Tensor(shape(t)),
-            other => other.clone(),
-        }),
+        other => other.map_tensors(&mut shape),
     }
 }
 
@@ -214,20 +202,15 @@ impl Look for Lines {
             return Err(Halt::Twice { at: None, by: row.op, after });
         }
         let mut parts = parts.iter();
-        let mut put = |t: &TensorTy| {
+        let put = |t: &TensorTy| {
             let rounded = parts.next().and_then(|part| match part.computes && t.dtype == DType::F16 {
                 true => Some(row.op),
                 false => reads(part),
             });
             let mark = rounded.filter(|_| t.dtype.is_float());
-            Value::Tensor(Marked { ty: ArgTy::Tensor(t.clone()), mark })
+            Marked { ty: ArgTy::Tensor(t.clone()), mark }
         };
-        let outs = solved.outs.iter().chain(&solved.aux).map(|out| match out {
-            OutTy::Tensor(t) => put(t),
-            OutTy::List(ts) => Value::List(ts.iter().map(&mut put).collect()),
-            OutTy::FromBody => Value::Absent,
-        });
-        Ok(outs.collect())
+        Ok(solved.values(put))
     }
 
     fn program(

@@ -7,32 +7,12 @@ use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::lang::Node;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
-use fulgurite_core::signature::{self, ArgTy, Refusal, Solved};
+use fulgurite_core::signature::{ArgTy, Refusal};
 use fulgurite_core::{Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::call_cache::{self, Calls, Key, Outcome, Refused, Resolved, Yielded};
+use super::call_cache::{self, Accepted, Calls, Key, Outcome, Refused, Yielded};
 use super::walk;
-
-/// A call that its row accepts.
-pub struct Accepted {
-    /// The row, overload chosen, and the bindings of its signature.
-    pub of: Arc<Resolved>,
-    /// One value per argument and option.
-    pub args: Vec<Value<ArgTy>>,
-}
-
-impl Accepted {
-    /// The row.
-    pub fn row(&self) -> &Arc<Row> {
-        &self.of.row
-    }
-
-    /// Bindings of the signature.
-    pub fn solved(&self) -> &Solved {
-        &self.of.solved
-    }
-}
 
 /// Derivations by row name, each with the row that it was made for.
 type Known = FxHashMap<Name, (Arc<Row>, Arc<Derived>)>;
@@ -174,7 +154,7 @@ impl<'a> RowSet<'a> {
         op: Name,
         positional: Vec<Value<ArgTy>>,
         named: Vec<(Name, Value<ArgTy>)>,
-    ) -> Result<Accepted, Refusal> {
+    ) -> Result<Accepted<ArgTy>, Refusal> {
         self.accepted(op, self.outcome(op, &positional, &named, &ty), positional, named)
     }
 
@@ -187,7 +167,7 @@ impl<'a> RowSet<'a> {
         op: Name,
         positional: Vec<Value<ArgTy>>,
         named: Vec<(Name, Value<ArgTy>)>,
-    ) -> Result<Accepted, Refusal> {
+    ) -> Result<Accepted<ArgTy>, Refusal> {
         let outcome = call_cache::outcome(self.candidates(op), &positional, &named, &ty);
         self.accepted(op, outcome, positional, named)
     }
@@ -198,18 +178,14 @@ impl<'a> RowSet<'a> {
         outcome: Outcome,
         positional: Vec<Value<ArgTy>>,
         named: Vec<(Name, Value<ArgTy>)>,
-    ) -> Result<Accepted, Refusal> {
+    ) -> Result<Accepted<ArgTy>, Refusal> {
         match outcome {
-            Outcome::Accepted(of) => Ok(Accepted { args: signature::arrange(&of.row, positional, named)?, of }),
             Outcome::Refused(refused) => Err(with_types(&refused)),
-            Outcome::Unknown => {
-                let refusal = Refusal::new("E007", format!("there is no row `{op}`"));
+            Outcome::Unknown if Builtin::from_name(op.as_str()).is_some() => {
                 let function = || format!("`{op}` is a function of `expr`; a program of rows needs a row of this name");
-                Err(match Builtin::from_name(op.as_str()) {
-                    Some(_) => refusal.help(self.of_tensors(op).unwrap_or_else(function)),
-                    None => refusal,
-                })
+                Err(call_cache::unknown(op).help(self.of_tensors(op).unwrap_or_else(function)))
             }
+            outcome => outcome.call(op, positional, named),
         }
     }
 

@@ -194,13 +194,7 @@ impl Yields<'_> {
         let mut dtypes = FxHashSet::default();
         let outs: Vec<Value<ArgTy>> = self.case.solved.outs.iter().map(machine::promised).collect();
         for value in self.case.args.iter().chain(&outs) {
-            value.for_each(&mut |ty| {
-                if let ArgTy::Tensor(t) = ty
-                    && t.dtype.is_float()
-                {
-                    dtypes.insert(t.dtype);
-                }
-            });
+            dtypes.extend(value.tensors().map(|t| t.dtype).filter(|dtype| dtype.is_float()));
         }
         dtypes.len() > 1
     }
@@ -241,9 +235,7 @@ fn chooses_numbers(row: &Row, block: &Block) -> bool {
         Node::Name(name) => option(*name),
         _ => false,
     };
-    let mut found = false;
-    walk::block(block, &mut |e| found |= matches!(&*e.node, Node::If(_, yes, no) if number(yes) && number(no)));
-    found
+    walk::any(block, &mut |e| matches!(&*e.node, Node::If(_, yes, no) if number(yes) && number(no)))
 }
 
 /// Whether arguments of this type broadcast with others.

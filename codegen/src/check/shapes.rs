@@ -95,12 +95,7 @@ fn anchors(row: &Row, option: Name) -> bool {
 /// E108: a default with which no call is accepted.
 fn refused_default(rule: &Rule, row: &Row, family: &Family) -> Option<Diag> {
     let params = row.sig.params.len();
-    let asked = |name: Name| {
-        let mut asked = false;
-        let conds = rule.source.require.iter().map(|(cond, _)| &cond.tree);
-        conds.for_each(|cond| walk::expr_names(cond, &mut |read| asked |= read == name));
-        asked
-    };
+    let asked = |name: Name| rule.source.require.iter().any(|(cond, _)| walk::expr_mentions(&cond.tree, name));
     let mut opts = row.sig.opts.iter().enumerate().filter(|(_, opt)| opt.default.is_some());
     opts.find_map(|(at, opt)| {
         let name = opt.name.name;

@@ -1,9 +1,9 @@
 //! E204: a row computes neither in a storage dtype, which only holds numbers, nor in a dtype that no tensor has.
 
-use fulgurite_core::lang::Node;
+use fulgurite_core::lang::{Expr, Node};
 use fulgurite_core::promote::Kind;
 use fulgurite_core::signature::{Env, const_eval};
-use fulgurite_core::{DType, DTypeSet};
+use fulgurite_core::{DType, DTypeSet, Name};
 
 use super::walk;
 use crate::diag::Diag;
@@ -34,13 +34,8 @@ pub fn check(source: &RowSource) -> Option<Diag> {
 
 /// Whether some kind of promotion in `promote` does more than move elements.
 fn computes(source: &RowSource) -> bool {
-    let mut computes = false;
-    let Some(promote) = &source.promote else { return false };
-    walk::expr(&promote.tree, &mut |e| {
-        if let Node::Name(name) = &*e.node {
-            let kind = Kind::from_name(name.as_str());
-            computes |= kind.is_some_and(|kind| !matches!(kind, Kind::Keep | Kind::Join));
-        }
-    });
-    computes
+    let computes = |kind: Kind| !matches!(kind, Kind::Keep | Kind::Join);
+    let named = |name: &Name| Kind::from_name(name.as_str()).is_some_and(computes);
+    let test = &mut |e: &Expr| matches!(&*e.node, Node::Name(name) if named(name));
+    source.promote.as_ref().is_some_and(|promote| walk::any_expr(&promote.tree, test))
 }

@@ -2,17 +2,16 @@
 //! calls have a rule, and a rule means what its operator means.
 
 mod allowed;
-mod chain;
+pub mod chain;
 mod declared;
 mod draw;
 mod hidden;
 mod meaning;
-pub mod meets;
 mod meta;
 mod scope;
 mod slopes;
 mod texts;
-mod world;
+pub mod world;
 
 use std::sync::Arc;
 
@@ -31,6 +30,7 @@ use super::gradients::arrays::dense::Library;
 use super::rows::RowSet;
 use crate::diag::{Diag, Diagnostics};
 use crate::parallel;
+use crate::pytorch::is_alias;
 use crate::schema::{ClassSource, Database, RowSource};
 use crate::source::Place;
 use crate::yaml::Text;
@@ -63,7 +63,7 @@ pub fn check(
 }
 
 /// The classes of `db` and of the databases that it uses, with the rows that make their tensors.
-fn world<'a>(db: &Database, library: &'a Library<'a>) -> Option<World<'a>> {
+pub fn world<'a>(db: &Database, library: &'a Library<'a>) -> Option<World<'a>> {
     let sources = || db.classes.iter().chain(&db.upstream);
     let classes = sources().map(ClassSource::lower).collect::<Option<Vec<Class>>>()?;
     let makers = sources().flat_map(|c| &c.from).map(|row| (row.name(), Arc::new(row.lower_to_row()))).collect();
@@ -360,22 +360,18 @@ fn verdict(of: &Sources, pair: &Pair, found: Found) -> Option<Diag> {
 fn states_dtype(class: &Class, block: &Block) -> bool {
     let of_dtype = |at: usize| class.sig.opts.get(at).is_some_and(|opt| matches!(opt.ty, OptType::Dtype(_)));
     let fields = class.fields().count();
-    let mut stated = false;
-    super::walk::block(block, &mut |e| match &*e.node {
-        Node::Cast(..) => stated = true,
-        Node::Call(f, args) if f.name == class.name => {
-            stated |= args.iter().enumerate().any(|(n, arg)| {
-                let at = match arg.name {
-                    Some(name) => class.meta().position(|meta| meta == name.name),
-                    None => n.checked_sub(fields),
-                };
-                let written = matches!(&*arg.value.node, Node::Name(name) if DType::from_name(name.as_str()).is_some());
-                at.is_some_and(of_dtype) && !written
-            });
-        }
-        _ => {}
-    });
-    stated
+    super::walk::any(block, &mut |e| match &*e.node {
+        Node::Cast(..) => true,
+        Node::Call(f, args) if f.name == class.name => args.iter().enumerate().any(|(n, arg)| {
+            let at = match arg.name {
+                Some(name) => class.meta().position(|meta| meta == name.name),
+                None => n.checked_sub(fields),
+            };
+            let written = matches!(&*arg.value.node, Node::Name(name) if DType::from_name(name.as_str()).is_some());
+            at.is_some_and(of_dtype) && !written
+        }),
+        _ => false,
+    })
 }
 
 /// Whether a tensor of the class can be made from some plain tensor: by fields of their declared types, or by a row
@@ -397,7 +393,7 @@ fn pairs<'a>(of: &'a Sources<'a>) -> Vec<Pair<'a>> {
     for name in of.set.names() {
         let mine = own.get(&name).copied();
         // if only a part of the database is wanted, its other rows are left out
-        if mine.is_some() && !of.wanted.contains(&name) || of.set.is_broken(name) || meets::is_other(name.as_str()) {
+        if mine.is_some() && !of.wanted.contains(&name) || of.set.is_broken(name) || is_other(name.as_str()) {
             continue;
         }
         let Some(row) = of.set.row(name) else { continue };
@@ -429,4 +425,9 @@ fn text<'a>(world: &World, source: &'a ClassSource, class: &Class, row: &Row) ->
         Some((text, matches!(at, Target::Op(op) if op == row.op || op == super::base(row.op))))
     });
     found.filter(|_| !matches!(row.meaning, Meaning::Host(_)))
+}
+
+/// Whether a row is derived, or a call of another library.
+pub fn is_other(op: &str) -> bool {
+    is_alias(op) || op.contains(".vjp.") || op.contains(".jvp.") || op.ends_with(".d")
 }

@@ -114,10 +114,8 @@ pub fn of_elements(row: &Row) -> Vec<f64> {
 pub fn may_bound(text: &Block) -> bool {
     /// Smaller numbers are factors and axes.
     const LEAST: f64 = 3.0;
-    let mut found = false;
-    walk::block(text, &mut |e| {
-        found |= literal(e).is_some_and(|x| x.as_f64().is_finite() && x.as_f64().abs() >= LEAST)
-    });
+    let large = |x: Scalar| x.as_f64().is_finite() && x.as_f64().abs() >= LEAST;
+    let mut found = walk::any(text, &mut |e| literal(e).is_some_and(large));
     let f = &mut |_: &Expr, threshold: Threshold| {
         let x = threshold.number.as_f64();
         found |= threshold.sides && x != 0.0 && x.is_finite();

@@ -73,9 +73,7 @@ fn lines(
     let (first, others): (Vec<&Case>, Vec<&Case>) =
         family.cases.iter().filter(|case| case.numel() > 0).partition(|case| kinds.insert(case.kind()));
     let (fault, case) = first.into_iter().chain(others).take(CALLS).find_map(|case| {
-        let args = without_numbers(row, &case.args);
-        let solved = signature::accepted(row, &args)?;
-        let case = Case { args, solved };
+        let case = Case::of(row, without_numbers(row, &case.args))?;
         let names = of.map_or_else(Vec::new, |of| rules::names_of(row, &case, set, of));
         let fault = Types::new(set).watching(&watch).run(row, block, &case.solved, &case.args, &names).err()?;
         found.borrow().is_some().then_some((fault, case))

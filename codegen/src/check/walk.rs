@@ -1,11 +1,11 @@
 //! Walks over rule texts that several checks share.
 
 use fulgurite_core::Name;
-pub use fulgurite_core::lang::walk::{block, children, expr};
+pub use fulgurite_core::lang::walk::{any, any_expr, block, children, expr, first};
 use fulgurite_core::lang::{
     Axes, AxesKind, BinOp, Block, DimKind, DimPat, Elem, Expr, ListLen, Node, Pattern, Place, Span, Stmt, Type,
 };
-use fulgurite_core::loop_nest::LoopExpr;
+use fulgurite_core::loop_nest::{LoopExpr, Nest};
 use fulgurite_core::row::{Meaning, Row};
 
 /// The meaning of a row as a block, if it has a text.
@@ -18,13 +18,21 @@ pub fn body(row: &Row) -> Option<&Block> {
 
 /// Whether some condition of the row's body reads `name`.
 pub fn in_condition(row: &Row, name: Name) -> bool {
+    let read = |e: &Expr| any_expr(e, &mut |part| matches!(&*part.node, Node::Name(n) if *n == name));
+    body(row).is_some_and(|body| any(body, &mut |e| matches!(&*e.node, Node::If(cond, ..) if read(cond))))
+}
+
+/// Whether a block mentions one of `wanted`.
+pub fn mentions(block: &Block, wanted: &[Name]) -> bool {
     let mut found = false;
-    let Some(body) = body(row) else { return false };
-    block(body, &mut |e| {
-        if let Node::If(cond, ..) = &*e.node {
-            expr(cond, &mut |part| found |= matches!(&*part.node, Node::Name(n) if *n == name));
-        }
-    });
+    names(block, &mut |name| found |= wanted.contains(&name));
+    found
+}
+
+/// Whether an expression mentions `wanted`.
+pub fn expr_mentions(e: &Expr, wanted: Name) -> bool {
+    let mut found = false;
+    expr_names(e, &mut |name| found |= name == wanted);
     found
 }
 
@@ -153,15 +161,21 @@ pub fn each<'a>(e: &'a LoopExpr, f: &mut dyn FnMut(&'a LoopExpr)) {
     e.op().parts(&mut |part| each(part, f));
 }
 
+/// Whether `test` holds for some part of a scalar expression.
+pub fn any_part(e: &LoopExpr, test: &mut dyn FnMut(&LoopExpr) -> bool) -> bool {
+    let mut found = false;
+    each(e, &mut |part| found = found || test(part));
+    found
+}
+
+/// Whether `test` holds for some part of the loops of a call.
+pub fn any_in(nest: &Nest, test: &mut dyn FnMut(&LoopExpr) -> bool) -> bool {
+    nest.outs.iter().any(|out| any_part(&out.expr, test))
+}
+
 /// The place of the first expression of a body that is `wanted`.
 pub fn find(body: &Block, wanted: &dyn Fn(&Expr) -> bool) -> Option<Span> {
-    let mut found = None;
-    block(body, &mut |e| {
-        if found.is_none() && wanted(e) {
-            found = Some(e.span);
-        }
-    });
-    found
+    first(body, &mut |e| wanted(e).then_some(e.span))
 }
 
 /// Functions that divide their first argument by the second.

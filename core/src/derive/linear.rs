@@ -88,15 +88,7 @@ impl Along<'_, '_> {
     }
 
     fn binary(&mut self, op: BinOp, out: T, a: T, b: T) -> Res {
-        let builtin = match op {
-            BinOp::Add => Builtin::Add,
-            BinOp::Sub => Builtin::Sub,
-            BinOp::Mul => Builtin::Mul,
-            BinOp::Div => Builtin::Div,
-            BinOp::Rem => Builtin::RemFloor,
-            _ => return Ok(self.terms.num(0.0)),
-        };
-        self.chain(builtin, out, &[a, b])
+        if op.is_arithmetic() { self.chain(op.builtin(), out, &[a, b]) } else { Ok(self.terms.num(0.0)) }
     }
 
     fn call(&mut self, f: Name, out: T, args: &[T]) -> Res {

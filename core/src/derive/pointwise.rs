@@ -7,7 +7,7 @@ use super::{Derived, NotDerivable, Note, cotangent, differentiable, make};
 use crate::builtins::Builtin;
 use crate::lang::ast::*;
 use crate::lower::Rows;
-use crate::row::{Meaning, Row, Ties};
+use crate::row::{Meaning, Row};
 use crate::{Name, lang};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -172,11 +172,8 @@ impl Pointwise<'_> {
         let body = Emit { terms, taken: taken.clone(), optional }.block(d);
         let outs = vec![Out { name: make::ident(Name::new("out")), ty }];
         let row = Row {
-            op,
-            sig: Sig { params, opts, outs, aux: Vec::new(), named_outs: false },
             promote: Some(Expr::name("default")),
             dtypes: Some(Expr::name("float")),
-            meaning: Meaning::Expr(body),
             // A requirement on absent arguments is dropped.
             require: self
                 .row
@@ -185,14 +182,7 @@ impl Pointwise<'_> {
                 .filter(|r| super::walk::names(&r.cond).is_subset(&taken))
                 .cloned()
                 .collect(),
-            vjp: Vec::new(),
-            jvp: Vec::new(),
-            ties: Ties::Even,
-            at: Vec::new(),
-            no_grad: None,
-            deviates: None,
-            once: None,
-            autocast: None,
+            ..Row::new(op, Sig { params, opts, outs, aux: Vec::new(), named_outs: false }, Meaning::Expr(body))
         };
         (row, Expr::bare(Node::Call(make::ident(op), args)))
     }
@@ -212,24 +202,13 @@ fn is_call_of_names(terms: &Terms<'_>, t: T) -> bool {
 fn one_step(along: &mut Along<'_, '_>, t: T, result: T) -> Result<T, NotDerivable> {
     let (b, args) = match along.terms.op(t).clone() {
         Op::Call(f, args) => (Builtin::from_name(f.as_str()), args),
-        Op::Bin(op, a, b) => (operator(op), vec![a, b]),
+        Op::Bin(op, a, b) => (Some(op.builtin()).filter(|_| op.is_arithmetic()), vec![a, b]),
         _ => (None, Vec::new()),
     };
     match b {
         Some(b) => along.chain(b, result, &args),
         None => Ok(along.terms.num(0.0)),
     }
-}
-
-fn operator(op: BinOp) -> Option<Builtin> {
-    Some(match op {
-        BinOp::Add => Builtin::Add,
-        BinOp::Sub => Builtin::Sub,
-        BinOp::Mul => Builtin::Mul,
-        BinOp::Div => Builtin::Div,
-        BinOp::Rem => Builtin::RemFloor,
-        _ => return None,
-    })
 }
 
 /// Spells a derivative as calls of existing rows.

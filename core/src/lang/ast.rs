@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::builtins::Builtin;
 use crate::name::Name;
 
 /// Bytes `start..end` of the text that was parsed.
@@ -391,6 +392,30 @@ impl BinOp {
             BinOp::Div => "div",
             BinOp::Rem => "remainder",
         }
+    }
+
+    /// The builtin that the operator is on floats.
+    pub fn builtin(self) -> Builtin {
+        match self {
+            BinOp::Or => Builtin::Or,
+            BinOp::And => Builtin::And,
+            BinOp::Eq => Builtin::Eq,
+            BinOp::Ne => Builtin::Ne,
+            BinOp::Lt => Builtin::Lt,
+            BinOp::Le => Builtin::Le,
+            BinOp::Gt => Builtin::Gt,
+            BinOp::Ge => Builtin::Ge,
+            BinOp::Add => Builtin::Add,
+            BinOp::Sub => Builtin::Sub,
+            BinOp::Mul => Builtin::Mul,
+            BinOp::Div => Builtin::Div,
+            BinOp::Rem => Builtin::RemFloor,
+        }
+    }
+
+    /// Whether the operator gives a number, and not a truth value.
+    pub fn is_arithmetic(self) -> bool {
+        matches!(self, BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Rem)
     }
 }
 

@@ -18,6 +18,29 @@ pub fn expr<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
     children(e, &mut |child| expr(child, f));
 }
 
+/// The first finding of `f` among the expressions of a block.
+pub fn first<'a, T>(block: &'a Block, f: &mut dyn FnMut(&'a Expr) -> Option<T>) -> Option<T> {
+    let mut found = None;
+    self::block(block, &mut |e| {
+        if found.is_none() {
+            found = f(e);
+        }
+    });
+    found
+}
+
+/// Whether `test` holds for an expression of a block.
+pub fn any<'a>(block: &'a Block, test: &mut dyn FnMut(&'a Expr) -> bool) -> bool {
+    first(block, &mut |e| test(e).then_some(())).is_some()
+}
+
+/// Whether `test` holds for `e` or an expression inside.
+pub fn any_expr<'a>(e: &'a Expr, test: &mut dyn FnMut(&'a Expr) -> bool) -> bool {
+    let mut found = false;
+    expr(e, &mut |part| found = found || test(part));
+    found
+}
+
 /// Calls `f` on the expressions directly inside `e`, in the order of the text.
 pub fn children<'a>(e: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
     let branch = |block: &'a Block, f: &mut dyn FnMut(&'a Expr)| {

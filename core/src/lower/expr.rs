@@ -314,9 +314,6 @@ impl Lowering<'_> {
         let (ty, elem) = self.join(&a, &b);
         let (x, y) = (cast(a.e, ty), cast(b.e, ty));
         let builtin = match op {
-            BinOp::Add => Builtin::Add,
-            BinOp::Sub => Builtin::Sub,
-            BinOp::Mul => Builtin::Mul,
             BinOp::Div if ty.is_int() && !elem => Builtin::DivFloor,
             BinOp::Rem if !elem || ty.is_float() => Builtin::RemFloor,
             BinOp::Div if !ty.is_int() => Builtin::Div,
@@ -327,15 +324,10 @@ impl Lowering<'_> {
                     "for true quotients of integers say `promote: float`; where the row is for floats alone, `dtypes: float`",
                 ));
             }
-            BinOp::Eq => Builtin::Eq,
-            BinOp::Ne => Builtin::Ne,
-            BinOp::Lt => Builtin::Lt,
-            BinOp::Le => Builtin::Le,
-            BinOp::Gt => Builtin::Gt,
-            BinOp::Ge => Builtin::Ge,
             BinOp::And | BinOp::Or => {
                 return Ok(Typed { e: logic(op == BinOp::And, cast(x, DType::Bool), cast(y, DType::Bool)), elem });
             }
+            _ => op.builtin(),
         };
         let compares = matches!(op, BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge);
         let e = if ty == DType::I64 && !elem {

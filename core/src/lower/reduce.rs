@@ -15,9 +15,7 @@ use crate::{DType, Dim, Name};
 impl Lowering<'_> {
     fn reads_elements(&self, e: &Expr) -> bool {
         let is_tensor = |name| matches!(self.env.item(name), Some(Item::Tensor(_) | Item::Tensors(..)));
-        let mut found = false;
-        walk::expr(e, &mut |e| found |= matches!(&*e.node, Node::Access(a) if is_tensor(a.base.name)));
-        found
+        walk::any_expr(e, &mut |e| matches!(&*e.node, Node::Access(a) if is_tensor(a.base.name)))
     }
 
     pub(super) fn reduce(&mut self, r: &Reduce, at: At) -> Res<L> {

@@ -58,8 +58,6 @@ impl Communicator for Local {
     fn close(&mut self) {
         self.tell(End::Orderly);
     }
-
-    fn abort(&mut self, _: u8) {}
 }
 
 impl Drop for Local {

@@ -182,6 +182,4 @@ impl Communicator for Socket {
             let _ = writer.thread.join();
         }
     }
-
-    fn abort(&mut self, _: u8) {}
 }

@@ -124,7 +124,7 @@ fn flatten(
     outs: &mut Vec<ProxyId>,
 ) -> Result<(), Error> {
     let symbol = line.symbol;
-    let types = out_types(ty);
+    let types = ty.tensors();
     let items = match value {
         Value::List(items) => items.as_slice(),
         one => std::slice::from_ref(one),

@@ -35,7 +35,7 @@ pub(super) fn copy(arena: &Arena, line: &BoundSymbol, tags: TagSet) -> Option<Bo
         let declared = sig.outs.iter().zip(&of.solved.outs).chain(sig.aux.iter().zip(&of.solved.aux));
         let mut made = of.outs.iter().chain(&of.aux);
         for (out, types) in declared {
-            for (_, old) in out_types(types).iter().zip(&mut made) {
+            for (_, old) in types.tensors().iter().zip(&mut made) {
                 map.insert(*old, arena.proxy(hint(of.symbol, out.name.name), arena.ty(*old)));
             }
         }

@@ -143,7 +143,7 @@ impl<'t> Rewriter<'t> {
         if edited.solved.outs.iter().chain(&edited.solved.aux).any(|o| *o == OutTy::FromBody) {
             super::body::type_from_body(&arena, &mut edited)?;
         }
-        let results = edited.solved.outs.iter().flat_map(out_types);
+        let results = edited.solved.outs.iter().flat_map(OutTy::tensors);
         for (out, want) in edited.outs.iter().zip(results) {
             if let ProxyTy::Tensor(old) = arena.ty(*out)
                 && old.ty != *want

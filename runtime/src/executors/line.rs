@@ -1,10 +1,11 @@
 //! Lines in the form that executors see: inputs, results and meaning.
 
 use super::{ExecError, meaning};
-use crate::trace::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy, out_types};
+use crate::trace::{BoundSymbol, BoundSymbolId, ProxyId, ProxyTy};
 use fulgurite_core::loop_nest::Nest;
 use fulgurite_core::row::Meaning;
 use fulgurite_core::signature::Item;
+use fulgurite_core::signature::OutTy;
 use fulgurite_core::{DType, Name, Value};
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -114,7 +115,7 @@ impl Line {
     /// Whether `test` holds for the dtype of a tensor that the line reads or makes.
     pub(crate) fn involves(&self, test: impl Fn(DType) -> bool) -> bool {
         let slots = self.symbol.solved.env.slots.iter().flatten().map(|t| t.dtype);
-        let outs = self.symbol.solved.outs.iter().flat_map(out_types).map(|t| t.dtype);
+        let outs = self.symbol.solved.outs.iter().flat_map(OutTy::tensors).map(|t| t.dtype);
         slots.chain(outs).any(test)
     }
 

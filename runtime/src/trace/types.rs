@@ -352,12 +352,3 @@ impl Body {
         self.lines.iter().flat_map(|l| l.outs.iter().chain(&l.aux)).copied()
     }
 }
-
-/// The tensors of one result of a signature.
-pub(crate) fn out_types(ty: &OutTy) -> &[TensorTy] {
-    match ty {
-        OutTy::Tensor(t) => std::slice::from_ref(t),
-        OutTy::List(items) => items,
-        OutTy::FromBody => &[],
-    }
-}

@@ -241,7 +241,7 @@ impl Verifier<'_> {
         for (now, kept, proxies) in kinds {
             // types that only the body knows were filled in when the line was bound
             let types = now.iter().zip(kept).map(|(now, kept)| if *now == OutTy::FromBody { kept } else { now });
-            let types: Vec<_> = types.flat_map(out_types).collect();
+            let types: Vec<_> = types.flat_map(OutTy::tensors).collect();
             if !proxies.is_empty() && types.len() != proxies.len() {
                 return Err(self.fault(format!("`{op}` has {} results, its row gives {}", proxies.len(), types.len())));
             }

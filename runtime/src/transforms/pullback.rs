@@ -306,7 +306,7 @@ pub(super) fn with_aux(arena: &Arena, line: &Rc<BoundSymbol>, in_mask: &[bool]) 
     let made = line.dispatch.as_ref().map(|body| &body.outs[line.outs.len().min(body.outs.len())..]);
     let mut aux = Vec::new();
     for (out, types) in sig.aux.iter().zip(&line.solved.aux) {
-        for ty in out_types(types) {
+        for ty in types.tensors() {
             let plain = TensorType { ty: ty.clone(), device, requires_grad: false, subclass: None };
             let ty = match made {
                 Some(made) => made.get(aux.len()).map(|p| arena.ty(*p)),

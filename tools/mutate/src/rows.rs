@@ -106,9 +106,7 @@ impl Writer<'_> {
                 _ => None,
             })
             .collect();
-        let mut reads = false;
-        fulgurite_codegen::check::walk::names(&rule.tree, &mut |name| reads |= named.contains(&name));
-        !reads
+        !fulgurite_codegen::check::walk::mentions(&rule.tree, &named)
     }
 
     /// Only `promote` states the dtype in which an own body computes; a program of rows gets it from its rows.

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::check::walk;
+use fulgurite_core::eval::frame;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::{Block, Elem, Opt, OptType};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::signature::{self, ArgTy, Item, OutTy, Refusal, Solved};
+use fulgurite_core::signature::{ArgTy, Item, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Name, TensorTy, Value};
 
 use super::turn::{self, Turn};
@@ -184,8 +185,8 @@ impl<'a> Terms<'a> {
             return vec![Value::Tensor(self.constant(term))];
         }
         // Results without floats have no gradient, so a detached value is the value.
-        let outs = || solved.outs.iter().chain(&solved.aux);
-        let exact = outs().all(|out| matches!(out, OutTy::Tensor(t) if !t.dtype.is_float()));
+        let exact =
+            solved.outs.iter().chain(&solved.aux).all(|out| matches!(out, OutTy::Tensor(t) if !t.dtype.is_float()));
         let (mut floats, mut moving) = (0, 0);
         args.iter().for_each(|arg| {
             arg.for_each(&mut |term: &Term| {
@@ -230,15 +231,9 @@ impl<'a> Terms<'a> {
         let mut at = 0;
         let mut result = |t: &TensorTy| {
             at += 1;
-            Value::Tensor(Term(ArgTy::Tensor(t.clone()), self.number(format!("{text} {t} #{at}"))))
+            Term(ArgTy::Tensor(t.clone()), self.number(format!("{text} {t} #{at}")))
         };
-        let made: Vec<Value<Term>> = outs()
-            .map(|out| match out {
-                OutTy::Tensor(t) => result(t),
-                OutTy::List(ts) => Value::List(ts.iter().map(&mut result).collect()),
-                OutTy::FromBody => Value::Absent,
-            })
-            .collect();
+        let made = solved.values(&mut result);
         if !constant {
             return made;
         }
@@ -321,17 +316,14 @@ impl Machine for Terms<'_> {
         positional: Vec<Value<Term>>,
         named: Vec<(Name, Value<Term>)>,
     ) -> Result<Vec<Value<Term>>, Refusal> {
-        let mut first = None;
-        for row in self.rows.candidates(op) {
-            let accepted = signature::arrange(&row, positional.clone(), named.clone()).and_then(|args| {
-                signature::solve(&row, &args, &|term: &Term| term.0.clone()).map(|solved| (args, solved))
-            });
-            match accepted {
-                Ok((args, solved)) => return self.made(&row, &solved, &args),
-                Err(refusal) => _ = first.get_or_insert(refusal),
-            }
-        }
-        Err(first.unwrap_or_else(|| Refusal::new("E007", format!("there is no row `{op}`"))))
+        let outcome = self.rows.outcome(op, &positional, &named, &|term: &Term| term.0.clone());
+        let call = outcome.call(op, positional, named)?;
+        let (row, solved) = (&call.of.row, &call.of.solved);
+        let Meaning::Decomp(body) = &row.meaning else { return Ok(self.signed_call(row, solved, &call.args)) };
+        let run = |terms: &mut Self| tensor::run(terms, row, body, solved, &call.args, &[]);
+        let mut results = frame::one_deeper(self, |terms| &mut terms.depth, DEEPEST, row.op, run)?;
+        results.truncate(row.sig.outs.len());
+        Ok(results)
     }
 
     fn ty(&self, term: &Term) -> ArgTy {
@@ -341,21 +333,5 @@ impl Machine for Terms<'_> {
     fn write(&mut self, name: Name, value: Value<Term>) -> Result<(), Refusal> {
         self.writes.push((name, show(&value)));
         Ok(())
-    }
-}
-
-impl Terms<'_> {
-    /// The results of an accepted call; of a program, through its calls.
-    fn made(&mut self, row: &Arc<Row>, solved: &Solved, args: &[Value<Term>]) -> Result<Vec<Value<Term>>, Refusal> {
-        let Meaning::Decomp(body) = &row.meaning else { return Ok(self.signed_call(row, solved, args)) };
-        if self.depth > DEEPEST {
-            return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)));
-        }
-        self.depth += 1;
-        let results = tensor::run(self, row, body, solved, args, &[]);
-        self.depth -= 1;
-        let mut results = results?;
-        results.truncate(row.sig.outs.len());
-        Ok(results)
     }
 }

@@ -8,7 +8,7 @@ use fulgurite_core::{DType, Scalar};
 
 use super::extremes::Left;
 use crate::check::division;
-use crate::check::walk::each;
+use crate::check::walk::any_part;
 
 /// Verdict of index arithmetic on the loops of a call.
 pub(super) enum Reach {
@@ -109,7 +109,5 @@ impl Walk<'_> {
 
 /// Whether an index is computed from an element.
 fn reads(index: &LoopExpr) -> bool {
-    let mut found = false;
-    each(index, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)));
-    found
+    any_part(index, &mut |part| matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)))
 }

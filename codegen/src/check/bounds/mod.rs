@@ -16,7 +16,7 @@ use fulgurite_core::{DType, Scalar, TensorTy, Value};
 use super::cases::Case;
 use super::division;
 use super::machine::Fault;
-use super::walk::{self, each, find};
+use super::walk::{self, any_in, any_part, each, find};
 use extremes::Left;
 use intervals::Reach;
 
@@ -94,18 +94,11 @@ fn outside(row: &Row, body: &Block, case: &Case, left: &Left) -> Fault {
 
 /// Whether some access to this axis takes its index from an element.
 fn read_from_tensor(nest: &Nest, tensor: usize, axis: usize) -> bool {
-    let mut found = false;
-    for out in &nest.outs {
-        each(&out.expr, &mut |part| {
-            if let SOp::Load { tensor: t, idx, .. } = part.op()
-                && *t == tensor
-                && let Some(index) = idx.get(axis)
-            {
-                each(index, &mut |inner| found |= matches!(inner.op(), SOp::Load { .. } | SOp::Elem(_)));
-            }
-        });
-    }
-    found
+    let reads = |index: &LoopExpr| any_part(index, &mut |e| matches!(e.op(), SOp::Load { .. } | SOp::Elem(_)));
+    any_in(nest, &mut |part| match part.op() {
+        SOp::Load { tensor: t, idx, .. } if *t == tensor => idx.get(axis).is_some_and(reads),
+        _ => false,
+    })
 }
 
 /// Estimated number of evaluations of the innermost bodies.

@@ -8,7 +8,7 @@ use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp, SOutside};
 use fulgurite_core::signature::Refusal;
 
 use crate::check::machine::Fault;
-use crate::check::walk::{self, each, find};
+use crate::check::walk::{self, any_in, any_part, find};
 
 /// The index of a marker access, which no loop computes.
 const MARK: i64 = i64::MIN;
@@ -20,26 +20,18 @@ fn has_none(red: Red) -> bool {
 
 /// Whether some reduction of `nest` may be empty at places that do not depend on elements.
 pub(super) fn may_be(nest: &Nest) -> bool {
-    let mut found = false;
-    nest.outs.iter().for_each(|out| each(&out.expr, &mut |part| found |= mark(part.op()).is_some()));
-    found
+    any_in(nest, &mut |part| mark(part.op()).is_some())
 }
 
 /// Whether a body has a reduction without a value for no elements that may skip some.
 pub fn may_skip(body: &Block) -> bool {
-    let mut found = false;
-    walk::block(body, &mut |e| {
-        if let Node::Reduce(r) = &*e.node
-            && has_none(r.red)
-            && r.otherwise.is_none()
-        {
-            found |= r.filter.is_some();
-            walk::expr(&r.body, &mut |part| {
-                found |= matches!(&*part.node, Node::Access(access) if access.outside == Outside::Skip);
-            });
+    let skips = |e: &Expr| matches!(&*e.node, Node::Access(access) if access.outside == Outside::Skip);
+    walk::any(body, &mut |e| match &*e.node {
+        Node::Reduce(r) if has_none(r.red) && r.otherwise.is_none() => {
+            r.filter.is_some() || walk::any_expr(&r.body, &mut |part| skips(part))
         }
-    });
-    found
+        _ => false,
+    })
 }
 
 /// The fault of a reduction that is empty when the loops of a call run on these data.
@@ -117,14 +109,10 @@ fn skips<'a>(e: &'a LoopExpr, f: &mut dyn FnMut(usize, &'a [LoopExpr], bool)) {
 
 /// Whether elements decide which branch of a selection is taken.
 fn chosen(e: &LoopExpr) -> bool {
-    let mut found = false;
-    each(e, &mut |part| found |= matches!(part.op(), SOp::Select(cond, ..) if reads(cond)));
-    found
+    any_part(e, &mut |part| matches!(part.op(), SOp::Select(cond, ..) if reads(cond)))
 }
 
 /// Whether an expression reads elements or random numbers.
 fn reads(e: &LoopExpr) -> bool {
-    let mut found = false;
-    each(e, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_) | SOp::Uniform { .. }));
-    found
+    any_part(e, &mut |part| matches!(part.op(), SOp::Load { .. } | SOp::Elem(_) | SOp::Uniform { .. }))
 }

@@ -3,7 +3,7 @@
 
 use fulgurite_core::lang::{Elem, Opt, OptType, Param};
 use fulgurite_core::row::Row;
-use fulgurite_core::signature::{self, ArgTy};
+use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 
 use super::options;
@@ -36,12 +36,7 @@ pub fn crossed<'a>(row: &Row, cases: impl Iterator<Item = &'a Case>, crosses: im
                 let met: Vec<bool> = met.filter_map(|case| is_negative(opt, &case.args[*place])).collect();
                 let missing = |value: &Value<ArgTy>| !is_negative(opt, value).is_some_and(|sign| met.contains(&sign));
                 let other = |value: Value<ArgTy>| {
-                    with.iter().take(TRIED).find_map(|case| {
-                        let mut args = case.args.clone();
-                        args[*place] = value.clone();
-                        let solved = signature::accepted(row, &args).filter(|solved| !is_empty(solved))?;
-                        Some(Case { args, solved })
-                    })
+                    with.iter().take(TRIED).find_map(|case| case.with(row, [(*place, value.clone())]))
                 };
                 let found: Vec<Case> = values(opt).filter(missing).filter_map(other).collect();
                 more.extend(found);
@@ -73,12 +68,8 @@ pub fn mixed(row: &Row, cases: &[Case], narrow: impl Fn(Name) -> bool) -> Vec<Ca
     let other = |(at, dtype): (usize, DType)| {
         cases.iter().filter(|case| is_filled(&case.args[at])).take(TRIED).find_map(|case| {
             let mut args = case.args.clone();
-            args[at] = args[at].map(&mut |t| match t {
-                ArgTy::Tensor(t) => ArgTy::Tensor(TensorTy { dtype, ..t.clone() }),
-                other => other.clone(),
-            });
-            let solved = signature::accepted(row, &args)?;
-            Some(Case { args, solved })
+            args[at] = args[at].map_tensors(&mut |t| TensorTy { dtype, ..t.clone() });
+            Case::of(row, args)
         })
     };
     narrow.filter_map(other).collect()

@@ -7,6 +7,7 @@
 //! has a fixed seed, so a row has the same family on every machine.
 
 mod crossed;
+mod drawer;
 mod more;
 mod names;
 mod options;
@@ -23,14 +24,12 @@ pub use windows::{equal, stepping, tight};
 
 use fulgurite_core::lang::OptType;
 use fulgurite_core::row::Row;
-use fulgurite_core::signature::{self, ArgTy, Env, Item, OutTy, Refusal, Size, Solved};
+use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
 
 use super::machine::show;
-use names::Free;
+use drawer::{Draw, Drawer};
 use options::Tried;
-use settled::Settled;
-use sizes::Sizes;
 
 /// At most about this many usual cases per row, because checks run each of them.
 const MOST: usize = 96;
@@ -57,24 +56,47 @@ pub struct Family {
 }
 
 impl Case {
+    /// The call with these arguments, if `row` accepts it.
+    pub fn of(row: &Row, args: Vec<Value<ArgTy>>) -> Option<Case> {
+        let solved = signature::accepted(row, &args)?;
+        Some(Case { args, solved })
+    }
+
+    /// The call with other values in these places, if `row` accepts it and some result has elements.
+    fn with(&self, row: &Row, values: impl IntoIterator<Item = (usize, Value<ArgTy>)>) -> Option<Case> {
+        let mut args = self.args.clone();
+        values.into_iter().for_each(|(at, value)| args[at] = value);
+        Case::of(row, args).filter(|case| !is_empty(&case.solved))
+    }
+
+    /// The call with every axis of several elements `by` times as long, if `row` accepts it. If `named`, sizes in
+    /// options grow as well.
+    pub fn grown(&self, row: &Row, by: i64, named: bool) -> Option<Case> {
+        let longer = |d: &Dim| if d.value() > 1 { Dim::from(d.value() * by) } else { *d };
+        let mut tensor = |t: &TensorTy| TensorTy { dtype: t.dtype, shape: t.shape.iter().map(longer).collect() };
+        let mut args: Vec<Value<ArgTy>> = self.args.iter().map(|arg| arg.map_tensors(&mut tensor)).collect();
+        for (opt, value) in row.sig.opts.iter().zip(args.iter_mut().skip(row.sig.params.len())).filter(|_| named) {
+            if let (OptType::Shape { .. } | OptType::Size(_), Some(sizes)) = (&opt.ty, value.as_dims()) {
+                let mut long = sizes.iter().map(|d| Value::size(longer(d)));
+                *value = match value {
+                    Value::List(_) => Value::List(long.collect()),
+                    _ => long.next_back()?,
+                };
+            }
+        }
+        Case::of(row, args)
+    }
+
     /// Elements of all tensor arguments.
     pub fn numel(&self) -> usize {
-        let mut sum = 0;
-        let count = &mut |t: &ArgTy| {
-            if let ArgTy::Tensor(t) = t {
-                sum += t.numel();
-            }
-        };
-        self.args.iter().for_each(|arg| arg.for_each(count));
-        sum
+        self.args.iter().flat_map(Value::tensors).map(TensorTy::numel).sum()
     }
 
     /// Elements of all results. A result whose shape only the body knows counts as 2.
     pub fn results(&self) -> usize {
         let of = |out: &OutTy| match out {
-            OutTy::Tensor(t) => t.numel(),
-            OutTy::List(items) => items.iter().map(TensorTy::numel).sum(),
             OutTy::FromBody => 2,
+            told => told.tensors().iter().map(TensorTy::numel).sum(),
         };
         self.solved.outs.iter().map(of).sum()
     }
@@ -123,7 +145,7 @@ struct Choice<'a> {
 }
 
 /// A fixed sequence of small decisions.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Turn(u64);
 
 impl Turn {
@@ -142,37 +164,29 @@ impl Turn {
 
 /// The family of `row` with `T` of `dtype`.
 pub fn family(row: &Row, dtype: DType) -> Family {
-    let free = Free::of(row);
-    let tried = &Tried::of(row);
-    let statics = params::product(row, MOST);
-    let params = row.sig.params.iter().enumerate();
-    let broadcasting: Vec<usize> = params.filter(|(_, param)| param.ty.dims.is_none()).map(|(i, _)| i).collect();
-    let mut shapes = sizes::configurations(&free, &broadcasting);
-    shapes.extend(sizes::long(row, &free));
+    let mut drawer = Drawer::new(row, dtype, MOST);
+    let shapes = drawer.shapes();
     let mut family = Family::default();
-    let total = statics.len() * shapes.len();
+    let total = drawer.statics.len() * shapes.len();
     // where there are too many combinations, each static choice meets every k-th shape, starting elsewhere each time;
     // with an even k, choices between two would never meet every second shape
     let step = if total > MOST { total.div_ceil(MOST) | 1 } else { 1 };
     // shapes that never fit (two lists of one length with different ranks) are soon given up
     let mut patience = vec![ATTEMPTS; shapes.len()];
     let mut fits = vec![false; shapes.len()];
-    let mut settled = Settled::new(row, &free);
-    for (c, (params, opts)) in statics.iter().enumerate() {
+    for chosen in 0..drawer.statics.len() {
         let mut here = ATTEMPTS;
-        for (h, (ranks, variant)) in shapes.iter().enumerate().filter(|(h, _)| (h + c) % step == 0) {
-            if settled.refuses(c, ranks) {
+        for (h, (ranks, variant)) in shapes.iter().enumerate().filter(|(h, _)| (h + chosen) % step == 0) {
+            if drawer.settled.refuses(chosen, ranks) {
                 continue;
             }
-            let seed = (c * shapes.len() + h) as u64;
+            let seed = (chosen * shapes.len() + h) as u64;
             let mut accepted = None;
             for n in 0..here.min(patience[h]) {
                 // the first attempt of the first case takes the first candidate of everything
                 let turn = Turn(if n == 0 { seed } else { seed * ATTEMPTS + n });
-                let choice = Choice { params, opts, dtype, turn, tried, given: &[], items: None };
-                let Some(args) = call(row, &free, ranks, &choice, &mut Sizes::new(*variant, n, turn), &[]) else {
-                    continue;
-                };
+                let draw = Draw { turn, chosen, ranks, variant: *variant, attempt: n, ..Draw::default() };
+                let Some(args) = drawer.args(&draw) else { continue };
                 // the first refused call is the most usual one, and only its refusal is formatted
                 let solve = if family.refused.is_some() { signature::attempt } else { signature::solve_types };
                 match solve(row, &args) {
@@ -181,7 +195,7 @@ pub fn family(row: &Row, dtype: DType) -> Family {
                         break;
                     }
                     Err(refusal) => {
-                        let for_good = settled.refuse(&refusal, c, ranks);
+                        let for_good = drawer.settled.refuse(&refusal, chosen, ranks);
                         family.refused.get_or_insert(refusal);
                         if for_good {
                             break;
@@ -203,31 +217,21 @@ pub fn family(row: &Row, dtype: DType) -> Family {
         }
     }
     let usual = family.cases.len();
-    for pin in sizes::named(row, &free) {
-        family.cases.extend(pinned(row, &free, tried, &statics, &shapes, dtype, pin));
+    for pin in sizes::named(row, &drawer.free) {
+        family.cases.extend(pinned(&drawer, &shapes, pin));
     }
-    cover(row, tried, &mut family, usual);
+    cover(row, &drawer.tried, &mut family, usual);
     family
 }
 
 /// A call in which a size equals a number in a condition of the row, or lies next to it. A branch may be taken there
 /// alone, or calls may be refused below.
-fn pinned(
-    row: &Row,
-    free: &Free,
-    tried: &[Tried],
-    statics: &[params::Choices],
-    shapes: &[(Vec<usize>, sizes::Variant)],
-    dtype: DType,
-    pin: (Name, i64),
-) -> Option<Case> {
-    let choices = shapes.iter().flat_map(|shape| statics.iter().map(move |choice| (shape, choice)));
-    choices.enumerate().take(ATTEMPTS as usize).find_map(|(n, ((ranks, variant), (params, opts)))| {
+fn pinned(drawer: &Drawer, shapes: &[(Vec<usize>, sizes::Variant)], pin: (Name, i64)) -> Option<Case> {
+    let choices = shapes.iter().flat_map(|shape| (0..drawer.statics.len()).map(move |chosen| (shape, chosen)));
+    choices.enumerate().take(ATTEMPTS as usize).find_map(|(n, ((ranks, variant), chosen))| {
         let turn = Turn(n as u64);
-        let choice = Choice { params, opts, dtype, turn, tried, given: &[], items: None };
-        let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 0, turn), &[pin])?;
-        let solved = signature::accepted(row, &args)?;
-        Some(Case { args, solved })
+        let draw = Draw { turn, chosen, ranks, variant: *variant, pins: &[pin], ..Draw::default() };
+        Case::of(drawer.row, drawer.args(&draw)?)
     })
 }
 
@@ -260,11 +264,9 @@ fn cover(row: &Row, tried: &[Tried], family: &mut Family, usual: usize) {
                 if met.contains(&value) {
                     continue;
                 }
-                let mut args = case.args.clone();
-                args[first + at] = value.clone();
-                if let Some(solved) = signature::accepted(row, &args).filter(|solved| !is_empty(solved)) {
+                if let Some(other) = case.with(row, [(first + at, value.clone())]) {
                     met.push(value);
-                    more.push(Case { args, solved });
+                    more.push(other);
                 }
             }
         }
@@ -297,11 +299,9 @@ fn pairs(row: &Row, tried: &[Tried], family: &mut Family) {
                     if met.len() == MOST_ADDED || met.contains(&pair) {
                         continue;
                     }
-                    let mut args = case.args.clone();
-                    [args[first + a], args[first + b]] = pair.clone();
-                    if let Some(solved) = signature::accepted(row, &args).filter(|solved| !is_empty(solved)) {
+                    if let Some(other) = case.with(row, [first + a, first + b].into_iter().zip(pair.clone())) {
                         met.push(pair);
-                        more.push(Case { args, solved });
+                        more.push(other);
                     }
                 }
             }
@@ -312,11 +312,7 @@ fn pairs(row: &Row, tried: &[Tried], family: &mut Family) {
 
 /// Whether no result of a call has an element.
 fn is_empty(solved: &Solved) -> bool {
-    solved.outs.iter().all(|out| match out {
-        OutTy::Tensor(t) => t.numel() == 0,
-        OutTy::List(items) => items.iter().all(|t| t.numel() == 0),
-        OutTy::FromBody => false,
-    })
+    solved.outs.iter().all(|out| *out != OutTy::FromBody && out.tensors().iter().all(|t| t.numel() == 0))
 }
 
 /// Calls like the smaller ones of `family`, with a number other than its default for every option. They refute a rule
@@ -354,32 +350,4 @@ pub fn beside_defaults(row: &Row, family: &Family) -> Vec<Case> {
     };
     // several calls, so that every option has several numbers in turn
     (0..if alike.is_empty() { 0 } else { ALIKE }).filter_map(beside).collect()
-}
-
-/// Builds one call: sizes first, then the values that the signature derives from them. `None` where the parts do not
-/// fit together.
-fn call(
-    row: &Row,
-    free: &Free,
-    ranks: &[usize],
-    choice: &Choice,
-    sizes: &mut Sizes,
-    pins: &[(Name, i64)],
-) -> Option<Vec<Value<ArgTy>>> {
-    let mut env = Env::of(&row.sig);
-    let items = params::list_lengths(row, free, ranks, choice);
-    sizes.bind(free, ranks, &items, &mut env);
-    for (name, size) in pins {
-        env.bind_size(*name, Size::One(Dim::from(*size)));
-    }
-    let mut values = vec![Value::Absent; row.sig.params.len() + row.sig.opts.len()];
-    for (param, n) in row.sig.params.iter().zip(&items) {
-        if let Some(n) = n {
-            env.items.push((param.name.name, Item::Tensors(0, *n)));
-        }
-    }
-    options::fill(row, &mut env, choice, &mut values)?;
-    sizes::required(row, free, &mut env);
-    params::fill(row, &mut env, &items, choice, sizes.variant, &mut values)?;
-    Some(values)
 }

@@ -2,15 +2,14 @@
 
 use fulgurite_core::lang::{DimKind, OptType, Param};
 use fulgurite_core::row::Row;
-use fulgurite_core::signature::{self, ArgTy, Size};
+use fulgurite_core::signature::{self, Size};
 use fulgurite_core::value::Shape;
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 
+use super::drawer::{Draw, Drawer};
 use super::names::Free;
-use super::options::Tried;
-use super::settled::Settled;
-use super::sizes::{self, Sizes, Variant};
-use super::{Case, Choice, Turn, call, params};
+use super::sizes::{self, Variant};
+use super::{Case, Turn};
 use crate::check::thresholds;
 
 /// At most this many combinations of words, truth values and presence, because their number grows exponentially.
@@ -48,15 +47,10 @@ fn drawn<'a>(
     tries: impl Fn(usize) -> usize,
     choose: impl Fn(Turn, usize) -> usize + 'a,
 ) -> impl Iterator<Item = Case> + 'a {
-    let free = Free::of(row);
-    let tried = Tried::of(row);
-    let statics = params::product(row, STATICS);
-    let given = row.sig.params.iter().enumerate();
-    let broadcasting: Vec<usize> = given.filter(|(_, param)| param.ty.dims.is_none()).map(|(i, _)| i).collect();
-    let mut shapes = sizes::configurations(&free, &broadcasting);
-    shapes.extend(sizes::long(row, &free));
+    let drawer = Drawer::new(row, dtype, STATICS);
+    let mut shapes = drawer.shapes();
     // one list without axes beside one with several
-    if free.lists.len() == 2 {
+    if drawer.free.lists.len() == 2 {
         shapes.extend([vec![0, 2], vec![2, 0], vec![0, 3], vec![3, 0]].map(|ranks| (ranks, Variant::Distinct)));
     }
     let broadcasts = |param: &Param| match &param.ty.dims {
@@ -69,29 +63,24 @@ fn drawn<'a>(
     let numbers: Vec<f64> = NUMBERS.into_iter().chain(near.clone()).collect();
     let whole = near.filter(|x| x.fract() == 0.0 && (0.0..=largest as f64).contains(x)).map(|x| x as i64);
     let whole: Vec<i64> = SIZES.into_iter().chain(whole).collect();
-    (1..=tries(statics.len()) as u64).filter_map(move |n| {
+    (1..=tries(drawer.statics.len()) as u64).filter_map(move |n| {
         let turn = Turn(n);
         let (ranks, variant) = shapes.get(turn.pick(shapes.len(), SALT))?;
-        let (params, opts) = statics.get(choose(turn, statics.len()))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: None };
-        let pins = if n.is_multiple_of(2) { pins(&free, &whole, turn) } else { Vec::new() };
+        let chosen = choose(turn, drawer.statics.len());
+        let pins = if n.is_multiple_of(2) { pins(&drawer.free, &whole, turn) } else { Vec::new() };
         let attempt = turn.pick(3, SALT + 2) as u64;
         // a size of 1 or 0 is left to the pins
         let variant = if pins.is_empty() { *variant } else { Variant::Distinct };
-        let mut args = call(row, &free, ranks, &choice, &mut Sizes::new(variant, attempt, turn), &pins)?;
+        let mut args = drawer.args(&Draw { turn, chosen, ranks, variant, attempt, pins: &pins, ..Draw::default() })?;
         if n % 4 < 2 {
             number(row, &numbers, turn, &mut args);
         }
         // an argument that broadcasts may have no axis at all
         if n % 5 == 3 && broadcasts.len() > 1 {
             let at = broadcasts[turn.pick(broadcasts.len(), SALT + 11)];
-            args[at] = args[at].map(&mut |ty| match ty {
-                ArgTy::Tensor(t) => ArgTy::Tensor(TensorTy { shape: Shape::new(), ..t.clone() }),
-                other => other.clone(),
-            });
+            args[at] = args[at].map_tensors(&mut |t| TensorTy { shape: Shape::new(), ..t.clone() });
         }
-        let solved = signature::accepted(row, &args)?;
-        Some(Case { args, solved })
+        Case::of(row, args)
     })
 }
 
@@ -110,8 +99,7 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
         return Vec::new();
     }
     let free = Free::of(row);
-    let tried = Tried::of(row);
-    let statics = params::product(row, STATICS);
+    let mut drawer = Drawer::new(row, dtype, STATICS);
     let is_along = |at: &usize, ranks: &[usize]| match &row.sig.opts[*at].ty {
         OptType::Ints { list, .. } => free.lists.iter().position(|name| name == list).is_none_or(|l| ranks[l] > 0),
         _ => false,
@@ -126,20 +114,14 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
     };
     let numbers: Vec<Vec<i64>> = steps.iter().map(numbers).collect();
     let first = row.sig.params.len();
-    let mut settled = Settled::new(row, &free);
     let made = (1..=TRIES).filter_map(|n| {
         let turn = Turn(n);
         let (ranks, _) = shapes.get(turn.pick(shapes.len(), SALT + 8))?;
-        let chosen = turn.pick(statics.len(), SALT + 9);
-        let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: None };
+        let chosen = turn.pick(drawer.statics.len(), SALT + 9);
         let single = |(k, name): (usize, &Name)| (*name, 1 + turn.pick(2, SALT + 50 + k as u64) as i64);
         let pins: Vec<(Name, i64)> = free.singles.iter().enumerate().map(single).collect();
-        let mut made = |choice: &Choice| {
-            let args = call(row, &free, ranks, choice, &mut Sizes::new(Variant::Distinct, 2, turn), &pins)?;
-            Some((settled.accepted(row, &args, chosen, ranks)?, args))
-        };
-        let (solved, mut args) = made(&choice)?;
+        let draw = Draw { turn, chosen, ranks, attempt: 2, pins: &pins, ..Draw::default() };
+        let Case { mut args, solved } = drawer.case(&draw)?;
         let mut given = Vec::new();
         for (k, at) in steps.iter().enumerate() {
             let numbers = &numbers[k];
@@ -154,13 +136,9 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
             args[first + at] = value.clone();
             given.extend((axes > 0).then_some((*at, value)));
         }
-        let (solved, args) = match signature::accepted(row, &args) {
-            Some(solved) => (solved, args),
-            // other sizes may follow from these numbers
-            None if follow => made(&Choice { given: &given, ..choice })?,
-            None => return None,
-        };
-        let case = Case { args, solved };
+        // other sizes may follow from these numbers
+        let other = || drawer.case(&Draw { given: &given, ..draw }).filter(|_| follow);
+        let case = Case::of(row, args).or_else(other)?;
         (!given.is_empty() && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
     });
     made.take(ENOUGH).collect()
@@ -169,18 +147,18 @@ pub fn stepped(row: &Row, dtype: DType) -> Vec<Case> {
 /// Calls of a row with two lists of sizes, one of them longer than in the usual calls. An axis that must be as long
 /// as one of the other list is then not always the last.
 pub fn deep(row: &Row, dtype: DType) -> Vec<Case> {
-    let free = Free::of(row);
-    if free.lists.len() != 2 {
+    let lists = Free::of(row).lists;
+    if lists.len() != 2 {
         return Vec::new();
     }
     let apart = |case: &Case| {
-        free.lists.iter().all(|list| match case.solved.env.size(*list) {
+        lists.iter().all(|list| match case.solved.env.size(*list) {
             Some(Size::List(sizes)) => sizes.iter().enumerate().all(|(at, n)| !sizes[..at].contains(n)),
             _ => false,
         })
     };
     let shapes = [vec![1, 3], vec![3, 1]].map(|ranks| (ranks, Variant::Distinct));
-    rare(row, &free, dtype, &shapes, None, 6, apart)
+    rare(Drawer::new(row, dtype, STATICS), &shapes, None, 6, apart)
 }
 
 /// Calls of a row with a list of more tensors than in the usual calls: a rule may be right for three tensors and
@@ -190,15 +168,14 @@ pub fn long_lists(row: &Row, dtype: DType) -> Vec<Case> {
     if row.sig.params.iter().all(|param| param.ty.list.is_none()) {
         return Vec::new();
     }
-    let free = Free::of(row);
-    rare(row, &free, dtype, &sizes::configurations(&free, &[]), Some(ITEMS), 3, |case| case.numel() > 1)
+    let drawer = Drawer::new(row, dtype, STATICS);
+    let shapes = sizes::configurations(&drawer.free, &[]);
+    rare(drawer, &shapes, Some(ITEMS), 3, |case| case.numel() > 1)
 }
 
 /// At most `enough` small calls of these shapes for which `fits` holds.
 fn rare(
-    row: &Row,
-    free: &Free,
-    dtype: DType,
+    mut drawer: Drawer,
     shapes: &[(Vec<usize>, Variant)],
     items: Option<usize>,
     enough: usize,
@@ -207,18 +184,12 @@ fn rare(
     /// Attempts, and elements of a call at most.
     const TRIES: u64 = 96;
     const ELEMENTS: usize = 200;
-    let tried = Tried::of(row);
-    let statics = params::product(row, STATICS);
-    let mut settled = Settled::new(row, free);
     let made = (1..=TRIES).filter_map(|n| {
         let turn = Turn(n);
         let (ranks, variant) = shapes.get(n as usize % shapes.len().max(1))?;
-        let chosen = turn.pick(statics.len(), SALT + 10);
-        let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks))?;
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items };
-        let args = call(row, free, ranks, &choice, &mut Sizes::new(*variant, 2, turn), &[])?;
-        let solved = settled.accepted(row, &args, chosen, ranks)?;
-        let case = Case { args, solved };
+        let chosen = turn.pick(drawer.statics.len(), SALT + 10);
+        let draw = Draw { turn, chosen, ranks, variant: *variant, attempt: 2, items, ..Draw::default() };
+        let case = drawer.case(&draw)?;
         (fits(&case) && case.numel() <= ELEMENTS && !super::is_empty(&case.solved)).then_some(case)
     });
     made.take(enough).collect()

@@ -11,9 +11,10 @@ use super::names::Free;
 use crate::check::{thresholds, walk};
 
 /// Property of the sizes of a case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Variant {
     /// Pairwise distinct, each larger than the one before.
+    #[default]
     Distinct,
     /// Pairwise distinct, each smaller than the one before, so that an index that runs over the wrong axis leaves it
     /// in one of the two orders. One or two sizes come from larger primes, because `4 * n / 3` stays within axes of 2
@@ -74,16 +75,10 @@ fn multiple<'e>(left: &'e Expr, right: &Expr) -> Option<(Name, &'e Expr)> {
 
 /// Whether a condition of the row determines a free size.
 pub(super) fn follow(row: &Row, free: &Free) -> bool {
-    let mut found = false;
     let is_free = |e: &Expr| matches!(&*e.node, Node::Name(name) if free.singles.contains(name));
-    for require in &row.require {
-        walk::expr(&require.cond, &mut |e| {
-            if let Node::Binary(BinOp::Eq, left, right) = &*e.node {
-                found |= is_free(left) || is_free(right);
-            }
-        });
-    }
-    found
+    let determines =
+        |e: &Expr| matches!(&*e.node, Node::Binary(BinOp::Eq, left, right) if is_free(left) || is_free(right));
+    row.require.iter().any(|require| walk::any_expr(&require.cond, &mut |e| determines(e)))
 }
 
 /// Pairwise distinct sizes: primes, so that no product of some equals another.
@@ -166,14 +161,9 @@ pub(super) fn named(row: &Row, free: &Free) -> Vec<(Name, i64)> {
 
 /// Whether a size occurs in a divisor of the body. Only such sizes need to be tried as 0.
 fn divides(row: &Row, size: Name) -> bool {
-    let mut found = false;
-    let Some(body) = walk::body(row) else { return false };
-    walk::block(body, &mut |e| {
-        if let Node::Binary(BinOp::Div | BinOp::Rem, _, by) = &*e.node {
-            walk::expr_names(by, &mut |name| found |= name == size);
-        }
-    });
-    found
+    let divides =
+        |e: &Expr| matches!(&*e.node, Node::Binary(BinOp::Div | BinOp::Rem, _, by) if walk::expr_mentions(by, size));
+    walk::body(row).is_some_and(|body| walk::any(body, &mut |e| divides(e)))
 }
 
 /// At most this many sizes are larger than 1 in a call with more than [`MANY`], because a tensor that has all of them

@@ -3,11 +3,11 @@
 
 use fulgurite_core::lang::{Opt, OptType};
 use fulgurite_core::row::Row;
-use fulgurite_core::signature::{self, ArgTy, Env, Size};
+use fulgurite_core::signature::{ArgTy, Env, Size};
 use fulgurite_core::{Dim, Name, Value};
 
 use super::options::{self, Tried, int, ints};
-use super::{Case, Family, is_empty};
+use super::{Case, Family};
 
 /// At most this many elements in the arguments of a call, because few elements suffice to show a wrong place.
 const ELEMENTS: usize = 160;
@@ -43,12 +43,7 @@ pub fn valued(row: &Row, family: &Family) -> Vec<Case> {
             let values = every(row, &tried[*at], &cases[0].solved.env, opt).unwrap_or_default().into_iter();
             let other = |(turn, value): (usize, Value<ArgTy>)| {
                 let bases = cases.len().min(BASES);
-                (0..bases).find_map(|n| {
-                    let mut args = cases[(turn + n) % bases].args.clone();
-                    args[first + at] = value.clone();
-                    let solved = signature::accepted(row, &args).filter(|solved| !is_empty(solved))?;
-                    Some(Case { args, solved })
-                })
+                (0..bases).find_map(|n| cases[(turn + n) % bases].with(row, [(first + at, value.clone())]))
             };
             more.extend(values.filter(|value| !met.contains(&value)).enumerate().filter_map(other).take(MOST));
         }

@@ -7,11 +7,10 @@ use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Name, Scalar, Value};
 use rustc_hash::FxHashSet;
 
+use super::drawer::{Draw, Drawer};
 use super::names::Free;
-use super::options::Tried;
-use super::settled::Settled;
-use super::sizes::{self, Sizes, Variant};
-use super::{Case, Choice, Turn, call, params};
+use super::sizes::{self, Variant};
+use super::{Case, Turn};
 use crate::check::thresholds;
 
 /// At most this many elements per call, because more are compared slowly. Nine places along an axis hold four steps
@@ -47,8 +46,7 @@ pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
         return Vec::new();
     }
     let free = Free::of(row);
-    let tried = Tried::of(row);
-    let statics = params::product(row, STATICS);
+    let mut drawer = Drawer::new(row, dtype, STATICS);
     let shapes = sizes::configurations(&free, &[]);
     let first = row.sig.params.len();
     let numbers = |at: &usize| {
@@ -57,13 +55,11 @@ pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
         STEPS.into_iter().chain(beside).collect::<Vec<i64>>()
     };
     let numbers: Vec<Vec<i64>> = steps.iter().map(numbers).collect();
-    let mut settled = Settled::new(row, &free);
     let mut found: Vec<Case> = Vec::new();
     for n in 1..=TRIES * enough as u64 {
         let turn = Turn(n);
         let Some((ranks, _)) = shapes.get(turn.pick(shapes.len(), SALT)) else { break };
-        let chosen = turn.pick(statics.len(), SALT + 1);
-        let Some((params, opts)) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks)) else { continue };
+        let chosen = turn.pick(drawer.statics.len(), SALT + 1);
         let single = |(k, name): (usize, &Name)| {
             // every other size is long, so that others are windows in it
             let short = turn.pick(2, SALT + 10 + k as u64) == 1;
@@ -80,15 +76,9 @@ pub fn stepping(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
             _ => None,
         };
         let given: Vec<_> = steps.iter().enumerate().filter_map(number).collect();
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &given, items: None };
-        let Some(args) = call(row, &free, ranks, &choice, &mut Sizes::new(Variant::Distinct, 2, turn), &pins) else {
-            continue;
-        };
-        let Some(solved) = settled.accepted(row, &args, chosen, ranks) else { continue };
-        let case = Case { args, solved };
-        if (1..=ELEMENTS).contains(&case.numel()) && case.results() > 1 {
-            found.push(case);
-        }
+        let draw = Draw { turn, chosen, ranks, attempt: 2, pins: &pins, given: &given, ..Draw::default() };
+        let fits = |case: &Case| (1..=ELEMENTS).contains(&case.numel()) && case.results() > 1;
+        found.extend(drawer.case(&draw).filter(fits));
     }
     let far = |case: &Case| steps.iter().filter(|at| beyond_one(&case.args[first + **at])).count();
     found.sort_by_cached_key(|case| std::cmp::Reverse((far(case), case.results())));
@@ -106,16 +96,13 @@ pub fn tight(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
     const SIZES: [i64; 3] = [2, 1, 3];
     const NUMBERS: [i64; 5] = [1, 0, 2, 3, 4];
     let free = Free::of(row);
-    let tried = Tried::of(row);
-    let statics = params::product(row, STATICS);
+    let mut drawer = Drawer::new(row, dtype, STATICS);
     // several axes of a list would show no more than one
     let ranks = vec![1; free.lists.len()];
-    let mut settled = Settled::new(row, &free);
     let mut met = FxHashSet::default();
     let made = (0..TRIES * SIZES.len() as u64).filter_map(|n| {
         let turn = Turn(n);
-        let chosen = turn.pick(statics.len(), SALT + 201);
-        let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, &ranks))?;
+        let chosen = turn.pick(drawer.statics.len(), SALT + 201);
         let number = |k: usize| Value::Num(Scalar::Int(NUMBERS[turn.pick(NUMBERS.len(), SALT + 210 + k as u64)]));
         let given = |(at, opt): (usize, &Opt)| match &opt.ty {
             OptType::I64 => Some((at, number(at))),
@@ -125,11 +112,8 @@ pub fn tight(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
             _ => None,
         };
         let given: Vec<_> = row.sig.opts.iter().enumerate().filter_map(given).collect();
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &given, items: None };
-        let size = Variant::Alike(SIZES[n as usize % SIZES.len()]);
-        let args = call(row, &free, &ranks, &choice, &mut Sizes::new(size, 0, turn), &[])?;
-        let solved = settled.accepted(row, &args, chosen, &ranks)?;
-        let case = Case { args, solved };
+        let variant = Variant::Alike(SIZES[n as usize % SIZES.len()]);
+        let case = drawer.case(&Draw { turn, chosen, ranks: &ranks, variant, given: &given, ..Draw::default() })?;
         (case.numel() > 0 && met.insert(format!("{:?}", case.args))).then_some(case)
     });
     made.take(enough).collect()
@@ -157,14 +141,11 @@ pub fn equal(row: &Row, dtype: DType) -> Vec<Case> {
     if shapes.is_empty() {
         return Vec::new();
     }
-    let tried = Tried::of(row);
-    let statics = params::product(row, STATICS);
-    let mut settled = Settled::new(row, &free);
+    let mut drawer = Drawer::new(row, dtype, STATICS);
     let made = (0..TRIES).filter_map(|n| {
         let turn = Turn(n);
         let ranks = shapes[n as usize % shapes.len()];
-        let chosen = turn.pick(statics.len(), SALT + 101);
-        let (params, opts) = statics.get(chosen).filter(|_| !settled.refuses(chosen, ranks))?;
+        let chosen = turn.pick(drawer.statics.len(), SALT + 101);
         let size = SIZES[(n / 2) as usize % SIZES.len()];
         // all sizes are equal, or two while the others differ
         let two = free.singles.len() > 2 && n % 2 == 1;
@@ -177,10 +158,7 @@ pub fn equal(row: &Row, dtype: DType) -> Vec<Case> {
             false => Vec::new(),
         };
         let variant = if two { Variant::Distinct } else { Variant::Alike(size) };
-        let choice = Choice { params, opts, dtype, turn, tried: &tried, given: &[], items: None };
-        let args = call(row, &free, ranks, &choice, &mut Sizes::new(variant, 0, turn), &pins)?;
-        let solved = settled.accepted(row, &args, chosen, ranks)?;
-        let case = Case { args, solved };
+        let case = drawer.case(&Draw { turn, chosen, ranks, variant, pins: &pins, ..Draw::default() })?;
         ((1..=2 * ELEMENTS).contains(&case.numel()) && case.results() > 1).then_some(case)
     });
     made.take(MOST).collect()

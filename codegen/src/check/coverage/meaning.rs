@@ -76,10 +76,7 @@ impl Open {
         }
         // dtypes decide about branches as well
         let forms = std::iter::once_with(|| dtypes::calls(row, family)).flatten();
-        let forms = forms.filter_map(|args| {
-            let solved = fulgurite_core::signature::accepted(row, &args)?;
-            Some(Case { args, solved })
-        });
+        let forms = forms.filter_map(|args| Case::of(row, args));
         found.extend(self.of(row, rows, cases::more(row, dtype, TRIES, LARGEST).chain(forms)));
         found
     }

@@ -226,11 +226,7 @@ fn fixed(out: &Out) -> Option<DTypeSet> {
 }
 
 fn promised_dtype(out: &OutTy) -> Option<DType> {
-    match out {
-        OutTy::Tensor(t) => Some(t.dtype),
-        OutTy::List(ts) => ts.first().map(|t| t.dtype),
-        OutTy::FromBody => None,
-    }
+    Some(out.tensors().first()?.dtype)
 }
 
 /// The dtype of a yielded tensor. A number has none, because it takes the dtype that is wanted.

@@ -17,7 +17,7 @@ use super::without;
 use crate::check::cases::{Case, Family};
 use crate::check::report::Rule;
 use crate::check::rows::RowSet;
-use crate::check::walk::each;
+use crate::check::walk::{any_part, each};
 use crate::diag::Diag;
 
 pub(super) fn check(
@@ -82,14 +82,8 @@ pub(super) fn check(
 }
 
 fn out_dtypes(case: &Case) -> Vec<DType> {
-    use fulgurite_core::signature::OutTy;
     let outs = case.solved.outs.iter().chain(&case.solved.aux);
-    let dtype = |out: &OutTy| match out {
-        OutTy::Tensor(t) => Some(t.dtype),
-        OutTy::List(ts) => ts.first().map(|t| t.dtype),
-        OutTy::FromBody => None,
-    };
-    outs.filter_map(dtype).collect()
+    outs.filter_map(|out| Some(out.tensors().first()?.dtype)).collect()
 }
 
 /// E203, E201: the body gives the dtypes that the row declares.
@@ -156,9 +150,7 @@ fn from_elements(e: &LoopExpr) -> bool {
 
 /// Whether an expression draws random numbers.
 fn draws(e: &LoopExpr) -> bool {
-    let mut found = false;
-    each(e, &mut |part| found |= matches!(part.op(), SOp::Uniform { .. }));
-    found
+    any_part(e, &mut |part| matches!(part.op(), SOp::Uniform { .. }))
 }
 
 /// The first builtin that computes with float elements. Comparisons and choices only move them.

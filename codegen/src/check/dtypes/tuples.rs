@@ -3,7 +3,7 @@
 use fulgurite_core::lang::{Elem, OptType};
 use fulgurite_core::promote::{self, Kind, Operand};
 use fulgurite_core::row::Row;
-use fulgurite_core::signature::{self, ArgTy, const_eval};
+use fulgurite_core::signature::{ArgTy, const_eval};
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -83,12 +83,6 @@ pub(super) fn bases<'a>(row: &'a Row, family: &'a Family) -> Vec<Base<'a>> {
     bases
 }
 
-/// The call with these arguments, if its row accepts it.
-fn solved(row: &Row, args: Vec<Value<ArgTy>>) -> Option<Case> {
-    let solved = signature::accepted(row, &args)?;
-    Some(Case { args, solved })
-}
-
 fn has_axes(v: &Value<ArgTy>) -> bool {
     match v {
         Value::Tensor(ArgTy::Tensor(t)) => t.rank() > 0,
@@ -139,7 +133,7 @@ impl<'a> Base<'a> {
         if self.joined(row, forms).is_some_and(|joined| self.refuses(row, &joined)) {
             return None;
         }
-        solved(row, self.args(forms)?)
+        Case::of(row, self.args(forms)?)
     }
 
     /// The join of these forms, where they alone decide `T`.
@@ -235,7 +229,7 @@ impl<'a> Base<'a> {
         for i in &self.wide {
             args[*i] = with(&args[*i], Form::Tensor(d.opmath()), false)?;
         }
-        solved(row, args)
+        Case::of(row, args)
     }
 
     /// Tuples with a pair of different dtypes at each pair of positions. Other positions have the first of the pair.

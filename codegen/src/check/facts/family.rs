@@ -129,9 +129,7 @@ pub(crate) fn is_affine(e: &LoopExpr) -> bool {
 }
 
 fn has_element(e: &LoopExpr) -> bool {
-    let mut found = false;
-    walk::each(e, &mut |part| found |= matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)));
-    found
+    walk::any_part(e, &mut |part| matches!(part.op(), SOp::Load { .. } | SOp::Elem(_)))
 }
 
 fn variables(e: &LoopExpr) -> FxHashSet<usize> {

@@ -33,8 +33,8 @@ use arrays::declared::{Declared, Way};
 use arrays::dense::Library;
 use arrays::tape;
 use claims::{
-    constant, conventions_f32, covered, detached, deviates, dtype_rules, excused, kinks, missing, needless, off_kink,
-    once, partial, second, twice, unstable_formulas, unstable_rows, zero_times_infinity,
+    absent, constant, covered, deviates, dtype_rules, excused, kinks, off_kink, second, twice, unstable_formulas,
+    unstable_rows, zero_times_infinity,
 };
 
 /// The evidence that a row's points give about its derivatives.
@@ -73,7 +73,7 @@ pub fn check(
     let library = Library::new(set);
     let mut faults = kinks::check(source, row, &library);
     faults.extend(unstable_formulas::check(source, row, &library));
-    faults.extend(conventions_f32::check(source, row, &library));
+    faults.extend(unstable_formulas::conventions(source, row, &library));
     faults.extend(unstable_rows::check(source, row, family, &library));
     faults.extend(rules(source, row, set, family, points, right));
     faults
@@ -88,11 +88,11 @@ fn rules(
     right: &mut Vec<Graded>,
 ) -> Vec<Diag> {
     if source.no_grad.is_some() {
-        return needless::check(source, row, set).into_iter().collect();
+        return absent::needless(source, row, set).into_iter().collect();
     }
     let derived = &*set.derived(row);
-    let mut faults = missing::check(source, row, derived);
-    faults.extend(once::check(source, set));
+    let mut faults = absent::missing(source, row, derived);
+    faults.extend(deviates::once(source, set));
     let mut library = Library::of_row(set);
     faults.extend(deviates::unruled(source, row, set, &library));
     library.extend(derived.rows.iter().cloned());
@@ -147,7 +147,7 @@ fn rules(
         compared_in,
         within,
     };
-    faults.extend(detached::check(source, row));
+    faults.extend(constant::in_rules(source, row));
     faults.extend(detached.and_then(|place| constant::detach(&bench, place)));
     faults.extend(skipped.into_iter().filter_map(|(at, place)| constant::skip(&bench, at, place)));
     let mut by_calls = Vec::new();
@@ -165,7 +165,7 @@ fn rules(
                 n => {
                     faults.extend(bench.nonlinear(rule));
                     right.push(Graded { op: row.op, way: rule.way, arg: rule.arg, grade: Grade::Checked(n) });
-                    faults.extend(partial::check(source, row, rule));
+                    faults.extend(absent::partial(source, row, rule));
                 }
             },
         }

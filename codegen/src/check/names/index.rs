@@ -2,7 +2,7 @@
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{
-    BinOp, Bind, Block, DimKind, DimPat, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt,
+    Bind, Block, DimKind, DimPat, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt,
 };
 use fulgurite_core::signature::const_eval;
 
@@ -99,30 +99,11 @@ impl Walk<'_, '_> {
 
     fn expr(&mut self, e: &Expr) {
         match &*e.node {
-            Node::Int(_) | Node::Float(_) | Node::Str(_) => {}
             Node::Name(name) => self.name(*name, e.span),
-            Node::Tuple(items) => items.iter().for_each(|item| self.expr(item)),
-            Node::Unary(_, inner) | Node::Zip(inner) | Node::Spread(inner) => self.expr(inner),
-            Node::Cast(inner, elem) => {
-                self.expr(inner);
-                self.names.elem(elem, e.span, self.text, self.what);
-            }
-            Node::Binary(op, left, right) => {
-                if matches!(op, BinOp::Eq | BinOp::Ne) && self.names.compares(left, right, self.text) {
-                    return;
-                }
-                self.expr(left);
-                self.expr(right);
-            }
             Node::If(cond, yes, no) => {
                 self.expr(cond);
                 self.block(yes);
                 self.block(no);
-            }
-            Node::Match(subject, arms) => {
-                let words: Vec<Ident> = arms.iter().map(|(word, _)| *word).collect();
-                self.names.arms(*subject, &words, self.text);
-                arms.iter().for_each(|(_, value)| self.expr(value));
             }
             Node::Call(f, args) => {
                 self.names.index_call(*f, args, self.text);
@@ -135,7 +116,7 @@ impl Walk<'_, '_> {
                 }
             }
             Node::Access(access) => {
-                self.base(access.base);
+                self.name(access.base.name, access.base.span);
                 access.item.iter().for_each(|item| self.expr(item));
                 access.places.iter().for_each(|place| self.place(place));
                 match &access.outside {
@@ -146,6 +127,8 @@ impl Walk<'_, '_> {
             }
             Node::Reduce(reduce) => self.reduce(reduce),
             Node::List(_) => {}
+            _ if self.names.beside(e, self.text, self.what) => walk::children(e, &mut |inner| self.expr(inner)),
+            _ => {}
         }
     }
 
@@ -223,11 +206,6 @@ impl Walk<'_, '_> {
         self.names.signed().chain(indices).chain(self.locals.names()).collect()
     }
 
-    /// Checks the base of an access: an argument, a list of sizes or of indices, an option with one number per axis.
-    fn base(&mut self, base: Ident) {
-        self.name(base.name, base.span);
-    }
-
     fn place(&mut self, place: &Place) {
         match place {
             Place::One(e) | Place::Zip(e) | Place::Unravel(e) | Place::BroadcastZip(e) => self.expr(e),
@@ -289,9 +267,7 @@ impl Walk<'_, '_> {
 
 /// Whether `e` reads this name.
 fn reads(e: &Expr, name: Name) -> bool {
-    let mut found = false;
-    walk::expr(e, &mut |part| found |= matches!(&*part.node, Node::Name(n) if *n == name));
-    found
+    walk::any_expr(e, &mut |part| matches!(&*part.node, Node::Name(n) if *n == name))
 }
 
 /// The indices that reductions inside `e` bind.

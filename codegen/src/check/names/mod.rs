@@ -12,7 +12,7 @@ mod tensor;
 mod truths;
 mod usage;
 
-use fulgurite_core::lang::{Elem, Expr, Node, OptType, Span};
+use fulgurite_core::lang::{BinOp, Elem, Expr, Ident, Node, OptType, Span};
 use fulgurite_core::runtime_checks::unasked;
 use fulgurite_core::signature::const_eval::constant;
 use fulgurite_core::{DType, Name};
@@ -168,11 +168,24 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether an option is compared with one of its words, `option == word` or the other way round; checks the word.
-    fn compares(&mut self, left: &Expr, right: &Expr, text: &Text) -> bool {
-        self.is_word(left, right, text) || self.is_word(right, left, text)
+    /// Checks the names of an expression that both languages have beside values: the word that an option is compared
+    /// with, the words of a `match`, the dtype of a cast. Returns whether its parts remain to be checked.
+    fn beside(&mut self, e: &Expr, text: &Text, what: &str) -> bool {
+        match &*e.node {
+            Node::Binary(BinOp::Eq | BinOp::Ne, left, right) => {
+                return !self.is_word(left, right, text) && !self.is_word(right, left, text);
+            }
+            Node::Cast(_, elem) => self.elem(elem, e.span, text, what),
+            Node::Match(subject, arms) => {
+                let words: Vec<Ident> = arms.iter().map(|(word, _)| *word).collect();
+                self.arms(*subject, &words, text);
+            }
+            _ => {}
+        }
+        true
     }
 
+    /// Whether an option is compared with a word, which is checked.
     fn is_word(&mut self, option: &Expr, word: &Expr, text: &Text) -> bool {
         let Node::Name(option) = &*option.node else { return false };
         if self.words(*option).is_none() {
@@ -216,7 +229,7 @@ impl<'a> Names<'a> {
     }
 
     /// Checks the arms of `match subject { … }`: one for each word, and no second one.
-    fn arms(&mut self, subject: fulgurite_core::lang::Ident, words: &[fulgurite_core::lang::Ident], text: &Text) {
+    fn arms(&mut self, subject: Ident, words: &[Ident], text: &Text) {
         let option = subject.name;
         let Some(known) = self.words(option).map(<[Name]>::to_vec) else {
             let claim = format!("`match` in `{}` looks at `{option}`, which is no option with words", self.op());

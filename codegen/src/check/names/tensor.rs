@@ -1,12 +1,13 @@
 //! Names in the tensor language.
 
-use fulgurite_core::lang::{BinOp, Block, Expr, Ident, ListItem, Node, Pattern, Place, Span, Stmt};
+use fulgurite_core::lang::{Block, Expr, Ident, Node, Pattern, Place, Span, Stmt};
 use fulgurite_core::signature::const_eval;
 use fulgurite_core::{DType, Name};
 
 use super::Names;
 use super::calls::{asks_about, words_of};
 use super::locals::{Local, Locals};
+use crate::check::walk;
 use crate::diag::Diag;
 use crate::yaml::Text;
 
@@ -78,40 +79,14 @@ impl Walk<'_, '_> {
 
     fn expr(&mut self, e: &Expr) {
         match &*e.node {
-            Node::Int(_) | Node::Float(_) | Node::Str(_) => {}
             Node::Name(name) => self.name(*name, e.span),
-            Node::Tuple(items) => items.iter().for_each(|item| self.expr(item)),
-            Node::Unary(_, inner) | Node::Spread(inner) => self.expr(inner),
             Node::Zip(inner) => self.of_sizes(inner),
-            Node::Cast(inner, elem) => {
-                self.expr(inner);
-                self.names.elem(elem, e.span, self.text, self.what);
-            }
-            Node::Binary(op, left, right) => {
-                if matches!(op, BinOp::Eq | BinOp::Ne) && self.names.compares(left, right, self.text) {
-                    return;
-                }
-                self.expr(left);
-                self.expr(right);
-            }
             Node::If(cond, yes, no) => {
                 self.expr(cond);
                 self.block(yes);
                 self.block(no);
             }
-            Node::Match(subject, arms) => {
-                let words: Vec<Ident> = arms.iter().map(|(word, _)| *word).collect();
-                self.names.arms(*subject, &words, self.text);
-                arms.iter().for_each(|(_, value)| self.expr(value));
-            }
             Node::Call(f, args) => self.call(*f, args),
-            Node::List(items) => {
-                for item in items {
-                    match item {
-                        ListItem::One(item) | ListItem::Spread(item) => self.expr(item),
-                    }
-                }
-            }
             Node::Access(access) => {
                 self.name(access.base.name, access.base.span);
                 for place in &access.places {
@@ -121,6 +96,8 @@ impl Walk<'_, '_> {
                 }
             }
             Node::Reduce(reduce) => self.of_sizes(&reduce.body),
+            _ if self.names.beside(e, self.text, self.what) => walk::children(e, &mut |inner| self.expr(inner)),
+            _ => {}
         }
     }
 

@@ -86,16 +86,11 @@ pub fn compare(world: &World, class: usize, row: &Arc<Row>, family: &Family, cal
 fn wider(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Option<Refuted> {
     let of = |only: Option<usize>| {
         let wide = |(at, arg): (usize, &Value<ArgTy>)| {
-            arg.map(&mut |ty| match ty {
-                ArgTy::Tensor(t) if t.dtype == DType::F32 && only.is_none_or(|only| only == at) => {
-                    ArgTy::Tensor(TensorTy { dtype: DType::F64, ..t.clone() })
-                }
-                other => other.clone(),
-            })
+            let widens = |t: &TensorTy| t.dtype == DType::F32 && only.is_none_or(|only| only == at);
+            arg.map_tensors(&mut |t| TensorTy { dtype: if widens(t) { DType::F64 } else { t.dtype }, ..t.clone() })
         };
         let args: Vec<Value<ArgTy>> = case.args.iter().enumerate().map(wide).collect();
-        let solved = signature::accepted(row, &args).filter(|_| args != case.args)?;
-        Some(Case { args, solved })
+        Case::of(row, args).filter(|wide| wide.args != case.args)
     };
     let float = |arg: &Value<ArgTy>| matches!(arg, Value::Tensor(ArgTy::Tensor(t)) if t.dtype.is_float());
     let last = case.args.iter().rposition(float);
@@ -204,16 +199,10 @@ pub fn put<T: Clone>(args: &mut [Value<T>], (at, item): Slot, value: T) {
 /// Compares one call for several choices of the arguments that are of the class: all of them, and each alone. The error
 /// is the last refusal, if no choice was accepted.
 fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Result<Option<Refuted>, Option<Refusal>> {
-    let drawn =
-        samples::domains(&[], &[], n).find_map(|d| samples::draw(world.library, row, case, &d, n as u64, &|_| true));
-    let Some(drawn) = drawn else { return Err(None) };
+    let Some(drawn) = samples::usual(world.library, row, case, n) else { return Err(None) };
     let all = slots(&drawn.args, row);
-    let mut choices = vec![all.clone()];
-    if all.len() > 1 {
-        choices.extend(all.iter().map(|slot| vec![*slot]));
-    }
     let (mut accepted, mut refused) = (false, None);
-    for choice in choices {
+    for choice in choices(&all) {
         let made: Option<Vec<Vec<Operand>>> = choice
             .iter()
             .enumerate()
@@ -235,16 +224,15 @@ fn one(world: &World, class: usize, row: &Arc<Row>, n: usize, case: &Case) -> Re
             let nth = |i: usize| if way == ways { usize::from(i + 1 == made.len()) } else { way };
             let operands = made.iter().enumerate().map(|(i, of)| &of[nth(i).min(of.len() - 1)]);
             let operands: Vec<&Operand> = operands.collect();
+            let trial = Trial { world, row, case, choice: &choice, operands: &operands };
             for (n, args) in beside.iter().enumerate() {
-                match on(world, row, case, args, &choice, &operands) {
+                match trial.compare(args) {
                     Ok(Some(refuted)) => return Ok(Some(refuted)),
                     Ok(None) => accepted = true,
                     // beside others a tensor may have to be expanded first, which a rule may refuse
                     Err(Stop::Refused(refusal)) if all.len() == 1 && refusal.code == UNFIT => {
                         let claim = format!("makes a tensor of fields that do not fit: {}", refusal.message);
-                        let data = format!("where {}", data(row, args, &choice, world, &operands));
-                        let notes = vec![format!("for {}", case.show(row)), data];
-                        return Ok(Some(Refuted { claim, notes, dtype: false }));
+                        return Ok(Some(Refuted { claim, notes: trial.told(args), dtype: false }));
                     }
                     Err(Stop::Refused(refusal)) if n == 0 => refused = Some(refusal),
                     Err(_) => {}
@@ -270,183 +258,209 @@ fn integers(args: &[Value<V<f64>>], all: &[Slot], choice: &[Slot]) -> Option<Vec
     any.then_some(args)
 }
 
-/// Compares the operator on tensors of the class with the operator on plain tensors.
-fn on(
-    world: &World,
-    row: &Arc<Row>,
-    case: &Case,
+/// The choices of the arguments that are of the class: all of them, and each alone.
+pub fn choices(all: &[Slot]) -> Vec<Vec<Slot>> {
+    let singles = all.iter().map(|slot| vec![*slot]).filter(|_| all.len() > 1);
+    std::iter::once(all.to_vec()).chain(singles).collect()
+}
+
+/// The arguments of a call, those of `choice` made of the class, and the plain tensors for which they stand.
+pub fn given<'o>(
     drawn: &[Value<V<f64>>],
     choice: &[Slot],
-    operands: &[&Operand],
-) -> Result<Option<Refuted>, Stop> {
-    let mut args: Vec<Value<Tensor>> =
-        drawn.iter().map(|a| a.map(&mut |v: &V<f64>| Tensor::Plain(v.clone()))).collect();
-    let mut plain = drawn.to_vec();
+    operands: impl IntoIterator<Item = &'o Operand>,
+) -> (Vec<Value<Tensor>>, Vec<Value<V<f64>>>) {
+    let of = |a: &Value<V<f64>>| a.map(&mut |v: &V<f64>| Tensor::Plain(v.clone()));
+    let (mut args, mut plain): (Vec<_>, _) = (drawn.iter().map(of).collect(), drawn.to_vec());
     for (slot, operand) in choice.iter().zip(operands) {
         put(&mut args, *slot, Tensor::Made(operand.made.clone()));
         put(&mut plain, *slot, V::Array(operand.plain.clone()));
     }
-    let solved = signature::solve(row, &args, &Tensor::ty)?;
-    let results = world.run(row, &solved, &args)?;
-    let (given, outs) = (results.len(), row.sig.outs.len());
-    if given != outs && given != outs + row.sig.aux.len() {
-        let claim = format!("yields {given} results, its operator {outs}");
-        return Ok(Some(Refuted { claim, notes: vec![format!("for {}", case.show(row))], dtype: false }));
-    }
-    let have = plains(world, results.iter().take(outs))?;
-    let (want, far) = allowed(world, row, &solved, &plain, choice, operands)?;
-    let told =
-        || vec![format!("for {}", case.show(row)), format!("where {}", data(row, &plain, choice, world, operands))];
-    if let Some((claim, dtype)) = differ(&have, &want, &far, "on the plain tensors") {
-        return Ok(Some(Refuted { claim, notes: told(), dtype }));
-    }
-    if let ([slot], [operand]) = (choice, operands)
-        && world.classes[operand.made.class].error.when.is_some()
-        && let Some(claim) = seen(world, row, &solved, &args, *slot, operand)
-    {
-        return Ok(Some(Refuted { claim, notes: told(), dtype: false }));
-    }
-    // the second comparison is with the originals of the operands
-    if operands.iter().all(|o| o.of.is_none()) {
-        return Ok(None);
-    }
-    let mut original = plain.clone();
-    for (slot, operand) in choice.iter().zip(operands) {
-        if let Some((_, of)) = &operand.of {
-            put(&mut original, *slot, V::Array(of.clone()));
-        }
-    }
-    let (want, far) = allowed(world, row, &solved, &original, choice, operands)?;
-    if jumps(world, row, &solved, &original, choice, operands, (&want, &far)) {
-        return Ok(None);
-    }
-    let maker = operands.iter().find_map(|o| o.of.as_ref());
-    let on = maker.map_or_else(String::new, |(row, _)| format!("on what `{row}` was given"));
-    Ok(differ(&have, &want, &far, &on).map(|(claim, dtype)| Refuted { claim, notes: told(), dtype }))
+    (args, plain)
 }
 
-/// Returns a sentence about the influence of elements that the operand hides, if there is one.
-fn seen(
-    world: &World,
-    row: &Row,
-    solved: &Solved,
-    args: &[Value<Tensor>],
-    slot: Slot,
-    operand: &Operand,
-) -> Option<String> {
-    let pair = hidden::pair(world, &operand.made)?;
-    let [first, second] = pair.map(|made| {
-        let mut args = args.to_vec();
-        put(&mut args, slot, Tensor::Made(made));
-        let results = world.run(row, solved, &args).ok()?;
-        let shown = plains(world, results.iter().take(row.sig.outs.len())).ok()?;
-        let arrays = shown.iter().filter_map(|v| if let V::Array(a) = v { Some(floats(a)) } else { None });
-        Some(arrays.flatten().collect::<Vec<f64>>())
-    });
-    let (first, second) = (first?, second?);
-    let pairs = first.iter().zip(&second);
-    let differ = |(a, b): &(&f64, &f64)| (*a - *b).abs() > ROUNDING * (1.0 + a.abs());
-    let (a, b) = pairs.filter(differ).max_by(|a, b| (a.0 - a.1).abs().total_cmp(&(b.0 - b.1).abs()))?;
-    let (a, b) = (show::number(*a), show::number(*b));
-    Some(format!("yields {a} or {b}, by elements of fields that `plain` does not show"))
+/// The tensor with one element moved by a step.
+pub fn moved(like: &Array<f64>, element: usize, step: f64) -> V<f64> {
+    let mut moved = like.clone();
+    if let Data::Float(x) = &mut moved.data {
+        x[element] += step;
+    }
+    V::Array(Arc::new(moved))
 }
 
-/// The plain tensors that results stand for, those of lists one by one.
-fn plains<'v>(world: &World, results: impl Iterator<Item = &'v Value<Tensor>>) -> Result<Vec<V<f64>>, Stop> {
+/// The tensors among results, those of lists one by one.
+fn flat<T: Clone>(results: &[Value<T>], outs: usize) -> Vec<T> {
     let mut tensors = Vec::new();
-    results.for_each(|value| value.for_each(&mut |t: &Tensor| tensors.push(t.clone())));
-    tensors.iter().map(|t| world.plain(t)).collect()
+    results.iter().take(outs).for_each(|value| value.for_each(&mut |t| tensors.push(t.clone())));
+    tensors
+}
+
+/// The elements of all tensors.
+fn elements<'v>(tensors: impl IntoIterator<Item = &'v V<f64>>) -> Vec<f64> {
+    let arrays = tensors.into_iter().filter_map(|v| if let V::Array(a) = v { Some(floats(a)) } else { None });
+    arrays.flatten().collect()
 }
 
 /// Results, and the allowed error of each of their elements.
-type Allowed = (Vec<Arc<Array<f64>>>, Vec<f64>);
+type Allowed = (Vec<V<f64>>, Vec<f64>);
 
-/// Computes the operator's results on plain tensors, and for each element the distance by which the errors of operands
-/// may move it.
-fn allowed(
-    world: &World,
-    row: &Arc<Row>,
-    solved: &Solved,
-    args: &[Value<V<f64>>],
-    choice: &[Slot],
-    operands: &[&Operand],
-) -> Result<Allowed, Stop> {
-    let run = |args: &[Value<V<f64>>]| -> Result<Vec<Arc<Array<f64>>>, Stop> {
-        let results = Dense::new(world.library).meaning(row, solved, args)?;
-        let mut arrays = Vec::new();
-        results.iter().take(row.sig.outs.len()).for_each(|r| {
-            r.for_each(&mut |v| arrays.extend(if let V::Array(a) = v { Some(a.clone()) } else { None }));
-        });
-        Ok(arrays)
-    };
-    let want = run(args)?;
-    let all = |arrays: &[Arc<Array<f64>>]| arrays.iter().flat_map(|a| floats(a)).collect::<Vec<f64>>();
-    let at = all(&want);
-    let mut far = vec![0.0; at.len()];
-    for (slot, operand) in choice.iter().zip(operands) {
-        let Some(like) = get(args, *slot) else { continue };
-        for (e, error) in operand.far.iter().enumerate().filter(|(_, error)| **error > 0.0) {
-            // moved to either side, because a cutoff or a detached value has no slope
-            let moved = [-error, *error].map(|step| {
-                let mut moved = Array::clone(&like);
-                if let Data::Float(x) = &mut moved.data {
-                    x[e] += step;
-                }
-                let mut args = args.to_vec();
-                put(&mut args, *slot, V::Array(Arc::new(moved)));
-                run(&args).map(|arrays| all(&arrays))
-            });
-            let [down, up] = moved;
-            let sides = down?.into_iter().zip(up?).zip(&at);
-            let most = sides.map(|((down, up), at)| (down - at).abs().max((up - at).abs()));
-            far.iter_mut().zip(most).for_each(|(far, most)| *far += (1.0 + ORDER) * most);
-        }
-    }
-    Ok((want, far))
+/// A call of an operator with operands of a class in some places.
+struct Trial<'t> {
+    world: &'t World<'t>,
+    row: &'t Arc<Row>,
+    case: &'t Case,
+    choice: &'t [Slot],
+    operands: &'t [&'t Operand],
 }
 
-/// Whether the operator jumps (an order, an index, a remainder): it moves by more than is allowed where its arguments
-/// move by less than their errors. The errors of arguments then say nothing about results.
-fn jumps(
-    world: &World,
-    row: &Arc<Row>,
-    solved: &Solved,
-    args: &[Value<V<f64>>],
-    choice: &[Slot],
-    operands: &[&Operand],
-    (want, far): (&[Arc<Array<f64>>], &[f64]),
-) -> bool {
-    let moves: [fn(f64, f64, usize) -> f64; 3] = [
-        |x, far, _| (x / far).round() * far,
-        |x, far, i| if i % 2 == 0 { x + 0.9 * far } else { x - 0.9 * far },
-        |x, far, i| if i % 3 == 0 { x - 0.9 * far } else { x + 0.9 * far },
-    ];
-    moves.into_iter().any(|step| {
-        let mut args = args.to_vec();
-        for (slot, operand) in choice.iter().zip(operands) {
-            let Some(mut a) = get(&args, *slot).map(|a| Array::clone(&a)) else { continue };
-            if let Data::Float(x) = &mut a.data {
-                let moved = x.iter().zip(&operand.far).enumerate();
-                *x = moved.map(|(i, (x, far))| if *far > 0.0 { step(*x, *far, i) } else { *x }).collect();
-            }
-            put(&mut args, *slot, V::Array(Arc::new(a)));
+impl Trial<'_> {
+    /// Compares the operator on tensors of the class with the operator on plain tensors.
+    fn compare(&self, drawn: &[Value<V<f64>>]) -> Result<Option<Refuted>, Stop> {
+        let (world, row) = (self.world, self.row);
+        let (args, plain) = given(drawn, self.choice, self.operands.iter().copied());
+        let solved = signature::solve(row, &args, &Tensor::ty)?;
+        let results = world.run(row, &solved, &args)?;
+        let (given, outs) = (results.len(), row.sig.outs.len());
+        if given != outs && given != outs + row.sig.aux.len() {
+            let claim = format!("yields {given} results, its operator {outs}");
+            return Ok(Some(Refuted { claim, notes: vec![format!("for {}", self.case.show(row))], dtype: false }));
         }
-        let Ok(results) = Dense::new(world.library).meaning(row, solved, &args) else { return true };
-        let mut have = Vec::new();
-        results.iter().take(row.sig.outs.len()).for_each(|r| r.for_each(&mut |v| have.push(v.clone())));
-        differ(&have, want, far, "").is_some()
-    })
+        let have = self.plains(&results)?;
+        let (want, far) = self.allowed(&solved, &plain)?;
+        if let Some((claim, dtype)) = differ(&have, &want, &far, "on the plain tensors") {
+            return Ok(Some(Refuted { claim, notes: self.told(&plain), dtype }));
+        }
+        if let ([slot], [operand]) = (self.choice, self.operands)
+            && world.classes[operand.made.class].error.when.is_some()
+            && let Some(claim) = self.seen(&solved, &args, *slot, operand)
+        {
+            return Ok(Some(Refuted { claim, notes: self.told(&plain), dtype: false }));
+        }
+        // the second comparison is with the originals of the operands
+        let Some((maker, _)) = self.operands.iter().find_map(|o| o.of.as_ref()) else { return Ok(None) };
+        let mut original = plain.clone();
+        for (slot, operand) in self.choice.iter().zip(self.operands) {
+            if let Some((_, of)) = &operand.of {
+                put(&mut original, *slot, V::Array(of.clone()));
+            }
+        }
+        let (want, far) = self.allowed(&solved, &original)?;
+        if self.jumps(&solved, &original, (&want, &far)) {
+            return Ok(None);
+        }
+        let found = differ(&have, &want, &far, &format!("on what `{maker}` was given"));
+        Ok(found.map(|(claim, dtype)| Refuted { claim, notes: self.told(&plain), dtype }))
+    }
+
+    /// The call and its data, as notes.
+    fn told(&self, plain: &[Value<V<f64>>]) -> Vec<String> {
+        vec![format!("for {}", self.case.show(self.row)), format!("where {}", self.data(plain))]
+    }
+
+    /// The plain tensors that results stand for, those of lists one by one.
+    fn plains(&self, results: &[Value<Tensor>]) -> Result<Vec<V<f64>>, Stop> {
+        flat(results, self.row.sig.outs.len()).iter().map(|t| self.world.plain(t)).collect()
+    }
+
+    /// The operator's results on plain tensors.
+    fn run(&self, solved: &Solved, args: &[Value<V<f64>>]) -> Result<Vec<V<f64>>, Stop> {
+        let results = Dense::new(self.world.library).meaning(self.row, solved, args)?;
+        Ok(flat(&results, self.row.sig.outs.len()))
+    }
+
+    /// Returns a sentence about the influence of elements that the operand hides, if there is one.
+    fn seen(&self, solved: &Solved, args: &[Value<Tensor>], slot: Slot, operand: &Operand) -> Option<String> {
+        let pair = hidden::pair(self.world, &operand.made)?;
+        let [first, second] = pair.map(|made| {
+            let mut args = args.to_vec();
+            put(&mut args, slot, Tensor::Made(made));
+            let results = self.world.run(self.row, solved, &args).ok()?;
+            Some(elements(&self.plains(&results).ok()?))
+        });
+        let (first, second) = (first?, second?);
+        let pairs = first.iter().zip(&second);
+        let differ = |(a, b): &(&f64, &f64)| (*a - *b).abs() > ROUNDING * (1.0 + a.abs());
+        let (a, b) = pairs.filter(differ).max_by(|a, b| (a.0 - a.1).abs().total_cmp(&(b.0 - b.1).abs()))?;
+        let (a, b) = (show::number(*a), show::number(*b));
+        Some(format!("yields {a} or {b}, by elements of fields that `plain` does not show"))
+    }
+
+    /// Computes the operator's results on plain tensors, and for each element the distance by which the errors of
+    /// operands may move it.
+    fn allowed(&self, solved: &Solved, args: &[Value<V<f64>>]) -> Result<Allowed, Stop> {
+        let want = self.run(solved, args)?;
+        let at = elements(&want);
+        let mut far = vec![0.0; at.len()];
+        for (slot, operand) in self.choice.iter().zip(self.operands) {
+            let Some(like) = get(args, *slot) else { continue };
+            for (e, error) in operand.far.iter().enumerate().filter(|(_, error)| **error > 0.0) {
+                // moved to either side, because a cutoff or a detached value has no slope
+                let [down, up] = [-error, *error].map(|step| {
+                    let mut args = args.to_vec();
+                    put(&mut args, *slot, moved(&like, e, step));
+                    self.run(solved, &args).map(|results| elements(&results))
+                });
+                let sides = down?.into_iter().zip(up?).zip(&at);
+                let most = sides.map(|((down, up), at)| (down - at).abs().max((up - at).abs()));
+                far.iter_mut().zip(most).for_each(|(far, most)| *far += (1.0 + ORDER) * most);
+            }
+        }
+        Ok((want, far))
+    }
+
+    /// Whether the operator jumps (an order, an index, a remainder): it moves by more than is allowed where its
+    /// arguments move by less than their errors. The errors of arguments then say nothing about results.
+    fn jumps(&self, solved: &Solved, args: &[Value<V<f64>>], (want, far): (&[V<f64>], &[f64])) -> bool {
+        let moves: [fn(f64, f64, usize) -> f64; 3] = [
+            |x, far, _| (x / far).round() * far,
+            |x, far, i| if i % 2 == 0 { x + 0.9 * far } else { x - 0.9 * far },
+            |x, far, i| if i % 3 == 0 { x - 0.9 * far } else { x + 0.9 * far },
+        ];
+        moves.into_iter().any(|step| {
+            let mut args = args.to_vec();
+            for (slot, operand) in self.choice.iter().zip(self.operands) {
+                let Some(mut a) = get(&args, *slot).map(|a| Array::clone(&a)) else { continue };
+                if let Data::Float(x) = &mut a.data {
+                    let moved = x.iter().zip(&operand.far).enumerate();
+                    *x = moved.map(|(i, (x, far))| if *far > 0.0 { step(*x, *far, i) } else { *x }).collect();
+                }
+                put(&mut args, *slot, V::Array(Arc::new(a)));
+            }
+            !self.run(solved, &args).is_ok_and(|have| differ(&have, want, far, "").is_none())
+        })
+    }
+
+    /// Formats the arguments, and tells which of them are of the class.
+    fn data(&self, plain: &[Value<V<f64>>]) -> String {
+        let (world, operands) = (self.world, self.operands);
+        let class = operands.first().map_or("", |o| world.classes[o.made.class].name.as_str());
+        let params = self.row.sig.params.iter().zip(plain).enumerate();
+        let differs = operands.windows(2).any(|two| metadata(world, two[0]) != metadata(world, two[1]));
+        let told = params.filter_map(|(at, (param, value))| {
+            let shown = show::elements(value)?;
+            let of_class = self.choice.iter().position(|(a, _)| *a == at).and_then(|n| operands.get(n));
+            Some(match of_class {
+                // metadata are shown only if they differ between operands
+                Some(operand) => {
+                    let meta = if differs { metadata(world, operand) } else { String::new() };
+                    format!("{} is a {class} of {shown}{meta}", param.name.name)
+                }
+                None => format!("{} = {shown}", param.name.name),
+            })
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Describes the first difference, and tells whether only the dtype differs.
-fn differ(have: &[V<f64>], want: &[Arc<Array<f64>>], far: &[f64], on: &str) -> Option<(String, bool)> {
+fn differ(have: &[V<f64>], want: &[V<f64>], far: &[f64], on: &str) -> Option<(String, bool)> {
     if have.len() != want.len() {
         return Some((format!("yields {} results, {on} {}", have.len(), want.len()), false));
     }
     let mut far = far.iter();
     let mut dtype = None;
     for (have, want) in have.iter().zip(want) {
-        let V::Array(have) = have else { continue };
+        let (V::Array(have), V::Array(want)) = (have, want) else { continue };
         if have.shape != want.shape {
             return Some((format!("yields shape {:?}, {on} {:?}", have.shape, want.shape), false));
         }
@@ -479,24 +493,4 @@ fn metadata(world: &World, operand: &Operand) -> String {
     };
     let numbers: Vec<String> = opts.filter_map(number).collect();
     if numbers.is_empty() { String::new() } else { format!(" with {}", numbers.join(", ")) }
-}
-
-/// Formats the arguments, and tells which of them are of the class.
-fn data(row: &Row, plain: &[Value<V<f64>>], choice: &[Slot], world: &World, operands: &[&Operand]) -> String {
-    let class = operands.first().map_or("", |o| world.classes[o.made.class].name.as_str());
-    let params = row.sig.params.iter().zip(plain).enumerate();
-    let differs = operands.windows(2).any(|two| metadata(world, two[0]) != metadata(world, two[1]));
-    let told = params.filter_map(|(at, (param, value))| {
-        let shown = show::elements(value)?;
-        let of_class = choice.iter().position(|(a, _)| *a == at).and_then(|n| operands.get(n));
-        Some(match of_class {
-            // metadata are shown only if they differ between operands
-            Some(operand) => {
-                let meta = if differs { metadata(world, operand) } else { String::new() };
-                format!("{} is a {class} of {shown}{meta}", param.name.name)
-            }
-            None => format!("{} = {shown}", param.name.name),
-        })
-    });
-    told.collect::<Vec<_>>().join(", ")
 }

@@ -109,7 +109,5 @@ fn depends(class: &Class, meta: Name) -> bool {
 }
 
 fn reads(text: &Block, name: Name) -> bool {
-    let mut found = false;
-    walk::names(text, &mut |n| found |= n == name);
-    found
+    walk::mentions(text, &[name])
 }

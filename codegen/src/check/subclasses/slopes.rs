@@ -46,9 +46,7 @@ pub fn of_row(
     let at = row.sig.params.iter().position(|param| param.name.name == arg)?;
     let mut right = 0;
     for (n, case) in meaning::tried(family) {
-        let drawn = samples::domains(&[], &[], n)
-            .find_map(|d| samples::draw(world.library, row, case, &d, n as u64, &|_| true));
-        let Some(drawn) = drawn else { continue };
+        let Some(drawn) = samples::usual(world.library, row, case, n) else { continue };
         let all = meaning::slots(&drawn.args, row);
         // a tensor without elements has no scales
         let empty = |slot: &Slot| meaning::get(&drawn.args, *slot).is_none_or(|a| a.is_empty());
@@ -56,8 +54,7 @@ pub fn of_row(
             continue;
         }
         let (before, mut refused) = (right, None);
-        let singles = all.iter().map(|slot| vec![*slot]).filter(|_| all.len() > 1);
-        for choice in std::iter::once(all.clone()).chain(singles) {
+        for choice in meaning::choices(&all) {
             let operand = |(i, slot): (usize, &Slot)| {
                 let like = meaning::get(&drawn.args, *slot)?;
                 draw::operands(world, class, &like, (n + 31 * i) as u64).into_iter().next()
@@ -90,12 +87,7 @@ fn on(
     choice: &[Slot],
     operands: &[Operand],
 ) -> Result<Option<String>, Stop> {
-    let mut args: Vec<Value<Tensor>> = data.iter().map(|a| a.map(&mut |v: &V<f64>| Tensor::Plain(v.clone()))).collect();
-    let mut plain = data.to_vec();
-    for (slot, operand) in choice.iter().zip(operands) {
-        meaning::put(&mut args, *slot, Tensor::Made(operand.made.clone()));
-        meaning::put(&mut plain, *slot, V::Array(operand.plain.clone()));
-    }
+    let (args, plain) = meaning::given(data, choice, operands);
     let solved = signature::solve(row, &args, &Tensor::ty)?;
     if let Err(stop) = world.run(row, &solved, &args) {
         return Err(Stop::Data(format!("{stop:?}")));
@@ -113,16 +105,15 @@ fn on(
     let told = world.told((row, &solved, &args), class, rule, &extra)?;
     let Some(Value::Tensor(told)) = told.first() else { return Ok(None) };
     let V::Array(have) = world.plain(told)? else { return Ok(None) };
-    let have = floats(&have);
-    if have.len() != want.len() {
-        return Ok(Some(format!("has {}, its argument {}", counted(have.len(), "element", "elements"), want.len())));
-    }
     let exact = operands.iter().all(|operand| operand.far.iter().all(|far| *far == 0.0));
-    Ok(apart(&have, &want, if exact { EXACT } else { COARSE }))
+    Ok(apart(&floats(&have), &want, "its argument", if exact { EXACT } else { COARSE }))
 }
 
-/// Describes the element at which two gradients are furthest apart, if they are too far.
-fn apart(have: &[f64], want: &[f64], allowed: f64) -> Option<String> {
+/// Describes the element at which the gradient of `of` is furthest from the derivative, if it is too far.
+fn apart(have: &[f64], want: &[f64], of: &str, allowed: f64) -> Option<String> {
+    if have.len() != want.len() {
+        return Some(format!("has {}, {of} {}", counted(have.len(), "element", "elements"), want.len()));
+    }
     let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
     let apart = norm(&mut have.iter().zip(want).map(|(h, w)| h - w));
     if apart <= allowed * norm(&mut want.iter().copied()) + EXACT || apart.is_nan() {
@@ -205,12 +196,8 @@ pub fn of_field(world: &World, class: usize, field: Name, rule: &Block) -> Optio
         }
         let Value::Tensor(told) = world.of_with(&made, rule, &extra).ok()? else { return None };
         let V::Array(have) = world.plain(&told).ok()? else { return None };
-        let have = floats(&have);
         let want: Vec<f64> = (0..x.len()).map(|e| difference(world, &made, at, e, &weights)).collect::<Option<_>>()?;
-        if have.len() != want.len() {
-            return Some(format!("has {}, the field {}", counted(have.len(), "element", "elements"), want.len()));
-        }
-        apart(&have, &want, OF_STEP)
+        apart(&floats(&have), &want, "the field", OF_STEP)
     })
 }
 
@@ -224,21 +211,13 @@ pub fn of_maker(world: &World, class: usize, row: &Arc<Row>, rule: &Block) -> Op
         let told = world.told((row, &solved, &args), class, rule, &[(Name::new("g"), g)]).ok()?;
         let Some(Value::Tensor(Tensor::Plain(V::Array(have)))) = told.first() else { return None };
         let sum = |e: usize, step: f64| -> Option<f64> {
-            let mut moved = Array::clone(like);
-            if let Data::Float(x) = &mut moved.data {
-                x[e] += step;
-            }
             let mut args = args.clone();
-            args[0] = Value::Tensor(Tensor::Plain(V::Array(Arc::new(moved))));
+            args[0] = Value::Tensor(Tensor::Plain(meaning::moved(like, e, step)));
             weighted(&weights, &V::Array(plain_of(world, row, &args)?))
         };
         let slope = |e: usize| Some(rounded((sum(e, STEP)? - sum(e, -STEP)?) / (2.0 * STEP)));
         let want: Vec<f64> = (0..like.len()).map(slope).collect::<Option<_>>()?;
-        let have = floats(have);
-        if have.len() != want.len() {
-            return Some(format!("has {}, its argument {}", counted(have.len(), "element", "elements"), want.len()));
-        }
-        apart(&have, &want, OF_STEP)
+        apart(&floats(have), &want, "its argument", OF_STEP)
     })
 }
 
@@ -258,13 +237,9 @@ fn difference(world: &World, made: &Made, field: usize, element: usize, g: &V<f6
     let sum = |step: f64| -> Option<f64> {
         let mut parts: Vec<Value<Tensor>> = made.fields.iter().chain(&made.meta).cloned().collect();
         let Value::Tensor(Tensor::Plain(V::Array(value))) = &parts[field] else { return None };
-        let mut moved = Array::clone(value);
-        if let Data::Float(x) = &mut moved.data {
-            x[element] += step;
-        }
-        parts[field] = Value::Tensor(Tensor::Plain(V::Array(Arc::new(moved))));
-        let moved = world.make(made.class, parts).ok()?;
-        weighted(g, &world.plain(&Tensor::Made(moved)).ok()?)
+        parts[field] = Value::Tensor(Tensor::Plain(meaning::moved(value, element, step)));
+        let whole = world.make(made.class, parts).ok()?;
+        weighted(g, &world.plain(&Tensor::Made(whole)).ok()?)
     };
     Some(rounded((sum(STEP)? - sum(-STEP)?) / (2.0 * STEP)))
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fulgurite_core::eval::frame;
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::facts;
 use fulgurite_core::lang::ast::{Arg, Block, Expr};
@@ -13,8 +14,8 @@ use fulgurite_core::subclass::{self, Class, Concrete, Rule};
 use fulgurite_core::{Name, TensorTy, Value};
 use rustc_hash::FxHashMap;
 
-use crate::check::call_cache::Resolved;
-use crate::check::gradients::arrays::dense::{self, Call, Dense, Library, Stop, V};
+use crate::check::call_cache::{Accepted, Resolved};
+use crate::check::gradients::arrays::dense::{self, Dense, Library, Stop, V};
 
 /// Rules nest at most this deep, because deeper calls are refused as a circle (E010).
 const DEEPEST: usize = 24;
@@ -202,21 +203,14 @@ impl Run<'_> {
         args: &[Value<Tensor>],
         of: Option<&Resolved>,
     ) -> Result<Values, Stop> {
-        if self.depth > DEEPEST {
-            return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
-        }
-        self.depth += 1;
-        let done = match self.class_of(row, args)? {
-            Some(class) => self.dispatch(row, solved, args, class),
-            None => match &row.meaning {
-                Meaning::Decomp(body) if self.world.makers.contains_key(&row.op) => {
-                    tensor::run(self, row, body, solved, args, &[])
-                }
-                _ => self.dense(row, solved, args, of),
-            },
+        let run = |run: &mut Self| match (run.class_of(row, args)?, &row.meaning) {
+            (Some(class), _) => run.dispatch(row, solved, args, class),
+            (None, Meaning::Decomp(body)) if run.world.makers.contains_key(&row.op) => {
+                tensor::run(run, row, body, solved, args, &[])
+            }
+            (None, _) => run.dense(row, solved, args, of),
         };
-        self.depth -= 1;
-        done
+        frame::one_deeper(self, |run| &mut run.depth, DEEPEST, row.op, run)
     }
 
     /// Runs a row on plain tensors.
@@ -329,7 +323,7 @@ impl Run<'_> {
 }
 
 fn flat(values: &[Value<Tensor>]) -> impl Iterator<Item = &Value<Tensor>> {
-    values.iter().flat_map(|v| if let Value::List(items) = v { items.as_slice() } else { std::slice::from_ref(v) })
+    values.iter().flat_map(Value::items)
 }
 
 /// The values that rules may read besides arguments: parts of arguments that are of the class, and items of lists.
@@ -377,7 +371,7 @@ impl Machine for Run<'_> {
             Some(row) => {
                 let args = signature::arrange(row, positional, named)?;
                 let solved = signature::solve(row, &args, &Tensor::ty)?;
-                Call { of: Arc::new(Resolved::new(row.clone(), solved)), args }
+                Accepted { of: Arc::new(Resolved::new(row.clone(), solved)), args }
             }
             None => self.world.library.resolve(op, positional, named, &Tensor::ty)?,
         };

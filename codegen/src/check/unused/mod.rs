@@ -119,15 +119,10 @@ fn constant_conditions(source: &RowSource) -> Option<Diag> {
 fn types_only(source: &RowSource) -> Option<Diag> {
     let (Body::Expr(body) | Body::View(body)) = &source.body else { return None };
     let like = |name| source.sig.tree.params.iter().find(|p| p.access == How::Like && p.name.name == name);
-    let mut found = None;
-    walk::block(&body.tree, &mut |e| {
-        if let Node::Access(access) = &*e.node
-            && let Some(param) = like(access.base.name)
-        {
-            found.get_or_insert((e.span, param));
-        }
-    });
-    let (span, param) = found?;
+    let (span, param) = walk::first(&body.tree, &mut |e| match &*e.node {
+        Node::Access(access) => Some((e.span, like(access.base.name)?)),
+        _ => None,
+    })?;
     let claim =
         format!("`{}` reads elements of `{}`, of which only the type is there", source.op.as_str(), param.name.name);
     let diag = Diag::error("E302", body.text.at(span), claim);

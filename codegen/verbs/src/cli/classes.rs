@@ -2,12 +2,11 @@
 
 use std::io::Write;
 
-use fulgurite_codegen::check::meets;
-
 use super::load::Loaded;
 use super::paint::Paint;
 use super::{Common, FINE, Outcome};
 use crate::explain::classes::{self, ExplainedClass};
+use crate::explain::meets;
 
 /// The class with this name, explained, if the database has one.
 pub(super) fn find(loaded: &Loaded, name: &str) -> Option<ExplainedClass> {

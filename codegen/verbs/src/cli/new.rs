@@ -12,7 +12,7 @@ use fulgurite_codegen::schema::Database;
 use fulgurite_codegen::source::Sources;
 use fulgurite_core::{Name, counted};
 use rustc_hash::FxHashSet;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::blanks::Kind;
 use super::fault::CommandFault;
@@ -219,7 +219,7 @@ impl New {
         row + &format!("  {key}: {}\n", written(formula))
     }
 
-    /// Reports the written row, and the facts that follow from it.
+    /// Reports the written row, and the facts that follow from it, or how to fill it.
     fn say(
         &self,
         row: &str,
@@ -229,79 +229,64 @@ impl New {
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> Outcome {
-        if self.kind.is_some() {
-            return self.say_blanks(row, after, common, paint, out, err);
-        }
-        let (source, lowered) = after.find(&self.op)?;
-        let line = after.sources.line(source.op.place);
-        let gradients = explain::gradients(lowered, &after.table(), &after.checked);
+        let (object, said, next) = match self.kind {
+            Some(_) => self.blanks(row, after, paint),
+            None => self.facts(row, after, paint)?,
+        };
         if common.json {
-            let gradients: Vec<_> = gradients.iter().map(explain::Gradient::json).collect();
-            let object = json!({
-                "v": 1, "op": self.op, "file": after.files.rows.path.display().to_string(), "line": line,
-                "written": !self.dry_run, "row": row, "gradients": gradients,
-            });
             writeln!(out, "{object}")?;
             return Ok(FINE);
         }
         if !common.quiet {
-            let mut said = String::new();
-            if source.sig.text.style == fulgurite_codegen::yaml::Style::Made || self.sig.is_none() {
-                said += &paint.status("Derived sig", &lowered.sig.to_string());
-            }
-            for gradient in &gradients {
-                said += &paint.status("Derived grad", &format!("{}: {}", gradient.arg, gradient.text()));
-            }
-            for (place, kernels) in explain::kernels(source, lowered, &after.table()) {
-                said += &paint.status("Derived", &format!("{place}: {kernels}"));
-            }
-            let verb = if self.dry_run { "Would write" } else { "Written" };
-            said += &paint.status(verb, &format!("{}:{line}", after.files.rows.path.display()));
             err.write_all(said.as_bytes())?;
         }
         out.write_all(row.as_bytes())?;
         if !common.quiet && !self.dry_run {
-            err.write_all(paint.status("next:", &format!("cargo build  ·  cargo ops explain {}", self.op)).as_bytes())?;
-        }
-        Ok(FINE)
-    }
-}
-
-impl New {
-    /// Reports the written row, and how to fill it.
-    fn say_blanks(
-        &self,
-        row: &str,
-        after: &Loaded,
-        common: &Common,
-        paint: &Paint,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> Outcome {
-        let first = after.diags.sorted().first().map(|diag| diag.primary.place);
-        let place =
-            first.map_or_else(|| after.files.rows.path.display().to_string(), |place| after.sources.show(place));
-        if common.json {
-            let blanks: Vec<String> =
-                after.diags.sorted().iter().map(|diag| after.sources.show(diag.primary.place)).collect();
-            let object = json!({
-                "v": 1, "op": self.op, "file": after.files.rows.path.display().to_string(), "written": !self.dry_run,
-                "row": row, "blanks": blanks,
-            });
-            writeln!(out, "{object}")?;
-            return Ok(FINE);
-        }
-        if !common.quiet {
-            let verb = if self.dry_run { "Would write" } else { "Written" };
-            let blanks = format!("{} `___`, the first at {place}", counted(after.diags.errors(), "blank", "blanks"));
-            err.write_all(paint.status(verb, &blanks).as_bytes())?;
-        }
-        out.write_all(row.as_bytes())?;
-        if !common.quiet && !self.dry_run {
-            let next = format!("fill them  ·  cargo ops check --only {}", self.op);
             err.write_all(paint.status("next:", &next).as_bytes())?;
         }
         Ok(FINE)
+    }
+
+    /// The word for what was done.
+    fn verb(&self) -> &'static str {
+        if self.dry_run { "Would write" } else { "Written" }
+    }
+
+    /// The facts that follow from the row, as JSON and as text, and the next step.
+    fn facts(&self, row: &str, after: &Loaded, paint: &Paint) -> Result<(Value, String, String), CommandFault> {
+        let (source, lowered) = after.find(&self.op)?;
+        let (file, line) = (after.files.rows.path.display().to_string(), after.sources.line(source.op.place));
+        let gradients = explain::gradients(lowered, &after.table(), &after.checked);
+        let mut said = String::new();
+        if source.sig.text.style == fulgurite_codegen::yaml::Style::Made || self.sig.is_none() {
+            said += &paint.status("Derived sig", &lowered.sig.to_string());
+        }
+        for gradient in &gradients {
+            said += &paint.status("Derived grad", &format!("{}: {}", gradient.arg, gradient.text()));
+        }
+        for (place, kernels) in explain::kernels(source, lowered, &after.table()) {
+            said += &paint.status("Derived", &format!("{place}: {kernels}"));
+        }
+        said += &paint.status(self.verb(), &format!("{file}:{line}"));
+        let gradients: Vec<_> = gradients.iter().map(explain::Gradient::json).collect();
+        let object = json!({
+            "v": 1, "op": self.op, "file": file, "line": line,
+            "written": !self.dry_run, "row": row, "gradients": gradients,
+        });
+        Ok((object, said, format!("cargo build  ·  cargo ops explain {}", self.op)))
+    }
+
+    /// The blanks of the row, as JSON and as text, and the next step.
+    fn blanks(&self, row: &str, after: &Loaded, paint: &Paint) -> (Value, String, String) {
+        let file = after.files.rows.path.display().to_string();
+        let blanks: Vec<String> =
+            after.diags.sorted().iter().map(|diag| after.sources.show(diag.primary.place)).collect();
+        let (count, place) = (counted(after.diags.errors(), "blank", "blanks"), blanks.first().unwrap_or(&file));
+        let said = paint.status(self.verb(), &format!("{count} `___`, the first at {place}"));
+        let object = json!({
+            "v": 1, "op": self.op, "file": file, "written": !self.dry_run, "row": row, "blanks": blanks,
+        });
+        (object, said, format!("fill them  ·  cargo ops check --only {}", self.op))
     }
 }
 

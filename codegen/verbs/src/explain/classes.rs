@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use fulgurite_codegen::check::meets::{Met, Way};
 use fulgurite_codegen::schema::ClassSource;
 use fulgurite_codegen::source::Sources;
 use fulgurite_core::{Name, counted};
 use serde_json::{Value, json};
 
+use super::meets::{Met, Way};
 use super::wrap;
 
 /// A class, explained.

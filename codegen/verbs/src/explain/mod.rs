@@ -7,6 +7,7 @@ pub mod cost;
 mod facts;
 pub mod grades;
 mod gradient;
+pub mod meets;
 pub mod pages;
 pub mod reference;
 mod wrap;

@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use fulgurite_codegen::check::{Checked, meets};
+use fulgurite_codegen::check::Checked;
 use fulgurite_codegen::schema::{ClassSource, Database};
 use fulgurite_codegen::source::Sources;
 use fulgurite_core::lower::Rows;
 
 use super::classes::ExplainedClass;
+use super::meets;
 use super::wrap::wrap;
 use super::{Explained, Gradient};
 

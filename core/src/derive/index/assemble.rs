@@ -4,7 +4,7 @@ use crate::Name;
 use crate::derive::{make, walk};
 use crate::lang::ast::*;
 use crate::lang::helpers::{self, HelperFact};
-use crate::row::{Meaning, Require, Row, Ties};
+use crate::row::{Meaning, Require, Row};
 use rustc_hash::FxHashSet;
 
 /// A tensor that a derived row can take.
@@ -69,27 +69,12 @@ impl Recipe<'_> {
             params.iter().map(|p| p.name.name).chain(opts.iter().map(|o| o.name.name)).collect();
         let meaning =
             if self.is_view() { Meaning::View(make::block(self.body)) } else { Meaning::Expr(make::block(self.body)) };
+        let outs = vec![Out { name: make::ident(Name::new("out")), ty: self.ty }];
         let row = Row {
-            op: self.op,
-            sig: Sig {
-                params,
-                opts,
-                outs: vec![Out { name: make::ident(Name::new("out")), ty: self.ty }],
-                aux: Vec::new(),
-                named_outs: false,
-            },
             promote: promote(self.row, loops, matches!(meaning, Meaning::View(_))),
             dtypes: Some(Expr::name("float")),
-            meaning,
             require: self.row.require.iter().filter(|r| is_static(r, &known)).cloned().collect(),
-            vjp: Vec::new(),
-            jvp: Vec::new(),
-            ties: Ties::Even,
-            at: Vec::new(),
-            no_grad: None,
-            deviates: None,
-            once: None,
-            autocast: None,
+            ..Row::new(self.op, Sig { params, opts, outs, aux: Vec::new(), named_outs: false }, meaning)
         };
         (row, Expr::bare(Node::Call(make::ident(self.op), args)))
     }

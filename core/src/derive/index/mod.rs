@@ -202,11 +202,10 @@ fn in_range(row: &Row, rows: &dyn Rows, index: Name, size: &Expr, wrapped: bool)
             }
             _ => false,
         };
-        let mut found = false;
-        crate::lang::walk::block(body, &mut |e| {
-            found |= matches!(&*e.node, Node::Access(a) if a.outside == Outside::Refuse && a.places.iter().any(at));
-        });
-        found
+        crate::lang::walk::any(
+            body,
+            &mut |e| matches!(&*e.node, Node::Access(a) if a.outside == Outside::Refuse && a.places.iter().any(at)),
+        )
     };
     std::iter::once(row).chain(origin.as_deref()).any(|row| asked(row) || read(row))
 }

@@ -60,15 +60,17 @@ impl Hoist<'_> {
             // A reduction's own variables are bound inside it; inner values may still depend on the result's indices
             // alone.
             let Node::Reduce(r) = &*e.node else { return None };
-            let inner: Vec<Var> = vars.iter().cloned().chain(r.binds.iter().flatten().map(Var::of_bind)).collect();
-            let new = Reduce {
-                body: self.take(&r.body, &inner),
-                filter: r.filter.as_ref().map(|c| self.take(c, &inner)),
-                ..r.clone()
-            };
-            return Some(Expr::new(Node::Reduce(new), e.span));
+            return Some(self.inside(e, r, vars));
         }
         Some(self.part(e, vars))
+    }
+
+    /// The reduction `r` of `e` with parts of its own taken out.
+    fn inside(&mut self, e: &Expr, r: &Reduce, vars: &[Var]) -> Expr {
+        let inner: Vec<Var> = vars.iter().cloned().chain(r.binds.iter().flatten().map(Var::of_bind)).collect();
+        let body = self.take(&r.body, &inner);
+        let filter = r.filter.as_ref().map(|c| self.take(c, &inner));
+        Expr::new(Node::Reduce(Reduce { body, filter, ..r.clone() }), e.span)
     }
 
     /// Replaces a value by the result that equals it, where computing it would cost a loop or random numbers.
@@ -85,15 +87,7 @@ impl Hoist<'_> {
     fn part(&mut self, e: &Expr, vars: &[Var]) -> Expr {
         // Parts inside the part come first.
         let value = match &*e.node {
-            Node::Reduce(r) => {
-                let inner: Vec<Var> = vars.iter().cloned().chain(r.binds.iter().flatten().map(Var::of_bind)).collect();
-                let new = Reduce {
-                    body: self.take(&r.body, &inner),
-                    filter: r.filter.as_ref().map(|c| self.take(c, &inner)),
-                    ..r.clone()
-                };
-                Expr::new(Node::Reduce(new), e.span)
-            }
+            Node::Reduce(r) => self.inside(e, r, vars),
             _ => e.clone(),
         };
         let known = self.parts.iter().find(|p| p.value == value).map(|p| p.name);

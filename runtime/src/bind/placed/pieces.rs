@@ -54,15 +54,7 @@ pub(super) fn can(call: &Placed, nest: &Nest, way: &Way) -> Option<bool> {
 
 /// The tensor types of results.
 pub(super) fn types(outs: &[OutTy]) -> Vec<TensorTy> {
-    let mut types = Vec::new();
-    for out in outs {
-        match out {
-            OutTy::Tensor(ty) => types.push(ty.clone()),
-            OutTy::List(items) => types.extend(items.iter().cloned()),
-            OutTy::FromBody => {}
-        }
-    }
-    types
+    outs.iter().flat_map(OutTy::tensors).cloned().collect()
 }
 
 /// Solves the call on types, with `to` elements along the axis that is cut.

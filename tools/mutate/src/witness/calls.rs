@@ -30,15 +30,7 @@ pub(super) fn bases(right: &Row, wrong: &Row) -> Vec<Vec<Value<ArgTy>>> {
 
 /// The number of elements of all tensors.
 pub(super) fn numel(call: &[Value<ArgTy>]) -> usize {
-    let mut sum: usize = 0;
-    call.iter().for_each(|value| {
-        value.for_each(&mut |ty| {
-            if let ArgTy::Tensor(t) = ty {
-                sum = sum.saturating_add(t.numel());
-            }
-        });
-    });
-    sum
+    call.iter().flat_map(Value::tensors).fold(0, |sum: usize, t| sum.saturating_add(t.numel()))
 }
 
 /// A random number in 0..n.

@@ -55,6 +55,16 @@ impl Subset {
 /// The gradient of an argument, as a function of a cotangent per result.
 pub type Gradient<'a> = dyn Fn(&[Value<V<f64>>]) -> Result<Vec<f64>, Stop> + 'a;
 
+/// The reference of a rule.
+pub enum Against<'a> {
+    /// The derivative of the meaning.
+    Meaning,
+    /// These numbers. Missing ones are zeros.
+    Numbers(&'a [f64]),
+    /// The gradient, of which a `jvp` rule is the transpose, at ties and kinks too.
+    Gradient(&'a Gradient<'a>),
+}
+
 /// An element of a rule's value beside its reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
@@ -131,107 +141,50 @@ impl Declared<'_> {
         Ok(numbers(&instance.rule_in(library, &self.rule.tree, seeds, f)?))
     }
 
-    /// Compares the rule with the derivative. Returns elements of both, or `None` if the rule agrees.
+    /// Compares the rule with a reference. Returns elements of both, or `None` if the rule agrees.
     ///
     /// # Errors
-    /// A [`Stop`] if a call of the rule or of the meaning fails.
+    /// A [`Stop`] if a call of the rule or of the reference fails.
     pub fn difference(
         &self,
+        against: Against,
         instance: &Instance,
         library: &Library<'_>,
         seed: &Seed,
     ) -> Result<Option<Vec<Pair>>, Stop> {
         let mut stated = self.value(instance, library, seed)?;
-        if self.way == Way::Vjp {
-            // elements that a rule leaves out are zero
-            stated.resize(instance.numel_of(self.at).max(stated.len()), 0.0);
+        let tangent = || elements(&seed.values[0]).concat();
+        match against {
+            Against::Numbers(derived) => {
+                let mut derived = derived.to_vec();
+                derived.resize(stated.len(), 0.0);
+                Ok(unequal(&stated, &derived, seed))
+            }
+            Against::Gradient(gradient) => {
+                let tangent = tangent();
+                let along = |cotangents: &Seed| Ok(dot(&gradient(&cotangents.values)?, &tangent));
+                let all = Seed::from(instance.cotangents(&mut Numbers::new(stated.len() as u64)));
+                let weights: Vec<f64> = all.values.iter().flat_map(elements).flatten().collect();
+                let part = |part: &Range<usize>| along(&all.part(part));
+                // if the sum is not finite, the elements are compared one by one
+                one_by_one(&stated, &weights, seed, true, &part, &|at| along(&all.unit(at)))
+            }
+            Against::Meaning if self.way == Way::Jvp => {
+                let tangent = tangent();
+                let moved = |e: usize| tangent.get(e).copied().unwrap_or(0.0);
+                Ok(unequal(&stated, &instance.moves(&mut Dense::new(library), self.at, &moved)?, seed))
+            }
+            Against::Meaning => {
+                // elements that a rule leaves out are zero
+                stated.resize(instance.numel_of(self.at).max(stated.len()), 0.0);
+                let mut numbers = Numbers::new(stated.len() as u64);
+                let weights: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
+                let along =
+                    |u: &dyn Fn(usize) -> f64| instance.along(&mut Dense::new(library), self.at, u, &seed.values);
+                let part = |part: &Range<usize>| along(&|e| if part.contains(&e) { weights[e] } else { 0.0 });
+                one_by_one(&stated, &weights, seed, false, &part, &|at| along(&|e| f64::from(u8::from(e == at))))
+            }
         }
-        if self.way == Way::Jvp {
-            let tangent = elements(&seed.values[0]).concat();
-            let moved = |e: usize| tangent.get(e).copied().unwrap_or(0.0);
-            let derived = instance.moves(&mut Dense::new(library), self.at, &moved)?;
-            return Ok(unequal(&stated, &derived, seed));
-        }
-        // one random direction tells whether any element differs
-        let mut numbers = Numbers::new(stated.len() as u64);
-        let direction: Vec<f64> = stated.iter().map(|_| numbers.weight()).collect();
-        let differs = |part: Range<usize>| {
-            let within = |e: usize| if part.contains(&e) { direction[e] } else { 0.0 };
-            let along = instance.along(&mut Dense::new(library), self.at, &within, &seed.values)?;
-            let (stated, direction) = (&stated[part.clone()], &direction[part.clone()]);
-            let terms: f64 = stated.iter().zip(direction).map(|(s, d)| (s * d).abs()).sum();
-            Ok(!close(dot(stated, direction), along, terms + seed.size() * 0.1))
-        };
-        if !differs(0..stated.len())? {
-            return Ok(None);
-        }
-        let column = |at: usize| {
-            instance.along(&mut Dense::new(library), self.at, &|e| if e == at { 1.0 } else { 0.0 }, &seed.values)
-        };
-        one_by_one(&stated, seed, &differs, &column)
-    }
-
-    /// Compares the rule with the derived rule `rule`, which has the conventions at ties and kinks. Returns what
-    /// [`Declared::difference`] does.
-    ///
-    /// # Errors
-    /// A [`Stop`] if a call of either rule fails.
-    pub fn difference_from(
-        &self,
-        rule: &Block,
-        instance: &Instance,
-        library: &Library<'_>,
-        seed: &Seed,
-    ) -> Result<Option<Vec<Pair>>, Stop> {
-        self.difference_from_numbers(&self.value_of(rule, instance, library, seed)?, instance, library, seed)
-    }
-
-    /// Compares the rule with the numbers `derived`. Missing numbers count as zeros.
-    ///
-    /// # Errors
-    /// A [`Stop`] if a call of the rule fails.
-    pub fn difference_from_numbers(
-        &self,
-        derived: &[f64],
-        instance: &Instance,
-        library: &Library<'_>,
-        seed: &Seed,
-    ) -> Result<Option<Vec<Pair>>, Stop> {
-        let stated = self.value(instance, library, seed)?;
-        let mut derived = derived.to_vec();
-        derived.resize(stated.len(), 0.0);
-        Ok(unequal(&stated, &derived, seed))
-    }
-
-    /// Compares a `jvp` rule with the gradient as a function of the cotangents. One is the transpose of the other, at
-    /// ties and kinks too.
-    ///
-    /// # Errors
-    /// A [`Stop`] if a call of either rule fails.
-    pub fn difference_from_gradient(
-        &self,
-        gradient: &Gradient,
-        instance: &Instance,
-        library: &Library<'_>,
-        seed: &Seed,
-    ) -> Result<Option<Vec<Pair>>, Stop> {
-        let stated = self.value(instance, library, seed)?;
-        let tangent = elements(&seed.values[0]).concat();
-        let along = |cotangents: &Seed| Ok::<f64, Stop>(dot(&gradient(&cotangents.values)?, &tangent));
-        // one random direction tells whether any element differs
-        let all = Seed::from(instance.cotangents(&mut Numbers::new(stated.len() as u64)));
-        let weights: Vec<f64> = all.values.iter().flat_map(elements).flatten().collect();
-        let differs = |part: Range<usize>| {
-            let found = along(&all.part(&part))?;
-            let (stated, weights) = (&stated[part.clone()], &weights[part.clone()]);
-            let terms: f64 = stated.iter().zip(weights).map(|(s, w)| (s * w).abs()).sum();
-            // if the sum is not finite, the elements are compared one by one
-            Ok(!found.is_finite() || !close(dot(stated, weights), found, terms + seed.size() * 0.1))
-        };
-        if !differs(0..stated.len())? {
-            return Ok(None);
-        }
-        one_by_one(&stated, seed, &differs, &|at| along(&all.unit(at)))
     }
 
     /// Whether the rule is linear on this instance: additive for two seeds, and homogeneous for a large factor.
@@ -319,19 +272,32 @@ impl Seed {
     }
 }
 
-/// Pairs the elements of a rule's value with the derivative. Of many elements it takes those that follow the first one
-/// that differs, and some spread evenly over all. `differs` tells whether a range of elements differs, and `column`
-/// computes the derivative of one element.
+/// Pairs the elements of a rule's value with the derivative, unless `weights`, a random direction, show that none
+/// differs. Of many elements it takes those that follow the first one that differs, and some spread evenly over all.
+/// `along` computes the sum of a range of derivatives with these weights, and `column` one derivative. `lost` tells
+/// whether the elements of a range count as different if their sum is not finite.
 fn one_by_one(
     stated: &[f64],
+    weights: &[f64],
     seed: &Seed,
-    differs: &dyn Fn(Range<usize>) -> Result<bool, Stop>,
+    lost: bool,
+    along: &dyn Fn(&Range<usize>) -> Result<f64, Stop>,
     column: &dyn Fn(usize) -> Result<f64, Stop>,
 ) -> Result<Option<Vec<Pair>>, Stop> {
     /// Of many elements about this many are paired at most, because each derivative is a run of the whole call: all of
     /// 4,096 elements would take seconds.
     const MOST: usize = 96;
     let n = stated.len();
+    let differs = |part: Range<usize>| {
+        let found = along(&part)?;
+        let (stated, weights) = (&stated[part.clone()], &weights[part]);
+        let terms: f64 = stated.iter().zip(weights).map(|(s, w)| (s * w).abs()).sum();
+        let near = close(dot(stated, weights), found, terms + seed.size() * 0.1);
+        Ok::<bool, Stop>(lost && !found.is_finite() || !near)
+    };
+    if !differs(0..n)? {
+        return Ok(None);
+    }
     let pairs = |chosen: &mut dyn Iterator<Item = usize>| -> Result<Option<Vec<Pair>>, Stop> {
         let pair = |element: usize| Ok(Pair { element, stated: stated[element], derived: column(element)? });
         let pairs = chosen.map(pair).collect::<Result<Vec<Pair>, Stop>>()?;

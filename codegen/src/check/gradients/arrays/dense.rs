@@ -1,5 +1,6 @@
 //! An interpreter of the tensor language over small arrays: rows run by their own meaning, over any scalar field.
 
+use fulgurite_core::eval::frame;
 use fulgurite_core::eval::loop_nest::{self, Array, Data, Field, NestError};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::ast::Param;
@@ -8,7 +9,7 @@ use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp};
 use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::selection::{self, Keys};
-use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
+use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
@@ -18,10 +19,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use crate::check::branches::{self, Id, Ids};
-use crate::check::call_cache::{Asked, Calls, Open, Outcome, Resolved};
+use crate::check::call_cache::{Accepted, Asked, Calls, Open, Resolved};
 use crate::check::coverage;
 use crate::check::rows::RowSet;
-use crate::check::walk::each;
+use crate::check::walk::any_part;
 
 /// Rows nest at most this deep, because deeper calls are refused as a circle (E010).
 const DEEPEST: usize = 40;
@@ -77,14 +78,6 @@ impl From<NestError> for Stop {
             data => Stop::Data(data.to_string()),
         }
     }
-}
-
-/// A resolved call: a row and its arguments.
-pub struct Call<T> {
-    /// The row, and its signature solved for the types of the arguments.
-    pub of: Arc<Resolved>,
-    /// Arguments and options, in the order of its signature.
-    pub args: Vec<Value<T>>,
 }
 
 /// Rows of a database, with rows derived from them.
@@ -172,16 +165,12 @@ impl<'a> Library<'a> {
         positional: Vec<Value<T>>,
         named: Vec<(Name, Value<T>)>,
         ty: &dyn Fn(&T) -> ArgTy,
-    ) -> Result<Call<T>, Refusal> {
+    ) -> Result<Accepted<T>, Refusal> {
         let outcome = match (self.derived.get(&op), self.calls.get(&op)) {
             (Some(row), Some(calls)) => calls.outcome(|| vec![row.clone()], &positional, &named, ty),
             _ => self.set.outcome(op, &positional, &named, ty),
         };
-        match outcome {
-            Outcome::Accepted(of) => Ok(Call { args: signature::arrange(&of.row, positional, named)?, of }),
-            Outcome::Refused(refused) => Err(refused.refusal.clone()),
-            Outcome::Unknown => Err(Refusal::new("E007", format!("there is no row `{op}`"))),
-        }
+        outcome.call(op, positional, named)
     }
 
     /// Lowers the meaning of `row` to a loop nest; `of` is the call, if it was resolved.
@@ -273,14 +262,17 @@ impl<'a> Dense<'a> {
     }
 
     fn one_deeper<R>(&mut self, row: &Row, f: impl FnOnce(&mut Self) -> Result<R, Stop>) -> Result<R, Stop> {
-        if self.depth > DEEPEST {
-            return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
-        }
         let before = self.steps;
-        self.steps = self.steps.checked_sub(STEPS_OF_A_CALL).ok_or(NestError::Steps)?;
-        self.depth += 1;
-        let values = f(self);
-        self.depth -= 1;
+        let values = frame::one_deeper(
+            self,
+            |dense| &mut dense.depth,
+            DEEPEST,
+            row.op,
+            |dense| {
+                dense.steps = dense.steps.checked_sub(STEPS_OF_A_CALL).ok_or(NestError::Steps)?;
+                f(dense)
+            },
+        );
         if self.depth == 0 {
             let taken = before.saturating_sub(self.steps);
             let less = |left: u64| (left < u64::MAX).then(|| left.saturating_sub(taken));
@@ -364,16 +356,14 @@ impl<'a> Dense<'a> {
     ) -> Result<Vec<Value<V<F>>>, Stop> {
         let mut tensors: SmallVec<[Arc<Array<F>>; 4]> = SmallVec::new();
         for value in args.iter().take(row.sig.params.len()) {
-            let mut put = |v: &Value<V<F>>| match v {
-                Value::Tensor(V::Array(a)) => tensors.push(a.clone()),
-                Value::Tensor(V::Key(k)) => tensors.push(Arc::new(Array::int(DType::I64, &[2], k.to_vec()))),
-                // only its type is read
-                Value::Type(t) => tensors.push(Arc::new(filled(t, 0.0))),
-                _ => {}
-            };
-            match value {
-                Value::List(items) => items.iter().for_each(&mut put),
-                v => put(v),
+            for v in value.items() {
+                match v {
+                    Value::Tensor(V::Array(a)) => tensors.push(a.clone()),
+                    Value::Tensor(V::Key(k)) => tensors.push(Arc::new(Array::int(DType::I64, &[2], k.to_vec()))),
+                    // only its type is read
+                    Value::Type(t) => tensors.push(Arc::new(filled(t, 0.0))),
+                    _ => {}
+                }
             }
         }
         // storing a value in half precision or less between two calls loses digits; f32 is as good as exact here
@@ -393,18 +383,9 @@ impl<'a> Dense<'a> {
             if let (true, Data::Float(values)) = (narrow && !exact, &mut a.data) {
                 values.iter_mut().for_each(|x| *x = x.clone().kept_as(a.dtype));
             }
-            Value::Tensor(V::Array(Arc::new(a)))
+            V::Array(Arc::new(a))
         };
-        let mut arrays = arrays.into_iter().map(stored);
-        let mut results = Vec::with_capacity(solved.outs.len() + solved.aux.len());
-        for out in solved.outs.iter().chain(&solved.aux) {
-            results.push(match out {
-                OutTy::Tensor(_) => arrays.next().unwrap_or(Value::Absent),
-                OutTy::List(ts) => Value::List(arrays.by_ref().take(ts.len()).collect()),
-                OutTy::FromBody => Value::Absent,
-            });
-        }
-        Ok(results)
+        Ok(solved.grouped(arrays.into_iter().map(stored)))
     }
 }
 
@@ -414,9 +395,7 @@ fn rounds(op: &SOp, ty: DType) -> bool {
 }
 
 fn narrows(e: &LoopExpr) -> bool {
-    let mut found = false;
-    each(e, &mut |part| found |= rounds(part.op(), part.ty()));
-    found
+    any_part(e, &mut |part| rounds(part.op(), part.ty()))
 }
 
 /// The expression without the casts that round: its values keep all digits.

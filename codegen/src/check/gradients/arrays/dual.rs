@@ -5,29 +5,35 @@
 
 use fulgurite_core::builtins::{Builtin, Partial, eval_f64};
 use fulgurite_core::eval::loop_nest::Field;
-use fulgurite_core::lang::{BinOp, Dialect, Expr, Node, UnOp, parse_expr};
+use fulgurite_core::lang::{Dialect, Expr, Node, UnOp, parse_expr};
 use fulgurite_core::{DType, Name};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use std::sync::LazyLock;
 
 /// A value and its derivative.
+pub type Dual = Sloped<false>;
+
+/// A dual number in which a detached value gets a slope of its own. The slope of a result tells whether it depends on a
+/// detached value.
+pub type Probe = Sloped<true>;
+
+/// A value and its derivative. With `PROBES`, a detached value has a derivative.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dual {
+pub struct Sloped<const PROBES: bool> {
     /// The value.
     pub value: f64,
     /// Its derivative in the chosen direction.
     pub slope: f64,
 }
 
-impl Field for Dual {
-    fn constant(x: f64) -> Dual {
-        Dual { value: x, slope: 0.0 }
+impl<const PROBES: bool> Field for Sloped<PROBES> {
+    fn constant(x: f64) -> Self {
+        Sloped { value: x, slope: 0.0 }
     }
     fn value(&self) -> f64 {
         self.value
     }
-    fn call(builtin: Builtin, args: &[Dual]) -> Dual {
+    fn call(builtin: Builtin, args: &[Self]) -> Self {
         // no builtin has more than three operands, so nothing is allocated
         let mut both = [[0.0; 3]; 2];
         for (i, a) in args.iter().enumerate().take(3) {
@@ -36,39 +42,16 @@ impl Field for Dual {
         let [values, slopes] = both.each_ref().map(|all| &all[..args.len().min(3)]);
         let value = eval_f64(builtin, values);
         let slope = slope(builtin, values, value, slopes);
-        Dual { value, slope }
+        Sloped { value, slope }
     }
-    fn detach(self) -> Dual {
-        Dual { slope: 0.0, ..self }
+    fn detach(self) -> Self {
+        // a slope that differs between values, the same on every machine
+        let bits = self.value.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Sloped { slope: if PROBES { 0.5 + (bits >> 11) as f64 / (1u64 << 53) as f64 } else { 0.0 }, ..self }
     }
     // a cast keeps the derivative of its operand
-    fn rounded_to(self, dtype: DType) -> Dual {
-        Dual { value: self.value.rounded_to(dtype), ..self }
-    }
-}
-
-/// A dual number in which a detached value gets a slope of its own. The slope of a result tells whether it depends on a
-/// detached value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Probe(pub Dual);
-
-impl Field for Probe {
-    fn constant(x: f64) -> Probe {
-        Probe(Dual::constant(x))
-    }
-    fn value(&self) -> f64 {
-        self.0.value
-    }
-    fn call(builtin: Builtin, args: &[Probe]) -> Probe {
-        Probe(Dual::call(builtin, &args.iter().map(|p| p.0).collect::<SmallVec<[Dual; 3]>>()))
-    }
-    fn detach(self) -> Probe {
-        // a slope that differs between values, the same on every machine
-        let bits = self.0.value.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Probe(Dual { slope: 0.5 + (bits >> 11) as f64 / (1u64 << 53) as f64, ..self.0 })
-    }
-    fn rounded_to(self, dtype: DType) -> Probe {
-        Probe(self.0.rounded_to(dtype))
+    fn rounded_to(self, dtype: DType) -> Self {
+        Sloped { value: self.value.rounded_to(dtype), ..self }
     }
 }
 
@@ -123,24 +106,7 @@ pub fn number(e: &Expr, name: &dyn Fn(Name) -> Option<f64>) -> f64 {
         },
         Node::Unary(UnOp::Neg, a) => -number(a, name),
         Node::Unary(UnOp::Not, a) => f64::from(number(a, name) == 0.0),
-        Node::Binary(op, a, b) => {
-            let builtin = match op {
-                BinOp::Or => Builtin::Or,
-                BinOp::And => Builtin::And,
-                BinOp::Eq => Builtin::Eq,
-                BinOp::Ne => Builtin::Ne,
-                BinOp::Lt => Builtin::Lt,
-                BinOp::Le => Builtin::Le,
-                BinOp::Gt => Builtin::Gt,
-                BinOp::Ge => Builtin::Ge,
-                BinOp::Add => Builtin::Add,
-                BinOp::Sub => Builtin::Sub,
-                BinOp::Mul => Builtin::Mul,
-                BinOp::Div => Builtin::Div,
-                BinOp::Rem => Builtin::RemFloor,
-            };
-            eval_f64(builtin, &[number(a, name), number(b, name)])
-        }
+        Node::Binary(op, a, b) => eval_f64(op.builtin(), &[number(a, name), number(b, name)]),
         Node::If(c, a, b) if a.stmts.is_empty() && b.stmts.is_empty() => {
             number(if number(c, name) != 0.0 { &a.value } else { &b.value }, name)
         }

@@ -212,7 +212,7 @@ impl Instance<'_> {
     /// A [`Stop`] if a call of the meaning fails.
     pub fn leaks(&self, library: &Library<'_>) -> Result<bool, Stop> {
         let results = self.numbers_in(&mut Dense::new(library), &|_, _, x| Probe::constant(x))?;
-        Ok(results.iter().any(|x| x.0.slope.abs() > 1e-9 * (1.0 + x.0.value.abs())))
+        Ok(results.iter().any(|x| x.slope.abs() > 1e-9 * (1.0 + x.value.abs())))
     }
 }
 

@@ -2,7 +2,8 @@
 //! way the conventions at ties and kinks are those of the rows that are called.
 
 use fulgurite_core::derive::Derived;
-use fulgurite_core::eval::loop_nest::Array;
+use fulgurite_core::eval::frame;
+use fulgurite_core::eval::loop_nest::{Array, Field};
 use fulgurite_core::eval::tensor::{self, Machine};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::{Meaning, Row};
@@ -56,21 +57,12 @@ pub fn gradients(
 ) -> Result<Option<Vec<Vec<f64>>>, Stop> {
     let row = instance.row;
     let Meaning::Decomp(body) = &row.meaning else { return Ok(None) };
-    let library = &rules.library;
-    let mut dense = Dense::new(library);
-    let mut tape = Tape { library, dense: &mut dense, lines: Vec::new(), values: 0, depth: 0 };
-    let args: Vec<Value<Taped>> = instance.args.iter().map(|arg| tape.numbered(arg)).collect();
-    let results = match tensor::run(&mut tape, row, body, &instance.case.solved, &args, &[]) {
-        Ok(results) => results,
-        Err(Halt::Stop(stop)) => return Err(stop),
-        Err(Halt::OtherWay) => return Ok(None),
-    };
-    let lines = tape.lines;
-    let mut sums = Sums::new(library);
-    for (result, weight) in results.iter().zip(weights) {
-        sums.add(result, elements(weight).concat());
-    }
-    rules.back(&lines, sums, &args).map(Some)
+    let run = |tape: &mut Tape, args: &[Value<Taped>]| tensor::run(tape, row, body, &instance.case.solved, args, &[]);
+    recorded(instance, rules, run, |results, sums| {
+        for (result, weight) in results.iter().zip(weights) {
+            sums.add(result, elements(weight).concat());
+        }
+    })
 }
 
 /// Returns the gradients of a weighted sum of the value of `rule`, a rule of the row whose cotangents or tangents are
@@ -84,26 +76,40 @@ pub fn again(
     names: &[(Name, Value<V<f64>>)],
     rules: &mut Rules<'_>,
 ) -> Result<Option<Vec<Vec<f64>>>, Stop> {
+    let run = |tape: &mut Tape, args: &[Value<Taped>]| tape.again(instance, rule, names, args);
+    recorded(instance, rules, run, |values, sums| {
+        let mut numbers = Numbers::new(12_000);
+        for value in values {
+            let mut weights = Vec::new();
+            value.for_each(&mut |Taped(v, _)| {
+                if let V::Array(a) = v {
+                    weights.extend((0..a.len()).map(|_| numbers.weight()));
+                }
+            });
+            sums.add(value, weights);
+        }
+    })
+}
+
+/// Records what `run` calls, and returns the gradients of the results for the cotangents that `weigh` gives them.
+fn recorded(
+    instance: &Instance,
+    rules: &mut Rules<'_>,
+    run: impl FnOnce(&mut Tape, &[Value<Taped>]) -> Result<Vec<Value<Taped>>, Halt>,
+    weigh: impl FnOnce(&[Value<Taped>], &mut Sums),
+) -> Result<Option<Vec<Vec<f64>>>, Stop> {
     let library = &rules.library;
     let mut dense = Dense::new(library);
     let mut tape = Tape { library, dense: &mut dense, lines: Vec::new(), values: 0, depth: 0 };
     let args: Vec<Value<Taped>> = instance.args.iter().map(|arg| tape.numbered(arg)).collect();
-    let values = match tape.again(instance, rule, names, &args) {
-        Ok(values) => values,
+    let results = match run(&mut tape, &args) {
+        Ok(results) => results,
         Err(Halt::Stop(stop)) => return Err(stop),
         Err(Halt::OtherWay) => return Ok(None),
     };
     let lines = tape.lines;
-    let (mut sums, mut numbers) = (Sums::new(library), Numbers::new(12_000));
-    for value in &values {
-        let mut weights = Vec::new();
-        value.for_each(&mut |Taped(v, _)| {
-            if let V::Array(a) = v {
-                weights.extend((0..a.len()).map(|_| numbers.weight()));
-            }
-        });
-        sums.add(value, weights);
-    }
+    let mut sums = Sums { of: HashMap::new(), exact: library.has_all_digits() };
+    weigh(&results, &mut sums);
     rules.back(&lines, sums, &args).map(Some)
 }
 
@@ -114,24 +120,24 @@ struct Sums {
     exact: bool,
 }
 
-impl Sums {
-    fn new(library: &Library) -> Sums {
-        Sums { of: HashMap::new(), exact: library.has_all_digits() }
-    }
+/// Calls `f` on every tensor of floats, and its number.
+fn each_float(value: &Value<Taped>, mut f: impl FnMut(&Array<f64>, usize)) {
+    value.for_each(&mut |Taped(v, id)| match v {
+        V::Array(a) if a.dtype.is_float() => f(a, *id),
+        _ => {}
+    });
+}
 
+impl Sums {
     /// Adds one number per float element of `value`.
     fn add(&mut self, value: &Value<Taped>, numbers: Vec<f64>) {
         let mut numbers = numbers.into_iter();
-        value.for_each(&mut |Taped(v, id)| {
-            let V::Array(a) = v else { return };
-            if !a.dtype.is_float() {
-                return;
-            }
-            let own: Vec<f64> =
-                numbers.by_ref().take(a.len()).map(|x| if self.exact { x } else { f64_kept(x, a) }).collect();
-            match self.of.get_mut(id) {
+        each_float(value, |a, id| {
+            let kept = |x: f64| if self.exact { x } else { x.kept_as(a.dtype) };
+            let own: Vec<f64> = numbers.by_ref().take(a.len()).map(kept).collect();
+            match self.of.get_mut(&id) {
                 Some(sum) => sum.iter_mut().zip(own).for_each(|(sum, x)| *sum += x),
-                None => _ = self.of.insert(*id, own),
+                None => _ = self.of.insert(id, own),
             }
         });
     }
@@ -139,26 +145,15 @@ impl Sums {
     /// One number per float element of `value`; `None` if no cotangent has reached it.
     fn of(&self, value: &Value<Taped>) -> Option<Vec<f64>> {
         let (mut all, mut any) = (Vec::new(), false);
-        value.for_each(&mut |Taped(v, id)| {
-            let V::Array(a) = v else { return };
-            if !a.dtype.is_float() {
-                return;
+        each_float(value, |a, id| match self.of.get(&id) {
+            Some(sum) => {
+                any = true;
+                all.extend(sum);
             }
-            match self.of.get(id) {
-                Some(sum) => {
-                    any = true;
-                    all.extend(sum);
-                }
-                None => all.extend(std::iter::repeat_n(0.0, a.len())),
-            }
+            None => all.extend(std::iter::repeat_n(0.0, a.len())),
         });
         any.then_some(all)
     }
-}
-
-fn f64_kept(x: f64, a: &Array<f64>) -> f64 {
-    use fulgurite_core::eval::loop_nest::Field;
-    x.kept_as(a.dtype)
 }
 
 /// The rules of the rows on tapes, kept because many calls need the same ones.
@@ -254,7 +249,7 @@ fn by_body<'r>(row: &'r Row, args: &[Value<Taped>]) -> Result<Option<&'r Block>,
     let Meaning::Decomp(body) = &row.meaning else { return Ok(None) };
     let floats = |arg: &Value<Taped>| {
         let mut any = false;
-        arg.for_each(&mut |Taped(v, _)| any |= matches!(v, V::Array(a) if a.dtype.is_float()));
+        each_float(arg, |_, _| any = true);
         any
     };
     let ruled = |name: Name| row.vjp.iter().any(|(arg, _)| *arg == name);
@@ -306,13 +301,8 @@ impl Tape<'_, '_> {
         solved: &Solved,
         args: &[Value<Taped>],
     ) -> Result<Vec<Value<Taped>>, Halt> {
-        if self.depth > DEEPEST {
-            return Err(Refusal::new("E010", format!("`{}` is called too deep", row.op)).into());
-        }
-        self.depth += 1;
-        let results = tensor::run(self, row, body, solved, args, &[]);
-        self.depth -= 1;
-        results
+        let run = |tape: &mut Self| tensor::run(tape, row, body, solved, args, &[]);
+        frame::one_deeper(self, |tape| &mut tape.depth, DEEPEST, row.op, run)
     }
 }
 

@@ -1,12 +1,19 @@
-//! E405, E501: a value that is taken for a constant (`detach`, `skip_vjp`) must not affect the results.
+//! E405, E501: a value that is taken for a constant (`detach`, `skip_vjp`) must not affect the results. E410: a declared
+//! rule that takes a value for a constant has a wrong second derivative.
 
-use fulgurite_core::lang::{Block, Node, Span};
+use std::sync::Arc;
 
+use fulgurite_core::Name;
+use fulgurite_core::lang::{Block, Node, Pattern, Span, Stmt};
+use fulgurite_core::row::Row;
+
+use crate::check::gradient_rules::{self, Declared};
 use crate::check::gradients::arrays::dense::Dense;
 use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::gradients::budget::DETACHED;
-use crate::check::gradients::claims::deviates::DETACH;
+use crate::check::gradients::claims::deviates::{self, DETACH};
 use crate::check::gradients::search::Bench;
+use crate::check::gradients::show;
 use crate::check::walk;
 use crate::diag::Diag;
 use crate::schema::{Body, RowSource, SkipVjp};
@@ -18,21 +25,8 @@ pub fn detached(source: &RowSource) -> Option<Place> {
     if source.deviates.is_some() {
         return None;
     }
-    let span = first(&rule.tree)?;
+    let span = deviates::first(&rule.tree)?;
     Some(rule.text.at(span))
-}
-
-/// The first `detach` of a text.
-pub fn first(block: &Block) -> Option<Span> {
-    let mut found = None;
-    walk::block(block, &mut |e| {
-        if let Node::Call(f, _) = &*e.node
-            && f.name == DETACH
-        {
-            found.get_or_insert(e.span);
-        }
-    });
-    found
 }
 
 /// E405: some result depends on a detached value.
@@ -69,7 +63,59 @@ pub fn skip(bench: &Bench, at: usize, place: Place) -> Option<Diag> {
     let (op, arg) = (bench.source.op.as_str(), &bench.row.sig.params[at].name.name);
     let diag = Diag::error("E501", place, format!("`skip_vjp` of `{op}`: a gradient flows to `{arg}`"));
     let diag = diag.note(format!("for {}", instance.case.show(bench.row)));
-    let diag = diag
-        .note(format!("a result moves {} times as much as `{arg}` does", crate::check::gradients::show::number(slope)));
+    let diag = diag.note(format!("a result moves {} times as much as `{arg}` does", show::number(slope)));
     Some(diag.help("delete it: what needs no gradient is found"))
+}
+
+/// Finds `detach` in the rules of a row that does not state `once`. To detach a value of the call is a fault unless the
+/// row states `deviates`. To detach a cotangent or tangent is one in any case, because every rule is linear in it.
+pub fn in_rules(source: &RowSource, row: &Arc<Row>) -> Vec<Diag> {
+    if source.once.is_some() {
+        return Vec::new();
+    }
+    let faults = gradient_rules::of(source).into_iter().filter_map(|declared| {
+        let rule = declared.rule;
+        let names = if source.deviates.is_some() { seeds(&declared, row) } else { values(row, &rule.tree) };
+        let (span, name) = detached_of(&rule.tree, &names)?;
+        let claim = format!("can't be differentiated again: it takes `{name}` for a constant");
+        let diag = Diag::error("E410", rule.text.at(span), format!("{} {claim}", declared.named(source).name()));
+        Some(diag.help("drop `detach`: the second derivative is that of the rule; or say in `once` why there is none"))
+    });
+    faults.collect()
+}
+
+/// The names that a rule reads, except options and sizes: arguments, results, cotangents, tangents, and values computed
+/// from them.
+fn values(row: &Row, rule: &Block) -> Vec<Name> {
+    let mut all = Vec::new();
+    walk::names(rule, &mut |name| all.push(name));
+    all.retain(|name| !name.is_size() && row.sig.opts.iter().all(|opt| opt.name.name != *name));
+    all
+}
+
+/// The names of cotangents or tangents, and of values computed from them.
+fn seeds(declared: &Declared, row: &Row) -> Vec<Name> {
+    let mut seeds = declared.seeds(row);
+    for stmt in &declared.rule.tree.stmts {
+        let Stmt::Let(pattern, value) = stmt else { continue };
+        let mut made = false;
+        walk::expr_names(value, &mut |name| made |= seeds.contains(&name));
+        match pattern {
+            _ if !made => {}
+            Pattern::Name(ident) | Pattern::Axes(ident, _) => seeds.push(ident.name),
+            Pattern::Tuple(idents) => seeds.extend(idents.iter().map(|ident| ident.name)),
+        }
+    }
+    seeds
+}
+
+/// The first detached value that is computed from one of `names`, and that name.
+fn detached_of(rule: &Block, names: &[Name]) -> Option<(Span, Name)> {
+    walk::first(rule, &mut |e| {
+        let Node::Call(f, args) = &*e.node else { return None };
+        let mut read = Vec::new();
+        args.iter().for_each(|arg| walk::expr_names(&arg.value, &mut |name| read.push(name)));
+        let found = read.into_iter().find(|name| names.contains(name)).filter(|_| f.name == DETACH)?;
+        Some((e.span, found))
+    })
 }

@@ -2,8 +2,8 @@
 
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
-use fulgurite_core::signature::{ArgTy, OutTy};
-use fulgurite_core::{DType, Value};
+use fulgurite_core::signature::OutTy;
+use fulgurite_core::{DType, TensorTy};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -143,18 +143,7 @@ fn takes(row: &Row, declared: &[Declared], set: &RowSet, case: &Case, meaning: b
 
 /// Whether a call has a derivative to compare: float elements in the argument and in a result.
 fn flows(rule: &Declared, case: &Case) -> bool {
-    let mut elements = 0;
-    case.args[rule.at].for_each(&mut |ty| {
-        if let ArgTy::Tensor(t) = ty
-            && t.dtype.is_float()
-        {
-            elements += t.numel();
-        }
-    });
-    let any = |out: &OutTy| match out {
-        OutTy::Tensor(t) => t.dtype.is_float() && t.numel() > 0,
-        OutTy::List(items) => items.iter().any(|t| t.dtype.is_float() && t.numel() > 0),
-        OutTy::FromBody => true,
-    };
-    matches!(case.args[rule.at], Value::Tensor(_) | Value::List(_)) && elements > 0 && case.solved.outs.iter().any(any)
+    let some = |t: &TensorTy| t.dtype.is_float() && t.numel() > 0;
+    let any = |out: &OutTy| *out == OutTy::FromBody || out.tensors().iter().any(some);
+    case.args[rule.at].tensors().any(some) && case.solved.outs.iter().any(any)
 }

@@ -1,10 +1,11 @@
-//! E502: a row states `deviates`, although its gradient is the derivative.
+//! E502: a row states `deviates`, although its gradient is the derivative, or `once`, although nothing stops a second
+//! derivative.
 
 use std::sync::Arc;
 
-use fulgurite_core::Value;
-use fulgurite_core::lang::{Block, Node};
+use fulgurite_core::lang::{Block, Node, Span};
 use fulgurite_core::row::Row;
+use fulgurite_core::{Value, derive};
 
 use crate::check::gradients::arrays::declared::{Declared, Seed, Way};
 use crate::check::gradients::arrays::dense::{Dense, Library, V};
@@ -106,9 +107,12 @@ pub fn says_otherwise(row: &Row) -> bool {
 
 /// Whether a text detaches a value.
 pub fn detaches(text: &Block) -> bool {
-    let mut found = false;
-    walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if f.name == DETACH));
-    found
+    first(text).is_some()
+}
+
+/// The first `detach` of a text.
+pub fn first(text: &Block) -> Option<Span> {
+    walk::find(text, &|e| matches!(&*e.node, Node::Call(f, _) if f.name == DETACH))
 }
 
 /// Whether a rule differs from the derivative at a tie or kink, or cannot be compared there.
@@ -170,4 +174,33 @@ impl Seeds {
 
 fn flat(values: &[Value<V<f64>>]) -> Vec<f64> {
     values.iter().flat_map(elements).flatten().collect()
+}
+
+/// Refuses `once` of a row whose gradient can be differentiated again. Derived rules always can. Declared rules can if
+/// they detach nothing, and every row that they call can.
+pub fn once(source: &RowSource, set: &RowSet) -> Option<Diag> {
+    let says = source.once.as_ref()?;
+    let op = source.op.as_str();
+    let rules: Vec<&Block> = source.grad.iter().chain(&source.jvp).map(|(_, rule)| &rule.tree).collect();
+    if rules.is_empty() {
+        let message = format!("`{op}` says that its gradient has none, but the gradient is derived, and can be again");
+        let diag = Diag::error("E502", says.place, message);
+        return Some(diag.help("delete it; it is for rows with a `grad` or `jvp` of their own"));
+    }
+    if rules.iter().any(|rule| detaches(rule)) || calls_stop(source, set) {
+        return None;
+    }
+    let message = format!("`{op}` says that its gradient has none, but its rules can be differentiated again");
+    let diag = Diag::error("E502", says.place, message);
+    let diag = diag.note("they detach nothing, and every row that they call has a derivative");
+    Some(diag.help("delete it; it is for rules that take a value for a constant: `detach`"))
+}
+
+/// Whether a row that the rules reach stops a second derivative: it has no gradient, states `once`, detaches a value,
+/// or has an argument without a rule.
+fn calls_stop(source: &RowSource, set: &RowSet) -> bool {
+    closure::any_reached(closure::rule_calls(source), set, &mut |row| {
+        let stops = row.no_grad.is_some() || row.once.is_some() || says_otherwise(row);
+        stops || row.vjp.is_empty() && !derive::derive(row, set).failed.is_empty()
+    })
 }

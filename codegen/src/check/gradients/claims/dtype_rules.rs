@@ -80,15 +80,11 @@ fn is_question(e: &Expr) -> bool {
 
 /// Whether a text may branch on the dtype: it compares a dtype, or calls `dtype`.
 pub fn asks(row: &Row, text: &Block) -> bool {
-    let mut found = false;
-    walk::block(text, &mut |e| {
-        found |= match &*e.node {
-            Node::Call(..) => is_question(e),
-            Node::Binary(BinOp::Eq | BinOp::Ne, a, b) => is_dtype(row, a) || is_dtype(row, b),
-            _ => false,
-        }
-    });
-    found
+    walk::any(text, &mut |e| match &*e.node {
+        Node::Call(..) => is_question(e),
+        Node::Binary(BinOp::Eq | BinOp::Ne, a, b) => is_dtype(row, a) || is_dtype(row, b),
+        _ => false,
+    })
 }
 
 fn is_dtype(row: &Row, e: &Expr) -> bool {

@@ -3,7 +3,7 @@
 
 use fulgurite_core::Name;
 use fulgurite_core::derive::walk;
-use fulgurite_core::lang::walk::expr as walk_expr;
+use fulgurite_core::lang::walk::any_expr;
 use fulgurite_core::lang::{Block, Expr, Node, OptType};
 use fulgurite_core::row::Row;
 
@@ -196,8 +196,7 @@ fn look(row: &Row, library: &Library, at: usize, cond: &Expr, partial: &Expr) ->
         let mut found = others.iter().map(|row| look_with(row, library, at, cond, partial, &settings::defaults(row)));
         return found.find(|found| matches!(found, Some(Found::Outside { .. }))).unwrap_or(usual);
     }
-    let mut asked = false;
-    walk_expr(cond, &mut |e| asked |= matches!(&*e.node, Node::Name(name) if open.contains(name)));
+    let asked = any_expr(cond, &mut |e| matches!(&*e.node, Node::Name(name) if open.contains(name)));
     let in_order = asked && open.len() > 1;
     let (mut outside, mut between) = (None, false);
     for (first, step) in WAYS {

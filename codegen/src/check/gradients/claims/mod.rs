@@ -1,19 +1,14 @@
 //! The claims that a row makes about its derivatives: a file for each, with its measure and its tolerance. Data come
 //! from [`samples`](super::samples) and [`search`](super::search), which alone decide how much is tried.
 
+pub mod absent;
 pub mod constant;
-pub mod conventions_f32;
 pub mod covered;
-pub mod detached;
 pub mod deviates;
 pub mod dtype_rules;
 pub mod excused;
 pub mod kinks;
-pub mod missing;
-pub mod needless;
 pub mod off_kink;
-pub mod once;
-pub mod partial;
 pub mod second;
 pub mod twice;
 pub mod unstable_formulas;

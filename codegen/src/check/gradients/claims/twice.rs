@@ -8,13 +8,12 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::Span;
 
 use crate::check::closure;
-use crate::check::gradients::arrays::declared::{Declared, Seed};
+use crate::check::gradients::arrays::declared::{Against, Declared, Seed};
 use crate::check::gradients::arrays::dual::Dual;
 use crate::check::gradients::arrays::instance::Instance;
 use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::gradients::budget::TWICE;
-use crate::check::gradients::claims::constant;
-use crate::check::gradients::claims::deviates::{DETACH, says_otherwise};
+use crate::check::gradients::claims::deviates::{self, DETACH, says_otherwise};
 use crate::check::gradients::search::Bench;
 use crate::check::gradients::show;
 use crate::diag::Diag;
@@ -64,7 +63,7 @@ enum Culprit {
 
 fn culprit(bench: &Bench, rule: &Declared) -> Option<Culprit> {
     let text = &rule.rule.tree;
-    if let Some(span) = constant::first(text) {
+    if let Some(span) = deviates::first(text) {
         return Some(Culprit::Text(span));
     }
     let mut found = None;
@@ -88,7 +87,9 @@ struct Lost {
 fn look(bench: &Bench, rule: &Declared, instance: &Instance, seed: &Seed, n: usize) -> Option<Lost> {
     let library = bench.library;
     // a gradient that deviates on purpose has a second derivative that does too
-    if instance.leaks(library).unwrap_or(true) || !matches!(rule.difference(instance, library, seed), Ok(None)) {
+    if instance.leaks(library).unwrap_or(true)
+        || !matches!(rule.difference(Against::Meaning, instance, library, seed), Ok(None))
+    {
         return None;
     }
     let mut numbers = Numbers::new(7000 + n as u64);

@@ -3,16 +3,17 @@
 //! A pointwise body is run twice on the same f32 numbers, in f64 and with every step rounded to f32. A difference much
 //! larger than a rounding of the arguments explains was lost on the way: digits cancel, or a power overflows. A
 //! derivative that is NaN where the value is finite is infinity times 0: a function with an infinite slope behind a
-//! factor that is 0.
+//! factor that is 0. A number that `at` states is computed in both ways too.
 
 use fulgurite_core::Name;
-use fulgurite_core::lang::Block;
-use fulgurite_core::row::Row;
+use fulgurite_core::lang::{Block, Expr, Node};
+use fulgurite_core::row::{Meaning, Row};
 
 use crate::check::gradients::arrays::dense::Library;
+use crate::check::gradients::claims::kinks::{condition, with_all};
 use crate::check::gradients::samples;
 use crate::check::gradients::samples::grid::{Grid, Single, is_builtin, product};
-use crate::check::{gradient_rules, report};
+use crate::check::{gradient_rules, report, walk};
 use crate::diag::Diag;
 use crate::schema::RowSource;
 use crate::yaml::Text;
@@ -143,30 +144,86 @@ fn unstable_result(
 }
 
 /// Whether f32 has lost a number, whatever its arguments were: the number is another one, or not finite.
-pub fn is_lost(exact: f64, single: f64) -> bool {
+fn is_lost(exact: f64, single: f64) -> bool {
     let near = (exact - single).abs() <= LOSS * exact.abs() + TINY;
     exact.is_finite() && exact.abs() <= LARGEST && !near
 }
 
 /// The interval that is stated for an argument.
-fn stated_of(domain: &[(Name, (f64, f64))], arg: Name) -> Option<(f64, f64)> {
+pub fn stated_of(domain: &[(Name, (f64, f64))], arg: Name) -> Option<(f64, f64)> {
     domain.iter().find(|(name, _)| *name == arg).map(|(_, interval)| *interval)
 }
 
 /// Returns those of `values` inside an interval, its ends and its middle, so that no interval is without probes.
-pub fn probes(values: &[f64], interval: Option<(f64, f64)>) -> Vec<f64> {
+fn probes(values: &[f64], interval: Option<(f64, f64)>) -> Vec<f64> {
     let Some((lo, hi)) = interval else { return values.to_vec() };
     let inside = values.iter().copied().filter(|x| lo < *x && *x < hi);
     inside.chain([lo, lo + (hi - lo) / 2.0, hi]).collect()
 }
 
 /// The first point at which the value is finite and a derivative is NaN.
-fn without_slope(row: &Row, library: &Library) -> Option<(String, f64, fulgurite_core::Name)> {
+fn without_slope(row: &Row, library: &Library) -> Option<(String, f64, Name)> {
     let grid = Grid::new(row, library, &|n| product(&vec![EDGES.to_vec(); n]))?;
     let values = grid.run(&|_, x| x)?;
     grid.places.iter().find_map(|at| {
         let slopes = grid.slopes(None, *at)?;
         let n = (0..values.len()).find(|n| values[*n].is_finite() && slopes[*n].is_nan())?;
         Some((grid.show(n), values[n], row.sig.params[*at].name.name))
+    })
+}
+
+/// Numbers at which conditions are tried, besides those with which they compare. f32 loses none of them.
+const PLACES: &[f64] = &[0.0, 1.0, -1.0, 1e-12, 1e-4, 100.0, -100.0, 1e3, -1e3];
+
+/// Returns a fault for each convention that loses its value in f32, at a point of the row's domain where it applies.
+pub fn conventions(source: &RowSource, row: &Row, library: &Library) -> Vec<Diag> {
+    let mut faults = Vec::new();
+    for kink in &source.at {
+        let cond = with_all(&kink.cond.tree);
+        for (arg, partial) in &kink.partials {
+            let found = computes(&partial.tree)
+                .then(|| unstable_convention(source, row, &cond, &with_all(&partial.tree), library));
+            let what = format!("`at` of `{}` for `{}`", row.op, arg.as_str());
+            faults.extend(found.flatten().map(|found| found.refuse(what, &partial.text)));
+        }
+    }
+    faults
+}
+
+/// Whether a partial is computed; a bare number or name loses no digits.
+fn computes(partial: &Expr) -> bool {
+    walk::any_expr(partial, &mut |e| matches!(&*e.node, Node::Call(..) | Node::Binary(..)))
+}
+
+fn unstable_convention(
+    source: &RowSource,
+    row: &Row,
+    cond: &Expr,
+    partial: &Expr,
+    library: &Library,
+) -> Option<Unstable> {
+    let stated = samples::stated(source);
+    let compared = samples::written(row).into_iter().flat_map(|x| [x, x + 1.0, x - 1.0]);
+    let places: Vec<f64> = PLACES.iter().copied().chain(compared).collect();
+    let values = row.sig.params.iter().map(|param| probes(&places, stated_of(&stated, param.name.name)));
+    let mut points = product(&values.collect::<Vec<_>>());
+    points.retain(|point| condition(row, cond, point));
+    if points.is_empty() {
+        return None;
+    }
+    let body = Block { stmts: Vec::new(), value: partial.clone() };
+    let formula = Row { meaning: Meaning::Expr(body), at: Vec::new(), ..row.clone() };
+    let at = |row: &Row| -> Option<(Vec<f64>, Vec<f64>)> {
+        let grid = Grid::new(row, library, &|_| points.clone())?;
+        let single = grid.run(&|_, x| Single(x))?;
+        Some((grid.run(&|_, x| x)?, single.into_iter().map(|x| x.0).collect()))
+    };
+    let (values, _) = at(row)?;
+    let (exact, single) = at(&formula)?;
+    let grid = Grid::new(row, library, &|_| points.clone())?;
+    (0..points.len()).find_map(|n| {
+        let (exact, single) = (exact[n], single[n]);
+        let lost = values[n].is_finite() && is_lost(exact, single);
+        lost.then(|| Unstable { point: grid.show(n), exact, single })
     })
 }

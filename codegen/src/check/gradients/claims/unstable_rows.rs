@@ -16,7 +16,7 @@ use crate::check::gradients::arrays::dense::{Dense, Library};
 use crate::check::gradients::arrays::instance::{Instance, elements};
 use crate::check::gradients::arrays::numbers::Numbers;
 use crate::check::gradients::budget::{ARGUMENTS, HARD};
-use crate::check::gradients::claims::unstable_formulas::{LARGEST, Unstable};
+use crate::check::gradients::claims::unstable_formulas::{LARGEST, Unstable, stated_of};
 use crate::check::gradients::samples::grid::Single;
 use crate::check::gradients::samples::{self, Domain};
 use crate::check::gradients::show;
@@ -66,15 +66,10 @@ pub fn check(source: &RowSource, row: &Row, family: &Family, library: &Library) 
 /// Whether a rule reaches a builtin whose value leaves the range of f32 for arguments that are not large.
 fn may_overflow(rule: &Block, library: &Library) -> bool {
     const STEEP: [&str; 7] = ["exp", "exp2", "expm1", "pow", "sinh", "cosh", "gamma"];
-    let mut found = false;
-    let mut look = |text: &Block| {
-        walk::block(text, &mut |e| found |= matches!(&*e.node, Node::Call(f, _) if STEEP.contains(&f.name.as_str())));
-    };
-    look(rule);
-    for row in closure::all_reached(closure::text_calls(std::iter::once(rule)), library.set) {
-        walk::body(&row).into_iter().for_each(&mut look);
-    }
-    found
+    let steep = |e: &Expr| matches!(&*e.node, Node::Call(f, _) if STEEP.contains(&f.name.as_str()));
+    let look = |text: &Block| walk::any(text, &mut |e| steep(e));
+    let called = closure::text_calls(std::iter::once(rule));
+    look(rule) || closure::any_reached(called, library.set, &mut |row| walk::body(row).is_some_and(look))
 }
 
 /// Returns the first finding of `look` in a call on hard numbers.
@@ -92,8 +87,8 @@ fn first(
     let small = family.cases.iter().find(|case| (1..=HARD).contains(&case.numel()));
     small.into_iter().chain(beside.first()).find_map(|case| {
         tried.iter().find_map(|arg| {
-            let interval = stated.iter().find(|(name, _)| name == arg).map(|(_, interval)| interval);
-            let hard = interval.map_or(INTERVALS.as_slice(), std::slice::from_ref);
+            let interval = stated_of(&stated, *arg);
+            let hard = interval.as_ref().map_or(INTERVALS.as_slice(), std::slice::from_ref);
             hard.iter().find_map(|interval| {
                 let own = stated.iter().copied().chain([(*arg, *interval)]).collect();
                 let domain = Domain::of(own, USUAL);
@@ -113,9 +108,7 @@ fn only_moves(row: &Row) -> bool {
         _ => false,
     };
     let (Meaning::Decomp(body) | Meaning::Expr(body)) = &row.meaning else { return true };
-    let mut any = false;
-    walk::block(body, &mut |e| any |= computes(e));
-    !any
+    !walk::any(body, &mut |e| computes(e))
 }
 
 /// Whether an option is a number that has a default. A formula may be stable for the default alone, so other numbers

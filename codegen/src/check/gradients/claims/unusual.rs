@@ -38,23 +38,16 @@ struct Claim<'s, 'a> {
     salt: u64,
     /// The factor by which the usual seeds are enlarged.
     times: f64,
-    /// The reference of the rule: the derivative of the meaning, or the conventions at ties and kinks.
-    against: Against,
+    /// Whether the reference of the rule is the conventions at ties and kinks, and not the derivative of the meaning.
+    convention: bool,
     /// Whether numbers are so large that rounding sets them apart. Then only the differences that [`apart`] returns
     /// count.
     rounded: bool,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Against {
-    Derivative,
-    Convention,
-}
-
 impl<'a> Bench<'a> {
     /// Tries a rule that is right on the usual data on other data. `fits` tells on which of them it can be run.
     pub fn unusual(&self, rule: &Declared, fits: &dyn Fn(&Instance) -> bool) -> Option<Diag> {
-        use Against::{Convention, Derivative};
         let own = samples::stated(self.source);
         // a row that deviates says where, so its rules are not tried beyond the domain
         let beyond = !own.is_empty() && self.source.deviates.is_none();
@@ -62,7 +55,7 @@ impl<'a> Bench<'a> {
         let far = Domain::of(own.clone(), FAR);
         let edges =
             Domain { points: EDGES.to_vec(), grid: Some(0.05), in_turn: true, ..Domain::of(Vec::new(), INSIDE) };
-        let claim = |says, calls, salt, against| Claim { says, calls, salt, times: 1.0, against, rounded: false };
+        let claim = |says, calls, salt, convention| Claim { says, calls, salt, times: 1.0, convention, rounded: false };
         let beside = if rule.way == Way::Vjp { "meaning" } else { "gradient" };
         let kink = format!("has another convention at ties and kinks than the {beside}");
         let large = "is not the derivative for large elements";
@@ -71,14 +64,14 @@ impl<'a> Bench<'a> {
                 "is not the derivative beyond `tests: domain`, where the row has values too",
                 when(beyond, || self.beyond_domain()),
                 7000,
-                Derivative,
+                false,
             ),
             Claim {
                 times: LARGE,
-                ..claim("is not the derivative for large cotangents", Box::new(self.usual()), 6000, Derivative)
+                ..claim("is not the derivative for large cotangents", Box::new(self.usual()), 6000, false)
             },
-            claim(&kink, self.at_a_kink(rule, own.clone(), fits), 2000, Convention),
-            claim(&kink, when(beyond, || self.at_a_kink(rule, Vec::new(), fits)), 2000, Convention),
+            claim(&kink, self.at_a_kink(rule, own.clone(), fits), 2000, true),
+            claim(&kink, when(beyond, || self.at_a_kink(rule, Vec::new(), fits)), 2000, true),
             // the text does not tell which elements or options a number of the rule bounds, so elements far from 0 are
             // tried, and elements near 0 and 1, where logarithms are steep
             Claim {
@@ -87,17 +80,12 @@ impl<'a> Bench<'a> {
                     large,
                     when(bounds, || self.drawn(self.with_large_options().chain(self.few()), &far)),
                     8500,
-                    Derivative,
+                    false,
                 )
             },
             Claim {
                 rounded: true,
-                ..claim(
-                    large,
-                    when(bounds && self.has_convention(rule), || self.drawn(self.few(), &edges)),
-                    8500,
-                    Convention,
-                )
+                ..claim(large, when(bounds && self.has_convention(rule), || self.drawn(self.few(), &edges)), 8500, true)
             },
         ];
         let wrong = claims.into_iter().find_map(|claim| {
@@ -111,12 +99,12 @@ impl<'a> Bench<'a> {
 
     /// The first call for which a claim does not hold.
     fn refuted(&self, rule: &Declared, claim: Claim<'_, 'a>) -> Option<Refuted<'a>> {
-        let Claim { calls, salt, times, against, rounded, .. } = claim;
+        let Claim { calls, salt, times, convention, rounded, .. } = claim;
         let large = |seed: &Seed| if times == 1.0 { seed.clone() } else { seed.times(times) };
         let (instance, seed, pairs) = self.first(rule, salt, calls, |_, instance, seed| {
-            let pairs = match against {
-                Against::Derivative => self.difference(rule, instance, &large(seed)),
-                Against::Convention => self.by_convention(rule, instance, &large(seed)),
+            let pairs = match convention {
+                false => self.difference(rule, instance, &large(seed)),
+                true => self.by_convention(rule, instance, &large(seed)),
             };
             let pairs = pairs.ok()??;
             if rounded { apart(pairs) } else { Some(pairs) }
@@ -133,7 +121,7 @@ impl<'a> Bench<'a> {
         kinds.filter(|_| self.has_convention(rule)).find_map(|(lost, what)| {
             let says = &*format!("has another convention at {what} than the meaning");
             let calls = Box::new(self.with(lost));
-            let claim = Claim { says, calls, salt: 3000, times: 1.0, against: Against::Convention, rounded: true };
+            let claim = Claim { says, calls, salt: 3000, times: 1.0, convention: true, rounded: true };
             Some(self.refuse(rule, &[self.refuted(rule, claim)?], says))
         })
     }

@@ -6,7 +6,7 @@ use fulgurite_core::{Name, Value};
 
 use crate::check::gradient_rules;
 use crate::check::gradients::Grade;
-use crate::check::gradients::arrays::declared::{Declared, Pair, Refuted, Seed, Subset, Way};
+use crate::check::gradients::arrays::declared::{Against, Declared, Pair, Refuted, Seed, Subset, Way};
 use crate::check::gradients::arrays::dense::{Dense, Stop, V};
 use crate::check::gradients::arrays::instance::Instance;
 use crate::check::gradients::arrays::numbers::Numbers;
@@ -34,7 +34,7 @@ impl<'a> Bench<'a> {
         instance: &Instance,
         seed: &Seed,
     ) -> Result<Option<Vec<Pair>>, Stop> {
-        let find = || rule.difference(instance, self.library, seed);
+        let find = || rule.difference(Against::Meaning, instance, self.library, seed);
         let Some(compared_in) = self.compared_in else { return find() };
         let (found, taken) = self.library.listen(find);
         if found.is_ok() {
@@ -177,16 +177,17 @@ impl<'a> Bench<'a> {
             of.ok_or_else(|| Stop::Data("the program is differentiated another way".to_owned()))
         };
         if rule.way == Way::Vjp {
-            return match derived {
-                Some(derived) => rule.difference_from(derived, instance, self.library, seed),
-                None => rule.difference_from_numbers(&taped(seed.values())?, instance, self.library, seed),
+            let numbers = match derived {
+                Some(derived) => rule.value_of(derived, instance, self.library, seed)?,
+                None => taped(seed.values())?,
             };
+            return rule.difference(Against::Numbers(&numbers), instance, self.library, seed);
         }
         let gradient = |cotangents: &[Value<V<f64>>]| match gradient_rules::holding(self.row, self.derived, rule.arg) {
             Some(gradient) => instance.vjp(self.library, gradient, rule.at, cotangents),
             None => taped(cotangents),
         };
-        rule.difference_from_gradient(&gradient, instance, self.library, seed)
+        rule.difference(Against::Gradient(&gradient), instance, self.library, seed)
     }
 
     /// Warns of a rule that was never compared, because without a warning it would pass for right.

@@ -8,7 +8,7 @@
 use fulgurite_core::builtins::{Builtin, eval_f64};
 use fulgurite_core::derive::Derived;
 use fulgurite_core::eval::loop_nest::Field;
-use fulgurite_core::lang::Node;
+use fulgurite_core::lang::{Expr, Node};
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::ArgTy;
 use fulgurite_core::{DType, Name, Value};
@@ -78,20 +78,13 @@ fn may_be_steep(row: &Row, library: &Library) -> bool {
         };
         Builtin::all().filter(is_steep).map(|b| Name::new(b.name())).collect()
     });
-    let comes = |row: &Row| {
-        let mut steep = false;
-        if let Some(body) = row.index_body() {
-            walk::block(body, &mut |e| steep |= matches!(&*e.node, Node::Call(f, _) if STEEP.contains(&f.name)));
-        }
-        steep
-    };
+    let steep = |e: &Expr| matches!(&*e.node, Node::Call(f, _) if STEEP.contains(&f.name));
+    let comes = |row: &Row| row.index_body().is_some_and(|body| walk::any(body, &mut |e| steep(e)));
     comes(row) || closure::any_reached(closure::called(row), library.set, &mut |row| comes(row))
 }
 
 fn is_float(arg: &Value<ArgTy>) -> bool {
-    let mut any = false;
-    arg.for_each(&mut |ty| any |= matches!(ty, ArgTy::Tensor(t) if t.dtype.is_float()));
-    any
+    arg.tensors().any(|t| t.dtype.is_float())
 }
 
 /// The argument, and its element, with respect to which the derivative is NaN.

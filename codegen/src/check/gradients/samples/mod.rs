@@ -143,6 +143,11 @@ pub fn element(row: &Row) -> Option<DType> {
     std::iter::once(DType::F64).chain(set.iter()).find(|d| set.contains(*d) && d.is_float())
 }
 
+/// Data for the `n`th call of a family from the first of the usual domains in which some are found.
+pub fn usual<'a>(library: &Library, row: &'a Row, case: &'a Case, n: usize) -> Option<Instance<'a>> {
+    domains(&[], &[], n).find_map(|domain| draw(library, row, case, &domain, n as u64, &|_| true))
+}
+
 /// Data for `case` on which the row has finite values and `fits` holds; `None` if none were found.
 pub fn draw<'a>(
     library: &Library<'_>,

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use fulgurite_codegen::check;
+use fulgurite_codegen::check::gradients::arrays::dense::Library;
+use fulgurite_codegen::check::rows::RowSet;
+use fulgurite_codegen::check::subclasses::{chain, is_other, world};
+use fulgurite_codegen::schema::Database;
 use fulgurite_core::Name;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::subclass::{Rule, Target};
-
-use super::{chain, world};
-use crate::check::gradients::arrays::dense::Library;
-use crate::check::rows::RowSet;
-use crate::pytorch::is_alias;
-use crate::schema::Database;
 
 /// How an operator meets a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +60,7 @@ pub fn meets(db: &Database, rows: &[Arc<Row>], upstream: &(dyn Rows + Sync), at:
         // a row that takes only keys does not meet the class
         let tensors = row.sig.params.iter().any(|p| !p.ty.elem.contains(&fulgurite_core::lang::Elem::Key));
         tensors.then_some(())?;
-        let named = |t: &Target| matches!(t, Target::Op(of) if *of == op || *of == crate::check::base(op));
+        let named = |t: &Target| matches!(t, Target::Op(of) if *of == op || *of == check::base(op));
         let way = match (world.rule(&row, class), &row.meaning) {
             (Some(Rule::Error), _) => Way::Refused(vec![op]),
             (Some(_), _) if world.own.contains_key(&(op, class.name)) => Way::Named,
@@ -80,9 +79,4 @@ pub fn meets(db: &Database, rows: &[Arc<Row>], upstream: &(dyn Rows + Sync), at:
         Some(Met { op, way })
     };
     names.filter_map(met).collect()
-}
-
-/// Whether a row is derived, or a call of another library.
-pub(super) fn is_other(op: &str) -> bool {
-    is_alias(op) || op.contains(".vjp.") || op.contains(".jvp.") || op.ends_with(".d")
 }
