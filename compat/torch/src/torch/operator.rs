@@ -87,6 +87,10 @@ pub fn register(
 /// The file that PyTorch's messages name.
 const FILE: &CStr = c"ops.yaml";
 
+/// The kernel of one slot.
+///
+/// # Safety
+/// The dispatcher calls it: `stack` has the arguments, and room for the results.
 unsafe extern "C-unwind" fn kernel<const SLOT: usize>(stack: *mut u64, arguments: u64, results: u64) {
     // SAFETY: the dispatcher calls kernels with as many values as the schema has arguments, and room for the results.
     unsafe { enter(SLOT, stack, arguments as usize, results as usize) }
