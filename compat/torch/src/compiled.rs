@@ -1,7 +1,7 @@
 //! Programs that are compiled and kept.
 
 use crate::memory::own;
-use crate::program::Program;
+use crate::program::TransformedProgram;
 use fulgurite::buffer::Buffer;
 use fulgurite::core::Dim;
 use fulgurite::{Caching, Error, Tensor, executors, jit};
@@ -16,7 +16,7 @@ pub struct CompiledProgram {
 
 impl CompiledProgram {
     /// The program with these sizes; it is compiled when it is called.
-    pub fn new(program: Program, sizes: Vec<i64>) -> CompiledProgram {
+    pub fn new(program: TransformedProgram, sizes: Vec<i64>) -> CompiledProgram {
         let sizes: Vec<Dim> = sizes.into_iter().map(Dim::from).collect();
         let function = jit(move |tensors: Vec<Tensor>| program.evaluate(&tensors, &sizes)).caching(Caching::Symbolic);
         CompiledProgram { run: Box::new(move |tensors| function.call(tensors)) }

@@ -29,7 +29,7 @@ const DEEPEST: usize = 64;
 
 /// A function of tensors and sizes.
 #[derive(Clone, Debug)]
-pub enum Program {
+pub enum TransformedProgram {
     /// A row with its arguments in the order of the signature.
     Row {
         /// The row.
@@ -40,7 +40,7 @@ pub enum Program {
     /// The product of cotangents with the derivative.
     Vjp {
         /// The program that is differentiated.
-        program: Box<Program>,
+        program: Box<TransformedProgram>,
         /// The number of its tensors.
         inputs: usize,
         /// The tensors by which it is differentiated.
@@ -51,7 +51,7 @@ pub enum Program {
     /// The product of the derivative with tangents.
     Jvp {
         /// The program that is differentiated.
-        program: Box<Program>,
+        program: Box<TransformedProgram>,
         /// The number of its tensors.
         inputs: usize,
         /// The tensors that have a tangent.
@@ -60,14 +60,14 @@ pub enum Program {
     /// A batch of calls.
     Vmap {
         /// The program of one call.
-        program: Box<Program>,
+        program: Box<TransformedProgram>,
         /// The axis of the batch in each tensor.
         axes: Vec<Option<i64>>,
     },
     /// One result.
     Pick {
         /// The program.
-        program: Box<Program>,
+        program: Box<TransformedProgram>,
         /// The number of the result.
         result: usize,
     },
@@ -86,25 +86,25 @@ pub enum Argument {
     List(Vec<Argument>),
 }
 
-impl Program {
+impl TransformedProgram {
     /// The program of a text.
     ///
     /// # Errors
     /// E702 for a text that is no program, E710 for a row that does not exist.
-    pub fn parse(text: &str) -> Result<Program, Error> {
+    pub fn parse(text: &str) -> Result<TransformedProgram, Error> {
         let json: Json = serde_json::from_str(text).map_err(|e| wrong(format!("a program is not JSON: {e}")))?;
-        Program::of(&json, DEEPEST)
+        TransformedProgram::of(&json, DEEPEST)
     }
 
     /// The program of parsed JSON, with at most `depth` programs inside of each other.
     ///
     /// # Errors
-    /// The errors of [`Program::parse`].
-    pub fn of(json: &Json, depth: usize) -> Result<Program, Error> {
-        let inside = |key: &str| -> Result<Option<Box<Program>>, Error> {
+    /// The errors of [`TransformedProgram::parse`].
+    pub fn of(json: &Json, depth: usize) -> Result<TransformedProgram, Error> {
+        let inside = |key: &str| -> Result<Option<Box<TransformedProgram>>, Error> {
             let Some(inner) = json.get(key) else { return Ok(None) };
             let depth = depth.checked_sub(1).ok_or_else(|| wrong("a program is nested too deep"))?;
-            Program::of(inner, depth).map(|p| Some(Box::new(p)))
+            TransformedProgram::of(inner, depth).map(|p| Some(Box::new(p)))
         };
         let number = |key: &str| {
             let number = json.get(key).and_then(Json::as_u64);
@@ -120,21 +120,21 @@ impl Program {
             let symbol = symbol.ok_or_else(|| Error::new("E710", format!("this library has no row `{name}`")))?;
             let args = json.get("args").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
             let args = args.iter().map(|arg| Argument::of(arg, depth)).collect::<Result<_, _>>()?;
-            return Ok(Program::Row { symbol, args });
+            return Ok(TransformedProgram::Row { symbol, args });
         }
         if let Some(program) = inside("vjp")? {
             let (inputs, of, results) = (number("inputs")?, numbers("of")?, numbers("results")?);
-            return Ok(Program::Vjp { program, inputs, of, results });
+            return Ok(TransformedProgram::Vjp { program, inputs, of, results });
         }
         if let Some(program) = inside("jvp")? {
-            return Ok(Program::Jvp { program, inputs: number("inputs")?, of: numbers("of")? });
+            return Ok(TransformedProgram::Jvp { program, inputs: number("inputs")?, of: numbers("of")? });
         }
         if let Some(program) = inside("vmap")? {
             let axes = json.get("axes").and_then(Json::as_array).ok_or_else(|| wrong("a batch needs `axes`"))?;
-            return Ok(Program::Vmap { program, axes: axes.iter().map(Json::as_i64).collect() });
+            return Ok(TransformedProgram::Vmap { program, axes: axes.iter().map(Json::as_i64).collect() });
         }
         if let Some(program) = inside("pick")? {
-            return Ok(Program::Pick { program, result: number("result")? });
+            return Ok(TransformedProgram::Pick { program, result: number("result")? });
         }
         Err(wrong(format!("this is no program: {json}")))
     }
@@ -145,8 +145,8 @@ impl Program {
     /// E702 for a number without tensor or size; errors of rows and of transforms.
     pub fn evaluate(&self, tensors: &[Tensor], sizes: &[Dim]) -> Result<Vec<Tensor>, Error> {
         match self {
-            Program::Row { symbol, args } => call(symbol, args, tensors, sizes),
-            Program::Vjp { program, inputs, of, results } => {
+            TransformedProgram::Row { symbol, args } => call(symbol, args, tensors, sizes),
+            TransformedProgram::Vjp { program, inputs, of, results } => {
                 let (own, cotangents) = split(tensors, *inputs)?;
                 let (_, grads) = fulgurite::vjp(&picked(own, of)?, &cotangents.to_vec(), |by| {
                     let outs = program.evaluate(&replaced(own, of, by), sizes).and_then(|outs| picked(&outs, results));
@@ -154,7 +154,7 @@ impl Program {
                 })?;
                 Ok(grads)
             }
-            Program::Jvp { program, inputs, of } => {
+            TransformedProgram::Jvp { program, inputs, of } => {
                 let (own, tangents) = split(tensors, *inputs)?;
                 let (_, pushed) = fulgurite::jvp(&picked(own, of)?, &tangents.to_vec(), |by| {
                     let outs = program.evaluate(&replaced(own, of, by), sizes);
@@ -162,11 +162,11 @@ impl Program {
                 })?;
                 Ok(pushed)
             }
-            Program::Vmap { program, axes } => {
+            TransformedProgram::Vmap { program, axes } => {
                 let one = |tensors: &Vec<Tensor>| program.evaluate(tensors, sizes);
                 fulgurite::vmap_with(&tensors.to_vec(), axes, one)
             }
-            Program::Pick { program, result } => picked(&program.evaluate(tensors, sizes)?, &[*result]),
+            TransformedProgram::Pick { program, result } => picked(&program.evaluate(tensors, sizes)?, &[*result]),
         }
     }
 }

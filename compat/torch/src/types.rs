@@ -11,7 +11,7 @@
 //! ```
 //! The texts are expressions of Python.
 
-use crate::program::Program;
+use crate::program::TransformedProgram;
 use crate::wrong;
 use fulgurite::core::dim::Recording;
 use fulgurite::core::{DType, Dim, TensorTy};
@@ -28,7 +28,7 @@ const DEEPEST: usize = 64;
 /// E702 for a text that is no request; the refusals of rows.
 pub fn answer(request: &str) -> Result<String, Error> {
     let json: Json = serde_json::from_str(request).map_err(|e| wrong(format!("a request is not JSON: {e}")))?;
-    let program = Program::of(json.get("program").unwrap_or(&Json::Null), DEEPEST)?;
+    let program = TransformedProgram::of(json.get("program").unwrap_or(&Json::Null), DEEPEST)?;
     let recording = Recording::start();
     let list = |key: &str| json.get(key).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     let tensors = list("tensors").iter().enumerate().map(|(i, ty)| Ok((format!("x{i}"), tensor(ty)?)));

@@ -3,11 +3,11 @@
 
 use fulgurite::core::Dim;
 use fulgurite::{Error, Tensor, TensorOps, grad, jvp, ops, vmap};
-use fulgurite_torch::program::Program;
+use fulgurite_torch::program::TransformedProgram;
 use fulgurite_torch::types;
 
-fn program(text: &str) -> Program {
-    Program::parse(text).expect("a program")
+fn program(text: &str) -> TransformedProgram {
+    TransformedProgram::parse(text).expect("a program")
 }
 
 fn values(made: Result<Vec<Tensor>, Error>) -> Vec<Vec<f64>> {
@@ -51,7 +51,7 @@ fn derivatives_and_batches_are_those_of_fulgurite() {
 fn a_key_is_a_tensor_of_two_numbers() {
     let text = r#"{"row": "uniform", "args": [{"tensor": 0}, [3]]}"#;
     let key = Tensor::from([7i64, 0]);
-    let expected = ops::uniform(&fulgurite::Key::new(7), 3).to_f64().expect("runs");
+    let expected = ops::uniform(fulgurite::Key::new(7), 3).to_f64().expect("runs");
     assert_eq!(values(program(text).evaluate(&[key], &[])), [expected]);
     let wrong = program(text).evaluate(&[Tensor::from([7i64])], &[]).expect_err("one number is no key");
     assert_eq!(wrong.code(), "E702", "{wrong}");
@@ -88,7 +88,7 @@ fn a_text_that_is_no_program_is_refused() {
         &lists,
     ];
     for text in texts {
-        let refused = Program::parse(text).expect_err(text);
+        let refused = TransformedProgram::parse(text).expect_err(text);
         assert!(matches!(refused.code(), "E702" | "E710"), "{text}: {refused}");
     }
     // numbers that name nothing

@@ -19,7 +19,7 @@ use super::paint::Paint;
 use super::{Common, FINE, Outcome};
 use crate::explain;
 use crate::export::operator::{self, Operator};
-use crate::export::torch::{ExportedRow, Origin, TorchPackage};
+use crate::export::torch::{ExportedRow, RowOrigin, TorchPackage};
 
 /// Makes packages of rows for other frameworks.
 #[derive(Debug, Args)]
@@ -208,23 +208,23 @@ fn built_from() -> Option<PathBuf> {
 }
 
 /// The origin of the rows: the crate that has the database, or its files.
-fn origin(files: &Files, sources: Option<&Path>) -> Origin {
+fn origin(files: &Files, sources: Option<&Path>) -> RowOrigin {
     let path = files.rows.path.canonicalize().unwrap_or_else(|_| files.rows.path.clone());
     if let Some(sources) = sources
         && sources.join("generated/kernels/ops.yaml").canonicalize().is_ok_and(|own| own == path)
     {
-        return Origin::Crate("fulgurite".to_owned(), sources.join("generated"));
+        return RowOrigin::Crate("fulgurite".to_owned(), sources.join("generated"));
     }
     if let Some(folder) = path.parent()
         && let Some(name) = database_crate(folder)
     {
-        return Origin::Crate(name, folder.to_owned());
+        return RowOrigin::Crate(name, folder.to_owned());
     }
     let calls = files.calls.iter().filter_map(|calls| {
         let name = calls.path.file_name()?.to_string_lossy().into_owned();
         Some((name, calls.text.clone()))
     });
-    Origin::Files(std::iter::once(("ops.yaml".to_owned(), files.rows.text.clone())).chain(calls).collect())
+    RowOrigin::Files(std::iter::once(("ops.yaml".to_owned(), files.rows.text.clone())).chain(calls).collect())
 }
 
 /// The name of the crate in a folder, if its library has a database.

@@ -1,10 +1,12 @@
 //! An operator in PyTorch's terms: a schema for the dispatcher, letters for the kernel, and a Python signature.
 
+use fulgurite_codegen::check::walk;
 use fulgurite_codegen::emit::names;
+use fulgurite_core::lang::Node;
 use fulgurite_core::lang::ast::{Access, Elem, Expr, Opt, OptType, Out, Param};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Class, Meaning, Row};
-use fulgurite_core::{autocast, facts};
+use fulgurite_core::{Name, autocast, facts};
 use std::fmt::Write;
 
 /// An operator.
@@ -189,17 +191,7 @@ pub fn identifier(name: &str) -> String {
 }
 
 /// Whether a row makes tensors of a class, which other frameworks do not have.
-pub fn makes_a_class(row: &Row, is_class: &dyn Fn(fulgurite_core::Name) -> bool) -> bool {
-    match &row.meaning {
-        Meaning::Decomp(body) => {
-            let mut found = false;
-            fulgurite_codegen::check::walk::block(body, &mut |e| {
-                if let fulgurite_core::lang::Node::Call(name, ..) = &*e.node {
-                    found |= is_class(name.name);
-                }
-            });
-            found
-        }
-        _ => false,
-    }
+pub fn makes_a_class(row: &Row, is_class: &dyn Fn(Name) -> bool) -> bool {
+    let makes = |e: &Expr| matches!(&*e.node, Node::Call(name, ..) if is_class(name.name));
+    matches!(&row.meaning, Meaning::Decomp(body) if walk::any(body, &mut |e| makes(e)))
 }

@@ -18,13 +18,13 @@ pub struct TorchPackage<'a> {
     /// The rows.
     pub rows: Vec<ExportedRow<'a>>,
     /// The origin of the rows.
-    pub origin: Origin,
+    pub origin: RowOrigin,
     /// The folder with the sources of fulgurite; without it, the published crates are used.
     pub sources: Option<PathBuf>,
 }
 
 /// The origin of the rows of a package.
-pub enum Origin {
+pub enum RowOrigin {
     /// The files of a database, which the package takes over, with their names.
     Files(Vec<(String, String)>),
     /// A crate that has a database: its name and folder.
@@ -64,7 +64,7 @@ impl TorchPackage<'_> {
             ("tests/test_ops.py".to_owned(), self.tests(set)),
             (".gitignore".to_owned(), "/target\n/dist\n*.so\n__pycache__\n".to_owned()),
         ];
-        if let Origin::Files(database) = &self.origin {
+        if let RowOrigin::Files(database) = &self.origin {
             files.extend(database.iter().cloned());
             files.push(("build.rs".to_owned(), self.build_script()));
         }
@@ -90,9 +90,11 @@ impl TorchPackage<'_> {
         );
         crates.into_iter().for_each(|krate| text += &from(krate));
         match &self.origin {
-            Origin::Files(_) => text += &format!("\n[build-dependencies]\n{}", from(("fulgurite-codegen", "codegen"))),
-            Origin::Crate(name, _) if name == "fulgurite" => {}
-            Origin::Crate(name, folder) => text += &format!("{name} = {{ path = {folder:?} }}\n"),
+            RowOrigin::Files(_) => {
+                text += &format!("\n[build-dependencies]\n{}", from(("fulgurite-codegen", "codegen")))
+            }
+            RowOrigin::Crate(name, _) if name == "fulgurite" => {}
+            RowOrigin::Crate(name, folder) => text += &format!("{name} = {{ path = {folder:?} }}\n"),
         }
         text + PROFILE
     }
@@ -106,8 +108,8 @@ impl TorchPackage<'_> {
 
     fn library(&self) -> String {
         let database = match &self.origin {
-            Origin::Files(_) => "fulgurite::database!();\n".to_owned(),
-            Origin::Crate(name, _) => format!("// links the database\nuse {} as _;\n\n", name.replace('-', "_")),
+            RowOrigin::Files(_) => "fulgurite::database!();\n".to_owned(),
+            RowOrigin::Crate(name, _) => format!("// links the database\nuse {} as _;\n\n", name.replace('-', "_")),
         };
         format!(
             "//! The rows of the package, and the functions that its Python half calls.\n\n{database}fulgurite_torch::library!();\n"

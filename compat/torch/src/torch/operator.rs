@@ -7,7 +7,7 @@ use super::schema::{self, ArgumentKind, Parameter};
 use super::shims::{self, Boxed, Handle, Owned, RELEASE, Shims};
 use crate::compiled::CompiledProgram;
 use crate::memory::{self, Lent};
-use crate::program::{Argument, Program};
+use crate::program::{Argument, TransformedProgram};
 use crate::{message, wrong};
 use fulgurite::Error;
 use fulgurite::buffer::Buffer;
@@ -266,7 +266,7 @@ impl Operator {
     }
 
     /// The program that the words of a call mean, and its sizes.
-    fn read(&self, words: &Words) -> Result<(Program, Vec<i64>), Error> {
+    fn read(&self, words: &Words) -> Result<(TransformedProgram, Vec<i64>), Error> {
         let mut words = words.iter().copied();
         let mut word = || words.next().ok_or_else(|| Error::bug("E706", "the key of a program is too short"));
         let (mut args, mut sizes, mut tensors) = (Vec::new(), Vec::new(), 0);
@@ -293,7 +293,7 @@ impl Operator {
                 ArgumentKind::Dtype => Argument::Known(Given::DType(memory::dtype(word()? as i32)?)),
                 ArgumentKind::Text => Argument::Known(Given::Str(text(&mut word)?)),
                 ArgumentKind::Program => {
-                    program = Some(Program::parse(&text(&mut word)?)?);
+                    program = Some(TransformedProgram::parse(&text(&mut word)?)?);
                     continue;
                 }
                 kind @ (ArgumentKind::Ints | ArgumentKind::Repeated) => {
@@ -311,7 +311,7 @@ impl Operator {
                 ArgumentKind::Tensors => Argument::List((0..word()?).map(|_| tensor()).collect()),
             });
         }
-        let row = self.row.map(|symbol| Program::Row { symbol, args });
+        let row = self.row.map(|symbol| TransformedProgram::Row { symbol, args });
         let program = program.or(row).ok_or_else(|| Error::bug("E706", "an operator without row or program"))?;
         Ok((program, sizes))
     }
