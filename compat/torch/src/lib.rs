@@ -1,4 +1,4 @@
-//! Rows of an operator database as operators of PyTorch and JAX: the part that knows no row.
+//! Rows of an operator database as operators of PyTorch: the part that knows no row.
 //!
 //! A package that `cargo ops export` wrote is a library with a database and this crate. Its Python half loads the
 //! library and registers each row with PyTorch's dispatcher.
@@ -7,23 +7,19 @@
 //! |---|---|
 //! | [`program`] | a row with its options, and the derivatives and batches of programs; closed under composition |
 //! | [`types`] | the types of a program's results, with symbolic sizes: the fake functions of PyTorch |
-//! | [`compiled`] | programs that are compiled and kept |
 //! | [`memory`] | memory that another library lends and takes |
+//! | [`compiled`] | programs that are compiled and kept |
 //! | [`torch`] | kernels of PyTorch's dispatcher |
 //! | [`interface`] | the functions of the library for its Python half |
 //!
 //! **Invariant:** modules import those above them only.
 
-pub mod program;
-pub mod types;
-
-pub mod memory;
-
 pub mod compiled;
-
-pub mod torch;
-
 pub mod interface;
+pub mod memory;
+pub mod program;
+pub mod torch;
+pub mod types;
 
 use fulgurite::Error;
 

@@ -25,7 +25,7 @@ use serde_json::Value as Json;
 
 /// A program is nested at most this deep, because its text comes from outside. A derivative of the tenth order in a
 /// batch of batches has half of that.
-const DEEPEST: usize = 64;
+pub(crate) const DEEPEST: usize = 64;
 
 /// A function of tensors and sizes.
 #[derive(Clone, Debug)]

@@ -11,16 +11,13 @@
 //! ```
 //! The texts are expressions of Python.
 
-use crate::program::TransformedProgram;
+use crate::program::{DEEPEST, TransformedProgram};
 use crate::wrong;
 use fulgurite::core::dim::Recording;
 use fulgurite::core::{DType, Dim, TensorTy};
 use fulgurite::trace::ProxyTy;
 use fulgurite::{Error, parts};
 use serde_json::{Value as Json, json};
-
-/// A program is nested at most this deep.
-const DEEPEST: usize = 64;
 
 /// The answer to a request.
 ///

@@ -123,7 +123,9 @@ impl Torch {
         match wheel {
             Some(wheel) => writeln!(out, "{wheel}")?,
             None if !common.quiet => {
-                let next = format!("pip install ./{0}  ·  python {0}/tests/test_ops.py", self.out.display());
+                // pip takes a bare name for that of a package of PyPI
+                let here = if self.out.is_absolute() { "" } else { "./" };
+                let next = format!("pip install {here}{0}  ·  python {0}/tests/test_ops.py", self.out.display());
                 err.write_all(paint.status("next:", &next).as_bytes())?;
             }
             None => {}

@@ -5,9 +5,10 @@ use super::calls;
 use super::operator::{Operator, OperatorArgument};
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::schema::RowSource;
-use fulgurite_core::row::{Class, Row};
+use fulgurite_core::row::{Class, Meaning, Row};
+use rustc_hash::FxHasher;
 use std::fmt::Write;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -205,12 +206,16 @@ fn autocast(class: Class) -> Option<&'static str> {
     (class != Class::None).then(|| class.word())
 }
 
-/// The hash of a row's meaning and of its rules.
+/// The hash of a row's signature, meaning and rules as they are printed.
 fn hash(exported: &ExportedRow<'_>) -> String {
-    let mut hasher = DefaultHasher::new();
-    format!("{:?}", exported.row.meaning).hash(&mut hasher);
-    exported.row.sig.to_string().hash(&mut hasher);
-    exported.row.vjp.iter().for_each(|(arg, rule)| (arg.as_str(), rule.to_string()).hash(&mut hasher));
+    let row = exported.row;
+    let body = match &row.meaning {
+        Meaning::Expr(body) | Meaning::View(body) | Meaning::Decomp(body) => body.to_string(),
+        Meaning::Host(name) => name.to_string(),
+    };
+    let rules = row.vjp.iter().map(|(arg, rule)| format!("{arg}: {rule}"));
+    let mut hasher = FxHasher::default();
+    [row.sig.to_string(), body].into_iter().chain(rules).for_each(|text| text.hash(&mut hasher));
     format!("{:08x}", hasher.finish() as u32)
 }
 

@@ -64,15 +64,18 @@ pub fn register(
         symbol::find(Name::new(row)).ok_or_else(missing)
     });
     let (parameters, row) = (schema::parameters(parameters)?, row.transpose()?);
-    let mut operator = Some(Operator { parameters, row, is_list, programs: Mutex::default() });
-    let slot = OPERATORS.iter().position(|slot| {
-        slot.get_or_init(|| match operator.take() {
-            Some(operator) => operator,
-            // this closure runs once, because the search ends when the operator has a slot
-            None => Operator { parameters: Vec::new(), row: None, is_list, programs: Mutex::default() },
-        });
-        operator.is_none()
-    });
+    let mut operator = Operator { parameters, row, is_list, programs: Mutex::default() };
+    let mut slot = None;
+    for (at, place) in OPERATORS.iter().enumerate() {
+        // a slot that is taken gives the operator back
+        operator = match place.set(operator) {
+            Ok(()) => {
+                slot = Some(at);
+                break;
+            }
+            Err(back) => back,
+        };
+    }
     let slot = slot.ok_or_else(|| wrong(format!("a library has at most {SLOTS} operators")))?;
     let mut library: Handle = std::ptr::null_mut();
     // SAFETY: the texts end with a zero, and the library object is kept, so that the registration lasts.
@@ -80,7 +83,7 @@ pub fn register(
         let made =
             (shims.aoti_torch_library_init_impl)(namespace.as_ptr(), c"CPU".as_ptr(), FILE.as_ptr(), 1, &mut library);
         shims.done(made)?;
-        shims.done((shims.torch_library_impl)(library, name.as_ptr(), KERNELS[slot], RELEASE))
+        shims.done((shims.torch_library_impl)(library, name.as_ptr(), KERNELS[slot / 32][slot % 32], RELEASE))
     }
 }
 
@@ -100,10 +103,9 @@ macro_rules! kernels {
     ($($a:literal)*) => { [$(kernels!(@second $a: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)),*] };
     (@second $a:literal: $($b:literal)*) => { [$(kernel::<{ $a * 32 + $b }> as Boxed),*] };
 }
-static TABLE: [[Boxed; 32]; 32] =
+/// The function of each slot, 32 in a row.
+static KERNELS: [[Boxed; 32]; 32] =
     kernels!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
-static KERNELS: std::sync::LazyLock<Vec<Boxed>> =
-    std::sync::LazyLock::new(|| TABLE.iter().flatten().copied().collect());
 
 thread_local! {
     /// The text of the last error: PyTorch reads it when the function that raises is called.
