@@ -205,6 +205,12 @@ pub struct Record {
     pub cpu: &'static str,
     /// Text of the CUDA C expression, over [`CUDA_PRELUDE`].
     pub cuda: &'static str,
+    /// Text of a Python expression over arrays: `{m}` is `torch` or `jnp`, `{s}` the special functions of either, `{#0}`
+    /// an argument that must be a constant. An argument of an operator may be a number; one of a function is an array.
+    /// Empty: there is no such expression.
+    pub array: &'static str,
+    /// The text for `jnp`, where it differs.
+    pub jnp: Option<&'static str>,
     /// Cost of one element in units of an addition.
     pub flops: u32,
 }

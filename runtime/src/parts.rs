@@ -5,7 +5,7 @@
 //! | item | is |
 //! |---|---|
 //! | [`record`], [`Recorded`] | a function as a trace |
-//! | [`result_types`] | the types of a function's results, with symbolic sizes if the arguments have such |
+//! | [`traced`] | a function of types as a trace, with symbolic sizes if the arguments have such |
 //! | [`cut`], [`whole_forward`] | a joint trace as forward and backward; its forward before it is cut |
 //! | [`CompiledPart`], [`ForwardPart`] | a part that only reads, and one that also writes to tensors in memory |
 //! | [`cell_of`], [`data`], [`value`], [`write`], [`aliases`], [`same_types`] | tensors in memory, and their types |
@@ -61,28 +61,23 @@ pub fn record<T: Tree>(
     Ok(Recorded { trace: made.trace, cells: made.cells, results })
 }
 
-/// The types of the results of a function of values with these paths and types. The function is traced, and nothing runs.
-/// If sizes of the arguments are symbolic, sizes of the results are polynomials of them; a
-/// [`Recording`](fulgurite_core::dim::Recording) that the caller has started receives the comparisons on which the types
-/// rely.
+/// The trace of a function of values with these paths and types, as it was recorded. If sizes of the arguments are
+/// symbolic, sizes of the values are polynomials of them; a [`Recording`](fulgurite_core::dim::Recording) that the caller
+/// has started receives the comparisons on which the trace relies.
 ///
 /// # Errors
 /// Reports errors of tracing.
-pub fn result_types<T: Tree>(
+pub fn traced<T: Tree>(
     name: &str,
     args: &[(String, ProxyTy)],
     f: impl FnOnce(Vec<Tensor>) -> Result<T, Error>,
-) -> Result<Vec<ProxyTy>, Error> {
+) -> Result<Trace, Error> {
     let open = Open::new(Builder::new(name).autocasting(), Arc::default());
     let handles = args.iter().map(|(path, ty)| open.argument(path, ty.clone(), TagSet::default())).collect();
     let made = scope::in_ambient(|| f(handles))?;
     open.check()?;
-    let leaves = flatten(&made);
-    let types = leaves.leaves().iter().map(|leaf| {
-        leaf.check()?;
-        leaf.ty().ok_or_else(|| Error::bug("E709", "a result without type"))
-    });
-    types.collect()
+    let outputs = flatten(&made).leaves().iter().map(|leaf| open.resolve(leaf)).collect::<Result<Vec<_>, _>>()?;
+    Ok(open.close().builder.finish(&outputs))
 }
 
 /// Simplifies a joint trace according to `pipeline`, and cuts it into forward and backward.

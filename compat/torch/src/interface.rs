@@ -1,8 +1,9 @@
 //! The functions of the library for its Python half. Each is exported under its name by `library!`.
 
 use crate::torch::{operator, shims};
-use crate::{message, types, wrong};
+use crate::{decomposition, message, types, wrong};
 use fulgurite::Error;
+use serde_json::Value as Json;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,10 +52,30 @@ pub unsafe fn fulgurite_error() -> *const c_char {
 /// # Safety
 /// `request` is a text that ends with a zero.
 pub unsafe fn fulgurite_types(request: *const c_char) -> *mut c_char {
+    // SAFETY: the caller upholds the contract.
+    unsafe { answered(request, types::answer) }
+}
+
+/// A program as Python over arrays ([`decomposition::answer`]), to be given back by [`fulgurite_free`]; null after an
+/// error.
+///
+/// # Safety
+/// `request` is a text that ends with a zero.
+pub unsafe fn fulgurite_decomposition(request: *const c_char) -> *mut c_char {
+    // SAFETY: the caller upholds the contract.
+    unsafe { answered(request, decomposition::answer) }
+}
+
+/// The answer to a request.
+///
+/// # Safety
+/// `request` is a text that ends with a zero.
+unsafe fn answered(request: *const c_char, answer: impl FnOnce(&Json) -> Result<Json, Error>) -> *mut c_char {
     guarded(std::ptr::null_mut(), || {
         // SAFETY: the caller upholds the contract.
         let request = unsafe { read(request) }?;
-        Ok(c_text(types::answer(request)?).into_raw())
+        let json = serde_json::from_str(request).map_err(|e| wrong(format!("a request is not JSON: {e}")))?;
+        Ok(c_text(answer(&json)?.to_string()).into_raw())
     })
 }
 

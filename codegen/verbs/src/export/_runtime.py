@@ -21,6 +21,7 @@ import os
 import torch
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, proxy_call
 
 _functorch = torch._C._functorch
 _below = torch._C._AutoDispatchBelowAutograd
@@ -41,7 +42,7 @@ class Library:
     def __init__(self, path):
         self._c = c = ctypes.CDLL(path)
         c.fulgurite_error.restype = ctypes.c_char_p
-        c.fulgurite_types.restype = ctypes.c_void_p
+        c.fulgurite_types.restype = c.fulgurite_decomposition.restype = ctypes.c_void_p
         c.fulgurite_free.argtypes = [ctypes.c_void_p]
         folder = os.path.dirname(torch.__file__)
         self._torch = os.path.join(folder, "lib", "libtorch_cpu.so").encode()
@@ -56,6 +57,20 @@ class Library:
 
     def types(self, program, tensors, sizes):
         """The dtype and sizes of each result; the sizes of tensors may be symbolic."""
+        answer, symbols = self._ask(self._c.fulgurite_types, {}, program, tensors, sizes)
+        value = lambda n: n if isinstance(n, int) else eval(n, {}, symbols)
+        return [(_DTYPES[dtype], [value(n) for n in shape]) for dtype, shape in answer["types"]]
+
+    def decomposition(self, program, tensors, sizes):
+        """The program as a function without arguments, which calls PyTorch's operators; None if it stays a kernel."""
+        answer, symbols = self._ask(self._c.fulgurite_decomposition, {"language": "torch"}, program, tensors, sizes)
+        if answer is None:
+            return None
+        device = tensors[0].device if tensors else "cpu"
+        return lambda: _function(answer["text"])(device, *tensors, **symbols)
+
+    def _ask(self, function, request, program, tensors, sizes):
+        """The answer of the library, whose guards hold, and the values of the names in it."""
         symbols = {}
 
         def size(n):
@@ -66,16 +81,23 @@ class Library:
             return [_hint(n), name]
 
         types = [[_name(t.dtype), [size(n) for n in t.shape]] for t in tensors]
-        request = {"program": program, "tensors": types, "sizes": [size(n) for n in sizes]}
-        answer = self._c.fulgurite_types(json.dumps(request).encode())
+        request |= {"program": program, "tensors": types, "sizes": [size(n) for n in sizes]}
+        answer = function(json.dumps(request).encode())
         if not answer:
             raise RuntimeError(self.error())
         answer, text = json.loads(ctypes.string_at(answer)), answer
         self._c.fulgurite_free(text)
-        for guard in answer["guards"]:
+        for guard in answer["guards"] if answer else ():
             torch._check(eval(guard, {}, symbols), lambda guard=guard: f"the sizes must satisfy {guard}")
-        value = lambda n: n if isinstance(n, int) else eval(n, {}, symbols)
-        return [(_DTYPES[dtype], [value(n) for n in shape]) for dtype, shape in answer["types"]]
+        return answer, symbols
+
+
+@functools.lru_cache(maxsize=1024)
+def _function(text):
+    """The function that a text defines."""
+    names = {"torch": torch, "math": math}
+    exec(text, names)
+    return names["decomposition"]
 
 
 def tensor(x):
@@ -194,6 +216,7 @@ class _Operator:
             fragment.impl(self.name, lambda keys, *args: self.op.redispatch(cpu, *args), "BackendSelect", with_keyset=True)
         torch.library.register_fake(self.full, self.fake, lib=fragment)
         torch.library.register_vmap(self.full, self.batched, lib=fragment)
+        torch.library.register_torch_dispatch(self.full, ProxyTorchDispatchMode, self.traced, lib=fragment)
         fragment.impl(self.name, self.autograd() if self.differentiable else self.constant, "Autograd", with_keyset=True)
         return self.op
 
@@ -217,6 +240,19 @@ class _Operator:
         device = tensors[0].device if tensors else "cpu"
         types = self.types(what, sizes, tensors)
         return self.results([torch.empty(shape, dtype=dtype, device=device) for dtype, shape in types])
+
+    def traced(self, mode, op, types, args, kwargs):
+        """What a trace of PyTorch's compiler records: the operators of the decomposition, or this operator.
+
+        Above autograd (export before autograd) it records this operator, because autograd has its derivatives.
+        """
+        if not mode.pre_dispatch:
+            program, sizes, tensors = self.read(self.complete(args))
+            function = self.operators.library.decomposition(program, tensors, sizes)
+            if function is not None:
+                with mode:
+                    return self.results(function())
+        return proxy_call(mode, op, mode.pre_dispatch, args, kwargs or {})
 
     def batched(self, info, in_dims, *args):
         args = self.complete(args)

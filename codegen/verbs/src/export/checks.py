@@ -5,6 +5,7 @@ import time
 import warnings
 
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 _DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64,
@@ -54,9 +55,16 @@ def _results(made):
     return list(made) if isinstance(made, (list, tuple)) else [made]
 
 
-def _equal(a, b, what):
+def _equal(a, b, what, rtol=1e-6, atol=1e-9):
     for x, y in zip(_results(a), _results(b), strict=True):
-        torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-9, equal_nan=True, msg=lambda m: f"{what}: {m}")
+        torch.testing.assert_close(x, y, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}")
+
+
+def _decomposed(f, floats, expected):
+    """Checks the operators that PyTorch's compilers see against the kernel."""
+    exact = all(x.dtype == torch.float64 for x in floats)
+    made = make_fx(f, tracing_mode="fake", _allow_non_fake_inputs=True)(*floats)(*floats)
+    _equal(made, expected, "decomposition", *((1e-9, 1e-12) if exact else ()))
 
 
 def check(function, operator, facts, call):
@@ -122,6 +130,15 @@ def check(function, operator, facts, call):
             _equal(made, expected, "autocast")
 
         yield from attempt("autocast", in_region)
+    if floats:
+        yield from attempt("decomposition", lambda: _decomposed(lambda *xs: _results(function(**put(xs))), floats, plain))
+        if smooth:
+            def gradient(*tensors):
+                outs, pull = torch.func.vjp(of_floats, *tensors)
+                return list(pull(tuple(torch.ones_like(out) for out in outs)))
+
+            expected = gradient(*floats)
+            yield from attempt("decomposition of the gradient", lambda: _decomposed(gradient, floats, expected))
     if floats:
         twice = [torch.stack([x, x]) for x in floats]
         stacked = [torch.stack([y, y]) for y in _results(plain)]
