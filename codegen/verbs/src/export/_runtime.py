@@ -364,8 +364,10 @@ def _argument(letter, value, tensors, sizes):
         return {"size": len(sizes) - 1}
     if kind == "M":
         return [_argument("Z", item, tensors, sizes) for item in value]
-    if kind == "F" or kind == "N" and isinstance(value, float):
+    if kind == "F" or kind == "N" and isinstance(value, (float, torch.SymFloat)):
         return {"float": _text(value)}
+    if isinstance(value, torch.SymInt):
+        return int(value)
     if kind == "D":
         return {"dtype": _name(value)}
     if kind == "R" and len(value) == 1:

@@ -31,12 +31,12 @@ class Facts:
         self.differentiable, self.once, self.autocast = differentiable, once, autocast
 
 
-def _tensors(call):
-    """The float tensors of a call, and a function of them."""
+def _tensors(call, wanted=torch.is_floating_point):
+    """The tensors of a call that are wanted, and a function of them."""
     places = []
     for name, value in call.items():
         for at, item in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if isinstance(item, torch.Tensor) and item.is_floating_point():
+            if isinstance(item, torch.Tensor) and wanted(item):
                 places.append((name, at, item))
 
     def put(tensors):
@@ -62,7 +62,7 @@ def _equal(a, b, what, rtol=1e-6, atol=1e-9):
 
 def _decomposed(f, floats, expected):
     """Checks the operators that PyTorch's compilers see against the kernel."""
-    exact = all(x.dtype == torch.float64 for x in floats)
+    exact = all(x.dtype == torch.float64 for x in [*floats, *_results(expected)])
     made = make_fx(f, tracing_mode="fake", _allow_non_fake_inputs=True)(*floats)(*floats)
     _equal(made, expected, "decomposition", *((1e-9, 1e-12) if exact else ()))
 
@@ -151,7 +151,7 @@ def check(function, operator, facts, call):
 
 def check_compiled(function, facts, call):
     """Like `check`, for compilers, which take seconds."""
-    floats, put = _tensors(call)
+    given, put = _tensors(call, lambda x: True)
     plain = function(**call)
 
     def one(*tensors):
@@ -161,17 +161,20 @@ def check_compiled(function, facts, call):
 
     def compiled():
         torch._dynamo.reset()
-        _equal(torch.compile(one, fullgraph=True, dynamic=True, backend="aot_eager")(*floats), expected, "compile")
+        _equal(torch.compile(one, fullgraph=True, dynamic=True, backend="aot_eager")(*given), expected, "compile")
 
     class Model(torch.nn.Module):
         def forward(self, *tensors):
             return one(*tensors)
 
     def exported():
-        sizes = (tuple({axis: torch.export.Dim.AUTO for axis in range(x.dim())} for x in floats),)
-        program = torch.export.export(Model(), tuple(floats), dynamic_shapes=sizes)
-        _equal(program.module()(*floats), expected, "export")
+        sizes = (tuple({axis: torch.export.Dim.AUTO for axis in range(x.dim())} for x in given),)
+        program = torch.export.export(Model(), tuple(given), dynamic_shapes=sizes)
+        _equal(program.module()(*given), expected, "export")
+        _equal(program.run_decompositions().module()(*given), expected, "decomposed export")
 
+    if not given:
+        return  # a program of no tensors is no model
     for name, f in (("compile", compiled), ("export", exported)):
         try:
             f()
