@@ -214,15 +214,22 @@ pub fn call_named(
 #[track_caller]
 pub fn zeros_like<T: Tree>(tree: &T) -> T {
     let loc = Loc::caller();
-    tree::map(tree, |t| {
-        let ty = match t.ty() {
-            Some(ProxyTy::Tensor(ty)) => ty.ty,
-            Some(ProxyTy::Number(dtype)) => TensorTy::new::<usize>(dtype, &[]),
-            _ => return t.clone(),
-        };
-        let shape = Value::List(ty.shape.iter().map(|d| Value::size(*d)).collect());
-        let args = vec![shape, Value::Num(Scalar::Int(0)), Value::DType(ty.dtype)];
-        let made = Intrinsic::Full.symbol().and_then(|full| call(full, args, loc));
-        made.map_or_else(Tensor::poisoned, |mut outs| outs.swap_remove(0))
+    tree::map(tree, |t| match t.ty() {
+        Some(ProxyTy::Tensor(ty)) => zeros(&ty.ty, loc),
+        Some(ProxyTy::Number(dtype)) => zeros(&TensorTy::new::<usize>(dtype, &[]), loc),
+        _ => t.clone(),
     })
+}
+
+/// Zeros of a type, whose sizes may be symbolic. After an error the tensor is poisoned.
+#[track_caller]
+pub fn zeros_of(ty: &TensorTy) -> Tensor {
+    zeros(ty, Loc::caller())
+}
+
+fn zeros(ty: &TensorTy, loc: Loc) -> Tensor {
+    let shape = Value::List(ty.shape.iter().map(|d| Value::size(*d)).collect());
+    let args = vec![shape, Value::Num(Scalar::Int(0)), Value::DType(ty.dtype)];
+    let made = Intrinsic::Full.symbol().and_then(|full| call(full, args, loc));
+    made.map_or_else(Tensor::poisoned, |mut outs| outs.swap_remove(0))
 }

@@ -1,7 +1,7 @@
 //! The functions of the library for its Python half. Each is exported under its name by `library!`.
 
 use crate::torch::{operator, shims};
-use crate::{decomposition, message, types, wrong};
+use crate::{decomposition, message, reads, types, wrong};
 use fulgurite::Error;
 use serde_json::Value as Json;
 use std::cell::RefCell;
@@ -64,6 +64,15 @@ pub unsafe fn fulgurite_types(request: *const c_char) -> *mut c_char {
 pub unsafe fn fulgurite_decomposition(request: *const c_char) -> *mut c_char {
     // SAFETY: the caller upholds the contract.
     unsafe { answered(request, decomposition::answer) }
+}
+
+/// The tensors that a program reads ([`reads::answer`]), to be given back by [`fulgurite_free`]; null after an error.
+///
+/// # Safety
+/// `request` is a text that ends with a zero.
+pub unsafe fn fulgurite_reads(request: *const c_char) -> *mut c_char {
+    // SAFETY: the caller upholds the contract.
+    unsafe { answered(request, reads::answer) }
 }
 
 /// The answer to a request.

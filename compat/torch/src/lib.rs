@@ -8,6 +8,7 @@
 //! | [`program`] | a row with its options, and the derivatives and batches of programs; closed under composition |
 //! | [`request`] | a program with the types of its tensors, whose sizes may be symbolic |
 //! | [`types`] | the types of a program's results: the fake functions of PyTorch |
+//! | [`reads`] | the tensors that a program reads, which must be kept for it |
 //! | [`decomposition`] | a program as a Python function over arrays, which compilers fuse |
 //! | [`memory`] | memory that another library lends and takes |
 //! | [`compiled`] | programs that are compiled and kept |
@@ -21,6 +22,7 @@ pub mod decomposition;
 pub mod interface;
 pub mod memory;
 pub mod program;
+pub mod reads;
 pub mod request;
 pub mod torch;
 pub mod types;
@@ -50,6 +52,7 @@ macro_rules! library {
         $crate::library_function!(fulgurite_error() -> *const std::ffi::c_char);
         $crate::library_function!(fulgurite_types(request: *const std::ffi::c_char) -> *mut std::ffi::c_char);
         $crate::library_function!(fulgurite_decomposition(request: *const std::ffi::c_char) -> *mut std::ffi::c_char);
+        $crate::library_function!(fulgurite_reads(request: *const std::ffi::c_char) -> *mut std::ffi::c_char);
         $crate::library_function!(fulgurite_free(text: *mut std::ffi::c_char));
         $crate::library_function!(fulgurite_torch_operator(
             library: *const std::ffi::c_char, schema: *const std::ffi::c_char) -> i32);

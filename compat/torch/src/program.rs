@@ -6,6 +6,8 @@
 //! {"row": "softmax", "args": [{"tensor": 0}, {"size": 0}]}
 //! {"vjp": P, "inputs": 1, "of": [0], "results": [0]}   tensors of P, then the cotangents of these results of P;
 //!                                                      gives the cotangents of these tensors of P
+//! {"vjp": P, …, "unread": {"1": ["f32", [4, 0]]}}      tensors of P that the derivative does not read are left out; their
+//!                                                      dtypes and sizes follow, each size as the number of one
 //! {"jvp": P, "inputs": 1, "of": [0]}                   tensors of P, then the tangents of these; gives tangents
 //! {"vmap": P, "axes": [0, null]}                       the batch axes of the tensors of P; results have it first
 //! {"pick": P, "result": 0}                             one result of P
@@ -18,7 +20,7 @@ use crate::wrong;
 use fulgurite::core::foreign::{self, Given};
 use fulgurite::core::lang::ast::Elem;
 use fulgurite::core::loc::Loc;
-use fulgurite::core::{DType, Dim, Name};
+use fulgurite::core::{DType, Dim, Name, TensorTy};
 use fulgurite::symbol::{self, SymbolRef};
 use fulgurite::{Error, Key, Tensor, api};
 use serde_json::Value as Json;
@@ -47,6 +49,9 @@ pub enum TransformedProgram {
         of: Vec<usize>,
         /// The results that have a cotangent.
         results: Vec<usize>,
+        /// The tensors that the derivative does not read, and that are not given: for each its number, its dtype, and
+        /// the numbers of its sizes.
+        unread: Vec<(usize, DType, Vec<usize>)>,
     },
     /// The product of the derivative with tangents.
     Jvp {
@@ -124,7 +129,8 @@ impl TransformedProgram {
         }
         if let Some(program) = inside("vjp")? {
             let (inputs, of, results) = (number("inputs")?, numbers("of")?, numbers("results")?);
-            return Ok(TransformedProgram::Vjp { program, inputs, of, results });
+            let unread = json.get("unread").map_or(Ok(Vec::new()), unread)?;
+            return Ok(TransformedProgram::Vjp { program, inputs, of, results, unread });
         }
         if let Some(program) = inside("jvp")? {
             return Ok(TransformedProgram::Jvp { program, inputs: number("inputs")?, of: numbers("of")? });
@@ -146,10 +152,11 @@ impl TransformedProgram {
     pub fn evaluate(&self, tensors: &[Tensor], sizes: &[Dim]) -> Result<Vec<Tensor>, Error> {
         match self {
             TransformedProgram::Row { symbol, args } => call(symbol, args, tensors, sizes),
-            TransformedProgram::Vjp { program, inputs, of, results } => {
-                let (own, cotangents) = split(tensors, *inputs)?;
-                let (_, grads) = fulgurite::vjp(&picked(own, of)?, &cotangents.to_vec(), |by| {
-                    let outs = program.evaluate(&replaced(own, of, by), sizes).and_then(|outs| picked(&outs, results));
+            TransformedProgram::Vjp { program, inputs, of, results, unread } => {
+                let (given, cotangents) = split(tensors, inputs.saturating_sub(unread.len()))?;
+                let own = completed(given, *inputs, unread, sizes)?;
+                let (_, grads) = fulgurite::vjp(&picked(&own, of)?, &cotangents.to_vec(), |by| {
+                    let outs = program.evaluate(&replaced(&own, of, by), sizes).and_then(|outs| picked(&outs, results));
                     outs.unwrap_or_else(|e| vec![Tensor::poisoned(e); results.len()])
                 })?;
                 Ok(grads)
@@ -175,6 +182,39 @@ impl TransformedProgram {
 fn split(tensors: &[Tensor], inputs: usize) -> Result<(&[Tensor], &[Tensor]), Error> {
     let missing = || wrong(format!("a program takes {inputs} tensors and more, {} were given", tensors.len()));
     tensors.split_at_checked(inputs).ok_or_else(missing)
+}
+
+/// The tensors that `"unread"` leaves out.
+fn unread(json: &Json) -> Result<Vec<(usize, DType, Vec<usize>)>, Error> {
+    let none = || wrong(format!("these are no types of unread tensors: {json}"));
+    let one = |(i, ty): (&String, &Json)| {
+        let sizes = ty.get(1)?.as_array()?.iter().map(|n| n.as_u64().map(|n| n as usize)).collect::<Option<_>>()?;
+        Some((i.parse().ok()?, DType::from_name(ty.get(0)?.as_str()?)?, sizes))
+    };
+    json.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(none)
+}
+
+/// The tensors of a program, of which some are not given: zeros stand for them.
+fn completed(
+    given: &[Tensor],
+    inputs: usize,
+    unread: &[(usize, DType, Vec<usize>)],
+    sizes: &[Dim],
+) -> Result<Vec<Tensor>, Error> {
+    let mut given = given.iter();
+    let one = |i| {
+        let Some((_, dtype, shape)) = unread.iter().find(|(of, ..)| *of == i) else {
+            return given.next().cloned().ok_or_else(|| wrong("a program has fewer tensors than it reads"));
+        };
+        let shape = shape.iter().map(|n| size(sizes, *n)).collect::<Result<_, _>>()?;
+        Ok(api::zeros_of(&TensorTy { dtype: *dtype, shape }))
+    };
+    (0..inputs).map(one).collect()
+}
+
+fn size(sizes: &[Dim], i: usize) -> Result<Dim, Error> {
+    let missing = || wrong(format!("a program has {} sizes, number {i} is used", sizes.len()));
+    sizes.get(i).copied().ok_or_else(missing)
 }
 
 /// The tensors of these numbers.
@@ -247,10 +287,7 @@ impl Argument {
     fn given(&self, tensors: &[Tensor], sizes: &[Dim]) -> Result<Given<Tensor>, Error> {
         Ok(match self {
             Argument::Tensor(i) => Given::Tensor(tensor(tensors, *i)?),
-            Argument::Size(i) => {
-                let missing = || wrong(format!("a program has {} sizes, number {i} is used", sizes.len()));
-                Given::Size(*sizes.get(*i).ok_or_else(missing)?)
-            }
+            Argument::Size(i) => Given::Size(size(sizes, *i)?),
             Argument::Known(given) => given.clone(),
             Argument::List(items) => {
                 Given::List(items.iter().map(|item| item.given(tensors, sizes)).collect::<Result<_, _>>()?)

@@ -18,13 +18,12 @@ pub struct Request {
     program: TransformedProgram,
     tensors: Vec<(String, ProxyTy)>,
     sizes: Vec<Dim>,
-    /// The names of symbolic sizes, in the order in which they come.
     names: Vec<String>,
 }
 
 /// The trace of a request, and the comparisons of sizes for which it is right.
 pub struct Traced {
-    /// The trace, whose inputs are `x0`, `x1`, ….
+    /// The trace, whose inputs are the tensors.
     pub trace: Trace,
     recording: Recording,
 }
@@ -37,7 +36,8 @@ impl Request {
     pub fn of(json: &Json) -> Result<Request, Error> {
         let program = TransformedProgram::of(json.get("program").unwrap_or(&Json::Null), DEEPEST)?;
         let list = |key: &str| json.get(key).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
-        let tensors = list("tensors").iter().enumerate().map(|(i, ty)| Ok((format!("x{i}"), tensor(ty)?)));
+        // refusals name the values as those of a compiled program do
+        let tensors = list("tensors").iter().enumerate().map(|(i, ty)| Ok((i.to_string(), tensor(ty)?)));
         let tensors = tensors.collect::<Result<_, Error>>()?;
         let sizes = list("sizes").iter().map(size).collect::<Result<_, Error>>()?;
         let all = list("tensors").iter().filter_map(|ty| ty.get(1)?.as_array()).flatten().chain(list("sizes"));
@@ -50,9 +50,9 @@ impl Request {
         self.tensors.len()
     }
 
-    /// The names of tensors, then those of symbolic sizes.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tensors.iter().map(|(name, _)| name).chain(&self.names).map(String::as_str)
+    /// The names of symbolic sizes, in the order in which they come.
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// Traces the program.

@@ -74,7 +74,8 @@ fn derivatives_and_batches_have_forms_too() {
 
 #[test]
 fn other_programs_stay_kernels() {
-    let kernel = |program: Value, tensors: Value| assert_eq!(decomposed("torch", &program, &tensors), Value::Null, "{program}");
+    let kernel =
+        |program: Value, tensors: Value| assert_eq!(decomposed("torch", &program, &tensors), Value::Null, "{program}");
     // a product of matrices would fill the memory of all its products
     let product = json!({"row": "matmul", "args": [{"tensor": 0}, {"tensor": 1}]});
     kernel(product, json!([["f32", [64, 64]], ["f32", [64, 64]]]));

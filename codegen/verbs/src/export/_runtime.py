@@ -42,7 +42,8 @@ class Library:
     def __init__(self, path):
         self._c = c = ctypes.CDLL(path)
         c.fulgurite_error.restype = ctypes.c_char_p
-        c.fulgurite_types.restype = c.fulgurite_decomposition.restype = ctypes.c_void_p
+        for function in (c.fulgurite_types, c.fulgurite_decomposition, c.fulgurite_reads):
+            function.restype = ctypes.c_void_p
         c.fulgurite_free.argtypes = [ctypes.c_void_p]
         folder = os.path.dirname(torch.__file__)
         self._torch = os.path.join(folder, "lib", "libtorch_cpu.so").encode()
@@ -60,6 +61,10 @@ class Library:
         answer, symbols = self._ask(self._c.fulgurite_types, {}, program, tensors, sizes)
         value = lambda n: n if isinstance(n, int) else eval(n, {}, symbols)
         return [(_DTYPES[dtype], [value(n) for n in shape]) for dtype, shape in answer["types"]]
+
+    def reads(self, program, tensors, sizes):
+        """The numbers of the tensors that a program reads."""
+        return self._ask(self._c.fulgurite_reads, {}, program, tensors, sizes)[0]["reads"]
 
     def decomposition(self, program, tensors, sizes):
         """The program as a function without arguments, which calls PyTorch's operators; None if it stays a kernel."""
@@ -201,6 +206,7 @@ class _Operator:
         operators.fragment.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
         self.op = getattr(getattr(torch.ops, operators.namespace), name).default
         self.arguments, returns = self.op._schema.arguments, self.op._schema.returns
+        self.kept = {}
         self.is_list = len(returns) == 1 and "List" in str(returns[0].type)
         self.count = None if self.is_list else len(returns)
 
@@ -229,6 +235,28 @@ class _Operator:
 
     def types(self, what, sizes, tensors):
         return self.operators.library.types(what, tensors, sizes)
+
+    def unread(self, what, sizes, tensors, of, outs, results):
+        """The tensors that the derivative does not read, with their dtypes and the numbers of their sizes."""
+        if not of or not results:
+            return {}
+        key = json.dumps(what), tuple(of), *((x.dtype, x.shape) for x in tensors), *sizes
+        try:
+            found = self.kept.get(key)
+        except TypeError:  # symbolic sizes have no hash
+            key = found = None
+        if found is None:
+            vjp = {"vjp": what, "inputs": len(tensors), "of": of, "results": results}
+            read = self.operators.library.reads(vjp, [*tensors, *outs], sizes)
+            found, count = {}, len(sizes)
+            for i, x in enumerate(tensors):
+                if i not in read:
+                    found[i] = [_name(x.dtype), list(range(count, count := count + x.dim()))]
+            if key is not None:
+                if len(self.kept) >= 4096:  # bounds memory
+                    self.kept.clear()
+                self.kept[key] = found
+        return found
 
     def run_program(self, *args):
         what, sizes, tensors = self.read(self.complete(args))
@@ -301,7 +329,13 @@ class _Operator:
                 ctx.floats = [i for i, out in enumerate(outs) if out.is_floating_point()]
                 ctx.mark_non_differentiable(*(out for out in outs if not out.is_floating_point()))
                 ctx.places, ctx.count = [i for i, arg in enumerate(inputs) if isinstance(arg, torch.Tensor)], len(outs)
-                ctx.save_for_backward(*tensors)
+                of = [i for i, place in enumerate(ctx.places) if ctx.needs_input_grad[place]]
+                ctx.unread = self.unread(ctx.what, ctx.sizes, tensors, of, [outs[i] for i in ctx.floats], ctx.floats)
+                kept = tensors
+                if ctx.unread:
+                    kept = [x for i, x in enumerate(tensors) if i not in ctx.unread]
+                    ctx.sizes = [*ctx.sizes, *(n for i in ctx.unread for n in tensors[i].shape)]
+                ctx.save_for_backward(*kept)
                 if forward_ad._current_level >= 0 or _functorch.peek_interpreter_stack() is not None:
                     ctx.save_for_forward(*tensors)
 
@@ -309,7 +343,9 @@ class _Operator:
             def backward(ctx, *cotangents):
                 tensors, found = ctx.saved_tensors, [None] * len(ctx.needs_input_grad)
                 of = [i for i, place in enumerate(ctx.places) if ctx.needs_input_grad[place]]
-                what = {"vjp": ctx.what, "inputs": len(tensors), "of": of, "results": ctx.floats}
+                what = {"vjp": ctx.what, "inputs": len(ctx.places), "of": of, "results": ctx.floats}
+                if ctx.unread:
+                    what["unread"] = ctx.unread
                 made = program(what, ctx.sizes, [*tensors, *(cotangents[k] for k in ctx.floats)], len(of))
                 for i, grad in zip(of, made):
                     found[ctx.places[i]] = grad

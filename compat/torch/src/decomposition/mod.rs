@@ -99,7 +99,9 @@ fn written_out(trace: &Trace, request: &Request, dialect: Dialect) -> Option<Str
         let array = arrays.get(p)?;
         results.push(dialect.result(&array.name, array.is_view || !seen.insert(*p)));
     }
-    let parameters: Vec<&str> = ["device"].into_iter().chain(request.names()).collect();
+    let tensors = (0..request.tensors()).map(|i| format!("x{i}"));
+    let parameters: Vec<String> =
+        ["device".to_owned()].into_iter().chain(tensors).chain(request.names().to_vec()).collect();
     let mut text = format!("def decomposition({}):\n", parameters.join(", "));
     for line in &writer.lines {
         let _ = writeln!(text, "    {line}");
