@@ -4,7 +4,7 @@
 use fulgurite::core::Dim;
 use fulgurite::{Error, Tensor, TensorOps, grad, jvp, ops, vmap};
 use fulgurite_torch::program::TransformedProgram;
-use fulgurite_torch::types;
+use fulgurite_torch::{reads, types};
 
 fn program(text: &str) -> TransformedProgram {
     TransformedProgram::parse(text).expect("a program")
@@ -108,4 +108,23 @@ fn a_text_that_is_no_program_is_refused() {
     ] {
         assert!(program(text).evaluate(&[Tensor::from([1.0f64])], &[]).is_err(), "{text}");
     }
+}
+
+#[test]
+fn tensors_that_a_derivative_does_not_read_are_left_out() {
+    let product = r#"{"row": "mul", "args": [{"tensor": 0}, {"tensor": 1}]}"#;
+    let vjp = format!(r#"{{"vjp": {product}, "inputs": 2, "of": [0], "results": [0]}}"#);
+    let types = r#"["f64", [[2, "n"]]]"#;
+    let request = format!(r#"{{"program": {vjp}, "tensors": [{types}, {types}, {types}], "sizes": []}}"#);
+    let answer = reads::answer(&json(&request)).expect("is solved").to_string();
+    assert_eq!(answer, r#"{"guards":[],"reads":[1,2]}"#);
+
+    let (x, y, g) = (Tensor::from([1.0f64, 2.0]), Tensor::from([3.0f64, 4.0]), Tensor::from([1.0f64, 0.5]));
+    let whole = values(program(&vjp).evaluate(&[x, y.clone(), g.clone()], &[]));
+    let less = vjp.replace(r#""results": [0]"#, r#""results": [0], "unread": {"0": ["f64", [0]]}"#);
+    assert_eq!(values(program(&less).evaluate(&[y.clone(), g.clone()], &[Dim::from(2)])), whole);
+    assert!(program(&less).evaluate(&[y.clone(), g], &[]).is_err(), "a size is missing");
+    assert!(program(&less).evaluate(&[y], &[Dim::from(2)]).is_err(), "a tensor is missing");
+    let hostile = less.replace(r#"["f64", [0]]"#, r#"["f64", 0]"#);
+    assert_eq!(TransformedProgram::parse(&hostile).expect_err("no type").code(), "E702");
 }

@@ -6,8 +6,10 @@ import random
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
+import torch.utils.data
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -62,6 +64,46 @@ def _results(made):
 def _equal(a, b, what, rtol=1e-6, atol=1e-9):
     for x, y in zip(_results(a), _results(b), strict=True):
         torch.testing.assert_close(x, y, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}")
+
+
+def _memory(function, put, floats, call, plain):
+    """Checks that a call changes neither its arguments nor an earlier result."""
+    tensors, _ = _tensors(call, lambda x: True)
+    before, made = [x.clone() for x in tensors], [y.clone() for y in _results(plain)]
+    others = put([x + 1 for x in floats])
+    for _ in range(3):
+        with contextlib.suppress(RuntimeError):  # the row may refuse these numbers
+            function(**others)
+    for x, y in zip([*tensors, *_results(plain)], [*before, *made], strict=True):
+        assert torch.equal(x.view(-1).view(torch.uint8), y.view(-1).view(torch.uint8)), "a call wrote to memory of another"
+
+
+def _threads(function, call, plain):
+    """Checks calls on four threads at once."""
+    with ThreadPoolExecutor(4) as pool:
+        for made in [pool.submit(function, **call) for _ in range(8)]:
+            _equal(made.result(timeout=60), plain, "threads")
+
+
+class _Calls(torch.utils.data.Dataset):
+    """The results of a call, each made in a worker."""
+
+    def __init__(self, function, call):
+        self.function, self.call = function, call
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return _results(self.function(**self.call))
+
+
+def check_workers(function, call):
+    """Checks a call in two forked workers, which PyTorch starts after this process has run kernels."""
+    plain = _results(function(**call))
+    workers = torch.utils.data.DataLoader(_Calls(function, call), batch_size=None, num_workers=2, timeout=60)
+    for made in workers:
+        _equal(made, plain, "workers")
 
 
 def _decomposed(f, floats, expected):
@@ -134,6 +176,8 @@ def check(function, operator, facts, call):
             _equal(made, expected, "autocast")
 
         yield from attempt("autocast", in_region)
+    yield from attempt("memory", lambda: _memory(function, put, floats, call, plain))
+    yield from attempt("threads", lambda: _threads(function, call, plain))
     if floats:
         yield from attempt("decomposition", lambda: _decomposed(lambda *xs: _results(function(**put(xs))), floats, plain))
         if smooth:
@@ -242,7 +286,14 @@ def tests(package, calls):
 
         return run_one
 
-    return {f"test_{name}": test(name, *given) for name, given in calls.items()}
+    def workers():
+        check_workers(*next(_first_calls(package, calls)))
+
+    return {"test_workers": workers} | {f"test_{name}": test(name, *given) for name, given in calls.items()}
+
+
+def _first_calls(package, calls):
+    return ((getattr(package, name), drawn[0]) for name, (_, drawn) in calls.items() if drawn)
 
 
 def run(package, calls):
@@ -273,9 +324,16 @@ def run(package, calls):
             print(f"{name}: {', '.join(sorted({what for what, _ in found}))}", flush=True)
             for what, why in found[:3] if wanted else found[:1]:
                 print(f"    {what}: {why if wanted else why[:300]}", flush=True)
+    stuck = False
+    if not wanted:
+        try:
+            check_workers(*next(_first_calls(package, calls)))
+        except Exception as e:
+            stuck = True
+            print(f"workers: {type(e).__name__}: {e}")
     count = len(wanted) if wanted else len(calls)
     print(f"{count - len(failed) - len(empty)} of {count} rows passed, {len(failed)} failed, {len(empty)} have no calls, "
           f"{time.time() - started:.0f} s")
     if empty:
         print("without calls: " + ", ".join(empty))
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed or stuck else 0)
