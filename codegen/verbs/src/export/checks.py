@@ -12,6 +12,7 @@ import torch
 import torch.utils.data
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves
 
 _DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64,
@@ -156,6 +157,15 @@ def check(function, operator, facts, call):
         every = tuple(range(len(floats)))
         expected = torch.autograd.grad(total(*(given := leaves())), given, allow_unused=True, materialize_grads=True)
         yield from attempt("func.grad", lambda: _equal(torch.func.grad(total, every)(*floats), expected, "func.grad"))
+
+        def jacobians():
+            forward, reverse = (jac(of_floats, every)(*floats) for jac in (torch.func.jacfwd, torch.func.jacrev))
+            _equal(tree_leaves(forward), tree_leaves(reverse), "jacfwd against jacrev")
+            if not facts.once:
+                mixed, reverse = torch.func.hessian(total)(*floats), torch.func.jacrev(torch.func.jacrev(total))(*floats)
+                _equal(mixed, reverse, "hessian against jacrev of jacrev")
+
+        yield from attempt("jacobians", jacobians)
         twice = [torch.stack([x, x]) for x in floats]
         batched = [torch.stack([g, g]) for g in expected]
         yield from attempt(
