@@ -255,6 +255,21 @@ pub fn vjp_of_order(call: &Call, x: &[Array<f64>], weights: &[Vec<Array<f64>>]) 
     arrays(&pulled(call, &handles(x), &weights))
 }
 
+/// The tangent along `u` of the derivative that [`vjp_of_order`] gives for these weights: forward mode over reverse mode.
+///
+/// # Errors
+/// The error of the runtime.
+pub fn jvp_of_order(
+    call: &Call,
+    x: &[Array<f64>],
+    u: &[Array<f64>],
+    weights: &[Vec<Array<f64>>],
+) -> Result<Vec<Array<f64>>, Refused> {
+    let weights: Vec<Vec<Tensor>> = weights.iter().map(|w| handles(w)).collect();
+    let (_, tangents) = fulgurite::jvp(&handles(x), &handles(u), |x: &Vec<Tensor>| pulled(call, x, &weights))?;
+    arrays(&tangents)
+}
+
 fn pulled(call: &Call, x: &Vec<Tensor>, weights: &[Vec<Tensor>]) -> Vec<Tensor> {
     let Some((last, rest)) = weights.split_last() else { return apply(call, x) };
     match fulgurite::vjp(x, last, |x: &Vec<Tensor>| pulled(call, x, rest)) {

@@ -1,7 +1,7 @@
 //! Composites: lines whose meaning is their body.
 
 use crate::bind::body_of;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::trace::*;
 use std::rc::Rc;
 
@@ -19,7 +19,19 @@ pub(super) fn is_ruleless_composite(line: &BoundSymbol, active: &[bool], jvp: bo
 }
 
 /// The body of a line that must have one.
+///
+/// # Errors
+/// E725 for a line without a body, whose auxiliary result would be differentiated.
 pub(super) fn body(arena: &Rc<Arena>, line: &BoundSymbol) -> Result<Rc<Body>, Error> {
-    let none = || Error::bug("E706", format!("`{}` has no body", line.symbol.name()));
+    let none = || {
+        let op = line.symbol.name();
+        Error::new(
+            "E725",
+            format!("the gradient of `{op}` can't be differentiated again: it reads an auxiliary result"),
+        )
+        .kind_is(ErrorKind::NotDifferentiable { value: op.to_owned(), ty: op.to_owned() })
+        .help("take the inner gradient for a constant: `detach`")
+        .at(line.place.loc)
+    };
     body_of(arena, line)?.ok_or_else(none)
 }

@@ -85,7 +85,8 @@ pub(super) fn active(
     let mut expansion = Expansion { arena, mode, exact, redirect, out: Vec::new() };
     for line in lines {
         let aux = match mode {
-            Mode::Forward => !line.aux.is_empty(),
+            // an integer or a truth value has no tangent
+            Mode::Forward => line.aux.iter().any(|p| arena.is_float(*p)),
             Mode::Reverse(_) => reach.reaches_aux(line),
         };
         let reached = match (mode, reach.vjp_role(line)) {

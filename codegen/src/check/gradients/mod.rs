@@ -92,7 +92,7 @@ fn rules(
     }
     let derived = &*set.derived(row);
     let mut faults = absent::missing(source, row, derived);
-    faults.extend(deviates::once(source, set));
+    faults.extend(deviates::once(source, row, set));
     let mut library = Library::of_row(set);
     faults.extend(deviates::unruled(source, row, set, &library));
     library.extend(derived.rows.iter().cloned());

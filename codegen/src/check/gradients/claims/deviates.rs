@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use fulgurite_core::derive::{self, differentiable};
+use fulgurite_core::lang::ast::Expr;
 use fulgurite_core::lang::{Block, Node, Span};
 use fulgurite_core::row::Row;
-use fulgurite_core::{Value, derive};
+use fulgurite_core::{Name, Value};
 
 use crate::check::gradients::arrays::declared::{Declared, Seed, Way};
 use crate::check::gradients::arrays::dense::{Dense, Library, V};
@@ -115,6 +117,16 @@ pub fn first(text: &Block) -> Option<Span> {
     walk::find(text, &|e| matches!(&*e.node, Node::Call(f, _) if f.name == DETACH))
 }
 
+/// The first auxiliary result in a rule that has no derivative: a float that no program makes.
+pub fn auxiliary(row: &Row, rule: &Block) -> Option<(Span, Name)> {
+    if row.is_composite() {
+        return None;
+    }
+    let floats = row.sig.aux.iter().filter(|out| differentiable(&out.ty)).map(|out| out.name.name);
+    let read = |aux| move |e: &Expr| matches!(&*e.node, Node::Name(name) if *name == aux);
+    floats.into_iter().find_map(|aux| walk::find(rule, &read(aux)).map(|span| (span, aux)))
+}
+
 /// Whether a rule differs from the derivative at a tie or kink, or cannot be compared there.
 fn may_differ(bench: &Bench, declared: &[Declared]) -> bool {
     let mut compared = vec![false; declared.len()];
@@ -178,7 +190,7 @@ fn flat(values: &[Value<V<f64>>]) -> Vec<f64> {
 
 /// Refuses `once` of a row whose gradient can be differentiated again. Derived rules always can. Declared rules can if
 /// they detach nothing, and every row that they call can.
-pub fn once(source: &RowSource, set: &RowSet) -> Option<Diag> {
+pub fn once(source: &RowSource, row: &Row, set: &RowSet) -> Option<Diag> {
     let says = source.once.as_ref()?;
     let op = source.op.as_str();
     let rules: Vec<&Block> = source.grad.iter().chain(&source.jvp).map(|(_, rule)| &rule.tree).collect();
@@ -187,12 +199,14 @@ pub fn once(source: &RowSource, set: &RowSet) -> Option<Diag> {
         let diag = Diag::error("E502", says.place, message);
         return Some(diag.help("delete it; it is for rows with a `grad` or `jvp` of their own"));
     }
-    if rules.iter().any(|rule| detaches(rule)) || calls_stop(source, set) {
+    if rules.iter().any(|rule| detaches(rule) || auxiliary(row, rule).is_some()) || calls_stop(source, set) {
         return None;
     }
     let message = format!("`{op}` says that its gradient has none, but its rules can be differentiated again");
     let diag = Diag::error("E502", says.place, message);
-    let diag = diag.note("they detach nothing, and every row that they call has a derivative");
+    let diag = diag.note(
+        "they detach nothing, read no auxiliary result of an `expr`, and every row that they call has a derivative",
+    );
     Some(diag.help("delete it; it is for rules that take a value for a constant: `detach`"))
 }
 
