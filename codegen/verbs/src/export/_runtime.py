@@ -163,12 +163,12 @@ class Operators:
         self._programs = {}
 
     def program(self, program, sizes, tensors, results):
-        """The results of a program, which is JSON."""
+        """The results of a program, given as text."""
         form = len(tensors), results
         op = self._programs.get(form)
         if op is None:
             op = self._programs[form] = self._register_program(*form)
-        made = op(json.dumps(program), sizes, *tensors)
+        made = op(program, sizes, *tensors)
         return [made] if results == 1 else list(made)
 
     def _register_program(self, tensors, results):
@@ -197,6 +197,41 @@ class Operators:
         return operator.op
 
 
+class _Plan:
+    """The programs of the derivatives of a call, and the tensors that they read."""
+
+    __slots__ = "what", "sizes", "places", "floats", "count", "kept", "unread", "texts"
+
+    def __init__(self, operator, needed, inputs, outs):
+        self.what, self.sizes, tensors = operator.read(_nest(operator.letters, inputs))
+        self.places = [i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
+        self.floats, self.count = [i for i, out in enumerate(outs) if out.is_floating_point()], len(outs)
+        self.kept, self.unread, self.texts = self.places, {}, {}
+        of = self.numbers(needed)
+        if of and self.floats:
+            vjp = {"vjp": self.what, "inputs": len(tensors), "of": of, "results": self.floats}
+            read = operator.operators.library.reads(vjp, [*tensors, *(outs[i] for i in self.floats)], self.sizes)
+            self.kept = [place for i, place in enumerate(self.places) if i in read]
+            for i, x in enumerate(tensors):
+                if i not in read:
+                    first = len(self.sizes)
+                    self.sizes += x.shape
+                    self.unread[i] = [_name(x.dtype), list(range(first, len(self.sizes)))]
+
+    def numbers(self, needed):
+        """The numbers of the tensors by which the call is differentiated."""
+        return [i for i, place in enumerate(self.places) if needed[place]]
+
+    def backward(self, needed):
+        """The text of the derivative by the inputs that need it, and their places."""
+        found = self.texts.get(needed)
+        if found is None:
+            of = self.numbers(needed)
+            what = {"vjp": self.what, "inputs": len(self.places), "of": of, "results": self.floats, "unread": self.unread}
+            found = self.texts[needed] = json.dumps(what), [self.places[i] for i in of]
+        return found
+
+
 class _Operator:
     """An operator: `read` gives the program, sizes and tensors of its arguments."""
 
@@ -206,7 +241,7 @@ class _Operator:
         operators.fragment.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
         self.op = getattr(getattr(torch.ops, operators.namespace), name).default
         self.arguments, returns = self.op._schema.arguments, self.op._schema.returns
-        self.kept = {}
+        self.plans = {}
         self.is_list = len(returns) == 1 and "List" in str(returns[0].type)
         self.count = None if self.is_list else len(returns)
 
@@ -236,32 +271,33 @@ class _Operator:
     def types(self, what, sizes, tensors):
         return self.operators.library.types(what, tensors, sizes)
 
-    def unread(self, what, sizes, tensors, of, outs, results):
-        """The tensors that the derivative does not read, with their dtypes and the numbers of their sizes."""
-        if not of or not results:
-            return {}
-        key = json.dumps(what), tuple(of), *((x.dtype, x.shape) for x in tensors), *sizes
+    def plan(self, needed, inputs, outs):
+        """The plan of the derivatives of a call; calls of equal types and options share it."""
+        key = [needed]
+        for x in inputs:
+            if isinstance(x, torch.Tensor):
+                key += (x.dtype, x.shape)
+            elif isinstance(x, float):
+                key.append(repr(x))  # 0.0 and -0.0 are equal, and NaN is not
+            elif isinstance(x, (list, tuple)):
+                key.append(tuple(x))
+            else:  # 1 and True are equal
+                key += (type(x), x.length if isinstance(x, _List) else x)
+        key = tuple(key)
         try:
-            found = self.kept.get(key)
+            found = self.plans.get(key)
         except TypeError:  # symbolic sizes have no hash
-            key = found = None
+            return _Plan(self, needed, inputs, outs)
         if found is None:
-            vjp = {"vjp": what, "inputs": len(tensors), "of": of, "results": results}
-            read = self.operators.library.reads(vjp, [*tensors, *outs], sizes)
-            found, count = {}, len(sizes)
-            for i, x in enumerate(tensors):
-                if i not in read:
-                    found[i] = [_name(x.dtype), list(range(count, count := count + x.dim()))]
-            if key is not None:
-                if len(self.kept) >= 4096:  # bounds memory
-                    self.kept.clear()
-                self.kept[key] = found
+            if len(self.plans) >= 4096:  # bounds memory
+                self.plans.clear()
+            found = self.plans[key] = _Plan(self, needed, inputs, outs)
         return found
 
     def run_program(self, *args):
         what, sizes, tensors = self.read(self.complete(args))
         count = self.count or len(self.types(what, sizes, tensors))
-        return self.results(self.operators.program(what, sizes, tensors, count))
+        return self.results(self.operators.program(json.dumps(what), sizes, tensors, count))
 
     def fake(self, *args):
         what, sizes, tensors = self.read(self.complete(args))
@@ -288,7 +324,7 @@ class _Operator:
         axes = _leaves(self.letters, [*in_dims, *([None] * (len(args) - len(in_dims)))], args)
         what = {"vmap": what, "axes": axes}
         count = self.count or len(self.types(what, sizes, tensors))
-        return self.results(self.operators.program(what, sizes, tensors, count)), self.results([0] * count)
+        return self.results(self.operators.program(json.dumps(what), sizes, tensors, count)), self.results([0] * count)
 
     def autocast(self, device, kind):
         """The kernel of autocast: narrow floats become those of the row's class; f64 is an explicit choice and stays."""
@@ -324,31 +360,21 @@ class _Operator:
 
             @staticmethod
             def setup_context(ctx, inputs, output):
-                ctx.what, ctx.sizes, tensors = self.read(_nest(letters, inputs[:-1]))
                 outs = output if isinstance(output, tuple) else (output,)
-                ctx.floats = [i for i, out in enumerate(outs) if out.is_floating_point()]
-                ctx.mark_non_differentiable(*(out for out in outs if not out.is_floating_point()))
-                ctx.places, ctx.count = [i for i, arg in enumerate(inputs) if isinstance(arg, torch.Tensor)], len(outs)
-                of = [i for i, place in enumerate(ctx.places) if ctx.needs_input_grad[place]]
-                ctx.unread = self.unread(ctx.what, ctx.sizes, tensors, of, [outs[i] for i in ctx.floats], ctx.floats)
-                kept = tensors
-                if ctx.unread:
-                    kept = [x for i, x in enumerate(tensors) if i not in ctx.unread]
-                    ctx.sizes = [*ctx.sizes, *(n for i in ctx.unread for n in tensors[i].shape)]
-                ctx.save_for_backward(*kept)
+                ctx.plan = plan = self.plan(ctx.needs_input_grad, inputs[:-1], outs)
+                if len(plan.floats) < len(outs):
+                    ctx.mark_non_differentiable(*(out for out in outs if not out.is_floating_point()))
+                ctx.save_for_backward(*(inputs[place] for place in plan.kept))
                 if forward_ad._current_level >= 0 or _functorch.peek_interpreter_stack() is not None:
-                    ctx.save_for_forward(*tensors)
+                    ctx.save_for_forward(*(inputs[place] for place in plan.places))
 
             @staticmethod
             def backward(ctx, *cotangents):
-                tensors, found = ctx.saved_tensors, [None] * len(ctx.needs_input_grad)
-                of = [i for i, place in enumerate(ctx.places) if ctx.needs_input_grad[place]]
-                what = {"vjp": ctx.what, "inputs": len(ctx.places), "of": of, "results": ctx.floats}
-                if ctx.unread:
-                    what["unread"] = ctx.unread
-                made = program(what, ctx.sizes, [*tensors, *(cotangents[k] for k in ctx.floats)], len(of))
-                for i, grad in zip(of, made):
-                    found[ctx.places[i]] = grad
+                plan, found = ctx.plan, [None] * len(ctx.needs_input_grad)
+                text, of = plan.backward(ctx.needs_input_grad)
+                made = program(text, plan.sizes, [*ctx.saved_tensors, *(cotangents[k] for k in plan.floats)], len(of))
+                for place, grad in zip(of, made):
+                    found[place] = grad
                 return tuple(found)
 
             @staticmethod
@@ -358,11 +384,12 @@ class _Operator:
                         f"{self.full}: forward mode below another derivative is wrong without an error in PyTorch "
                         "(pytorch#197867); use reverse mode inside"
                     )
-                tensors, tangents = ctx.saved_tensors, [tangents[place] for place in ctx.places]
+                plan, tensors = ctx.plan, ctx.saved_tensors
+                tangents = [tangents[place] for place in plan.places]
                 of = [i for i, tangent in enumerate(tangents) if tangent is not None]
-                what = {"jvp": ctx.what, "inputs": len(tensors), "of": of}
-                made = program(what, ctx.sizes, [*tensors, *(tangents[i] for i in of)], ctx.count)
-                made = [tangent if i in ctx.floats else None for i, tangent in enumerate(made)]
+                what = json.dumps({"jvp": plan.what, "inputs": len(tensors), "of": of})
+                made = program(what, plan.sizes, [*tensors, *(tangents[i] for i in of)], plan.count)
+                made = [tangent if i in plan.floats else None for i, tangent in enumerate(made)]
                 return tuple(made) if is_list or len(made) > 1 else made[0]
 
         Function.__name__ = Function.__qualname__ = self.full.replace("::", "_")
