@@ -20,7 +20,7 @@ use fulgurite::core::lang::ast::Elem;
 use fulgurite::core::loc::Loc;
 use fulgurite::core::{DType, Dim, Name};
 use fulgurite::symbol::{self, SymbolRef};
-use fulgurite::{Error, Key, Tensor, api};
+use fulgurite::{Error, Key, Tensor, TensorOps, api};
 use serde_json::Value as Json;
 
 /// A program is nested at most this deep, because its text comes from outside. A derivative of the tenth order in a
@@ -206,13 +206,14 @@ fn call(symbol: SymbolRef, args: &[Argument], tensors: &[Tensor], sizes: &[Dim])
     api::call(symbol, values, Loc::NOWHERE)
 }
 
-/// A tensor of two numbers as a key.
+/// A tensor of two numbers as a key. Narrower integers are taken too, because JAX has no others unless it is asked for.
 fn key(t: &Tensor) -> Result<Given<Tensor>, Error> {
     let shape = t.shape();
-    if t.dtype() != DType::I64 || shape.len() != 1 || shape[0].value() != 2 {
-        return Err(wrong("a key is a tensor i64[2]").help("make one with `torch.tensor([seed, 0])`"));
+    if !matches!(t.dtype(), DType::I64 | DType::I32) || shape.len() != 1 || shape[0].value() != 2 {
+        return Err(wrong("a key is a tensor i64[2]").help("make one of a seed: `[seed, 0]`"));
     }
-    Ok(Given::Tensor(Key::of_data(t).handle().clone()))
+    let t = if t.dtype() == DType::I64 { t.clone() } else { t.cast(DType::I64) };
+    Ok(Given::Tensor(Key::of_data(&t).handle().clone()))
 }
 
 impl Argument {

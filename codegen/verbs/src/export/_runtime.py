@@ -12,15 +12,15 @@ of tensors, `_program<n>(str program, SymInt[] sizes, Tensor x0, ...)`, runs the
 batches like any operator.
 """
 
-import ctypes
 import functools
 import json
-import math
 import os
 
 import torch
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
+
+from ._library import Library, argument
 
 _functorch = torch._C._functorch
 _below = torch._C._AutoDispatchBelowAutograd
@@ -35,47 +35,24 @@ _DTYPES = {
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
-class Library:
-    """The compiled library of the package."""
+class TorchLibrary(Library):
+    """The library, which registers kernels with PyTorch."""
 
     def __init__(self, path):
-        self._c = c = ctypes.CDLL(path)
-        c.fulgurite_error.restype = ctypes.c_char_p
-        c.fulgurite_types.restype = ctypes.c_void_p
-        c.fulgurite_free.argtypes = [ctypes.c_void_p]
+        super().__init__(path)
         folder = os.path.dirname(torch.__file__)
         self._torch = os.path.join(folder, "lib", "libtorch_cpu.so").encode()
 
-    def error(self):
-        return self._c.fulgurite_error().decode()
-
     def register(self, namespace, name, row, letters, is_list):
         text = "\n".join([namespace, name, row, letters, "list" if is_list else ""])
-        if self._c.fulgurite_torch_operator(self._torch, text.encode()) < 0:
+        if self.functions.fulgurite_torch_operator(self._torch, text.encode()) < 0:
             raise ImportError(f"{namespace}::{name}: {self.error()}")
 
-    def types(self, program, tensors, sizes):
+    def result_types(self, program, tensors, sizes):
         """The dtype and sizes of each result; the sizes of tensors may be symbolic."""
-        symbols = {}
-
-        def size(n):
-            if isinstance(n, int):
-                return n
-            name = f"s{len(symbols)}"
-            symbols[name] = n
-            return [_hint(n), name]
-
-        types = [[_name(t.dtype), [size(n) for n in t.shape]] for t in tensors]
-        request = {"program": program, "tensors": types, "sizes": [size(n) for n in sizes]}
-        answer = self._c.fulgurite_types(json.dumps(request).encode())
-        if not answer:
-            raise RuntimeError(self.error())
-        answer, text = json.loads(ctypes.string_at(answer)), answer
-        self._c.fulgurite_free(text)
-        for guard in answer["guards"]:
-            torch._check(eval(guard, {}, symbols), lambda guard=guard: f"the sizes must satisfy {guard}")
-        value = lambda n: n if isinstance(n, int) else eval(n, {}, symbols)
-        return [(_DTYPES[dtype], [value(n) for n in shape]) for dtype, shape in answer["types"]]
+        types = [(_name(t.dtype), t.shape) for t in tensors]
+        require = lambda holds, text: torch._check(holds, lambda: text)
+        return [(_DTYPES[dtype], shape) for dtype, shape in self.types(program, types, sizes, _hint, require)]
 
 
 def tensor(x):
@@ -159,7 +136,7 @@ class Operators:
 
         def read(args):
             tensors, sizes = [], []
-            words = [_argument(letter, value, tensors, sizes) for letter, value in zip(letters, args)]
+            words = [argument(letter, value, tensors, sizes, _name) for letter, value in zip(letters, args)]
             return {"row": row, "args": words}, sizes, tensors
 
         operator = _Operator(self, name, row, schema, letters, read, differentiable)
@@ -205,7 +182,7 @@ class _Operator:
         return list(values) if self.is_list else values[0] if self.count == 1 else tuple(values)
 
     def types(self, what, sizes, tensors):
-        return self.operators.library.types(what, tensors, sizes)
+        return self.operators.library.result_types(what, tensors, sizes)
 
     def run_program(self, *args):
         what, sizes, tensors = self.read(self.complete(args))
@@ -311,34 +288,6 @@ class _Operator:
                 allow(before)
 
         return kernel
-
-
-def _argument(letter, value, tensors, sizes):
-    """The argument of a row in a program; its tensors and sizes are numbered."""
-    if value is None:
-        return None
-    kind = letter.upper()
-    if kind == "T":
-        tensors.append(value)
-        return {"tensor": len(tensors) - 1}
-    if kind == "X":
-        return [_argument("T", item, tensors, sizes) for item in value]
-    if kind == "Z":
-        sizes.append(value)
-        return {"size": len(sizes) - 1}
-    if kind == "M":
-        return [_argument("Z", item, tensors, sizes) for item in value]
-    if kind == "F" or kind == "N" and isinstance(value, float):
-        return {"float": _text(value)}
-    if kind == "D":
-        return {"dtype": _name(value)}
-    if kind == "R" and len(value) == 1:
-        return value[0]
-    return list(value) if kind in "LR" else value
-
-
-def _text(x):
-    return "nan" if math.isnan(x) else ("inf" if x > 0 else "-inf") if math.isinf(x) else repr(float(x))
 
 
 def _leaves(letters, values, args):

@@ -1,0 +1,192 @@
+"""Operators of a database for JAX: everything that is the same for every operator.
+
+The library of the package knows rows. This module has one primitive of JAX, which runs a program of the library; a row
+with its options is a program, and so are its derivatives and batches:
+
+    abstract_eval   the types of results, solved by the library
+    lowering        a call of the library's handler by XLA
+    batching        {"vmap": P}
+    jvp             {"jvp": P}, which is linear in its tangents
+    transpose       {"vjp": P}, which is linear in its cotangents, for {"jvp": P}; and {"jvp": P} for {"vjp": P}
+
+So a derivative has derivatives and batches like any row, of every order and in both modes.
+"""
+
+import functools
+import json
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.core import ShapedArray
+from jax.interpreters import ad, batching, mlir
+
+from ._library import Library, argument
+
+_DTYPES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool",
+}
+_NAMES = {jnp.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_X64 = ("f64", "i64")
+
+
+def _name(dtype):
+    try:
+        return _NAMES[jnp.dtype(dtype)]
+    except KeyError:
+        raise RuntimeError(f"rows do not take arrays of {dtype} [E702]\n  help: they take {', '.join(_NAMES.values())}") from None
+
+
+def _dtype(name):
+    if name in _X64 and not jax.config.jax_enable_x64:
+        raise RuntimeError(
+            f"the row gives {name}, which JAX has only where 64-bit dtypes are enabled [E702]\n"
+            '  help: call `jax.config.update("jax_enable_x64", True)` first'
+        )
+    return jnp.dtype(_DTYPES[name])
+
+
+def _size(n):
+    try:
+        return operator.index(n)
+    except Exception:
+        raise RuntimeError(
+            f"a size must be known when a call is traced, got {n} [E702]\n"
+            "  help: pass an `int`, for example through `static_argnums` of `jax.jit`"
+        ) from None
+
+
+def _ints(value):
+    """A single integer is a list of one."""
+    return [_size(n) for n in value] if isinstance(value, (list, tuple)) else [_size(value)]
+
+
+# from a Python argument to that of a program, by the letter of its kind
+_CONVERT = {
+    "T": jnp.asarray, "X": lambda xs: [jnp.asarray(x) for x in xs], "F": float, "I": _size, "Z": _size, "B": bool,
+    "S": str, "L": _ints, "R": _ints, "M": _ints, "D": lambda dtype: dtype,
+    "N": lambda x: x if isinstance(x, (bool, int)) else float(x),
+}
+
+
+class Operators:
+    """The rows of a package: `name` is that of the package, `path` that of its library."""
+
+    def __init__(self, name, path):
+        self.library = Library(path)
+        self.target = f"{name}.fulgurite"
+        jax.ffi.register_ffi_target(self.target, jax.ffi.pycapsule(self.library.functions.fulgurite_jax_call), platform="cpu")
+        self.primitive = primitive = Primitive(f"{name}_program")
+        primitive.multiple_results = True
+        self._types, self._jitted = functools.lru_cache(4096)(self._types), functools.lru_cache(4096)(self._jitted)
+        primitive.def_impl(lambda *tensors, **program: self._jitted(**program)(*tensors))
+        primitive.def_abstract_eval(self._abstract)
+        mlir.register_lowering(primitive, self._lowered, platform="cpu")
+        batching.primitive_batchers[primitive] = self._batched
+        ad.primitive_jvps[primitive] = self._jvp
+        ad.primitive_transposes[primitive] = self._transposed
+
+    def call(self, row, letters, *args):
+        """The results of a row, as a list."""
+        tensors, sizes = [], []
+        args = [
+            None if value is None and letter.islower() else _CONVERT[letter.upper()](value)
+            for letter, value in zip(letters, args)
+        ]
+        words = [argument(letter, value, tensors, sizes, _name) for letter, value in zip(letters, args)]
+        return self._bind({"row": row, "args": words}, sizes, tensors)
+
+    def _bind(self, program, sizes, tensors):
+        return self.primitive.bind(*tensors, program=json.dumps(program), sizes=tuple(sizes))
+
+    def _jitted(self, **program):
+        return jax.jit(functools.partial(self.primitive.bind, **program))
+
+    def _types(self, program, sizes, tensors):
+        def require(holds, text):
+            if not holds:
+                raise RuntimeError(f"{text} [E702]")
+
+        # a size of `jax.export` that is symbolic has no present value
+        return self.library.types(json.loads(program), tensors, sizes, lambda n: 8191, require)
+
+    def _abstract(self, *tensors, program, sizes):
+        types = self._types(program, sizes, tuple((_name(t.dtype), t.shape) for t in tensors))
+        return [ShapedArray(tuple(shape), _dtype(dtype)) for dtype, shape in types]
+
+    def _lowered(self, ctx, *operands, program, sizes):
+        # A program that is written in JAX's own functions, so that XLA fuses it with its surroundings, belongs here, as
+        # `mlir.lower_fun(function, multiple_results=True)(ctx, *operands)`; such a lowering fits every platform.
+        text = json.dumps({"program": json.loads(program), "sizes": sizes})
+        return jax.ffi.ffi_lowering(self.target)(ctx, *operands, program=text)
+
+    def _batched(self, tensors, axes, *, program, sizes):
+        what = json.loads(program)
+        size = next(t.shape[axis] for t, axis in zip(tensors, axes) if axis is not None)
+        tensors, axes = list(tensors), list(axes)
+        for i in range(len(tensors) - _linear(what), len(tensors)):
+            # tangents and cotangents have the batch first, so that the transposed program gives them in this form
+            if axes[i] is None:
+                tensors[i] = jnp.broadcast_to(tensors[i], (size, *tensors[i].shape))
+            else:
+                tensors[i] = jnp.moveaxis(tensors[i], axes[i], 0)
+            axes[i] = 0
+        made = self._bind({"vmap": what, "axes": axes}, sizes, tensors)
+        return made, [0] * len(made)
+
+    def _jvp(self, tensors, tangents, *, program, sizes):
+        what = json.loads(program)
+        made = self._bind(what, sizes, tensors)
+        of = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero and t.dtype != jax.dtypes.float0]
+        first = len(tensors) - _linear(what)
+        if not of:
+            pushed = [None] * len(made)
+        elif of[0] >= first:
+            # a linear program is its own derivative
+            pushed = [tangents[i] if i in of else jnp.zeros_like(tensors[i]) for i in range(first, len(tensors))]
+            pushed = self._bind(what, sizes, [*tensors[:first], *pushed])
+        else:
+            pushed = {"jvp": what, "inputs": len(tensors), "of": of}
+            pushed = self._bind(pushed, sizes, [*tensors, *(tangents[i] for i in of)])
+        zero = lambda y: ad.Zero(jax.typeof(y).to_tangent_aval())
+        is_smooth = lambda y: jnp.issubdtype(y.dtype, jnp.floating)
+        return made, [t if t is not None and is_smooth(y) else zero(y) for y, t in zip(made, pushed)]
+
+    def _transposed(self, cotangents, *tensors, program, sizes):
+        what = json.loads(program)
+        first = len(tensors) - _linear(what)
+        places = [i for i, t in enumerate(tensors) if ad.is_undefined_primal(t)]
+        results = [i for i, g in enumerate(cotangents) if type(g) is not ad.Zero]
+        if places[0] < first:
+            raise RuntimeError("a program is transposed by an argument in which it is not linear; this is a bug in fulgurite")
+        found = [ad.Zero(t.aval) if ad.is_undefined_primal(t) else None for t in tensors]
+        if results:
+            what, taken = _transpose(what, [i - first for i in places], results)
+            made = self._bind(what, sizes, [*tensors[:first], *(cotangents[i] for i in results)])
+            for place, result in zip(places, taken):
+                found[place] = made[result]
+        return found
+
+
+def _linear(what):
+    """The number of tensors at the end in which a program is linear: the tangents or cotangents."""
+    if "vmap" in what:
+        return _linear(what["vmap"])
+    return len(what["of"]) if "jvp" in what else len(what["results"]) if "vjp" in what else 0
+
+
+def _transpose(what, linear, results):
+    """The transposed program for these of its linear tensors, given cotangents of these of its results; and the numbers of
+    the results that are the cotangents of the linear tensors."""
+    if "vmap" in what:
+        inner, taken = _transpose(what["vmap"], linear, results)
+        axes = what["axes"][: len(what["axes"]) - _linear(what)]
+        return {"vmap": inner, "axes": [*axes, *[0] * len(results)]}, taken
+    if "jvp" in what:
+        of = [what["of"][i] for i in linear]
+        return {"vjp": what["jvp"], "inputs": what["inputs"], "of": of, "results": results}, range(len(linear))
+    of = [what["of"][i] for i in results]
+    return {"jvp": what["vjp"], "inputs": what["inputs"], "of": of}, [what["results"][i] for i in linear]
