@@ -12,7 +12,8 @@
 //! ```
 //!
 //! An argument of a row is `{"tensor": i}`, `{"size": i}`, `{"float": "0.5"}` (in text, so that infinities and NaN have a
-//! form), `{"dtype": "f32"}`, an integer, a truth value, a word, null or a list of arguments.
+//! form), `{"dtype": "f32"}`, an integer, a truth value, a word, null or a list of arguments. The Python half notes
+//! `"key": true` beside the number of a tensor; it means nothing here.
 
 use crate::wrong;
 use fulgurite::core::foreign::{self, Given};
@@ -206,7 +207,7 @@ fn call(symbol: SymbolRef, args: &[Argument], tensors: &[Tensor], sizes: &[Dim])
     api::call(symbol, values, Loc::NOWHERE)
 }
 
-/// A tensor of two numbers as a key. Narrower integers are taken too, because JAX has no others unless it is asked for.
+/// A tensor of two numbers as a key. JAX has no i64 unless it is asked for, so i32 is taken too.
 fn key(t: &Tensor) -> Result<Given<Tensor>, Error> {
     let shape = t.shape();
     if !matches!(t.dtype(), DType::I64 | DType::I32) || shape.len() != 1 || shape[0].value() != 2 {

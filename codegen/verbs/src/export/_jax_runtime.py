@@ -19,9 +19,10 @@ import operator
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 from jax.core import ShapedArray
+from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ._library import Library, argument
 
@@ -66,7 +67,7 @@ def _ints(value):
 
 # from a Python argument to that of a program, by the letter of its kind
 _CONVERT = {
-    "T": jnp.asarray, "X": lambda xs: [jnp.asarray(x) for x in xs], "F": float, "I": _size, "Z": _size, "B": bool,
+    "T": jnp.asarray, "K": jnp.asarray, "X": lambda xs: [jnp.asarray(x) for x in xs], "F": float, "I": _size, "Z": _size, "B": bool,
     "S": str, "L": _ints, "R": _ints, "M": _ints, "D": lambda dtype: dtype,
     "N": lambda x: x if isinstance(x, (bool, int)) else float(x),
 }
@@ -100,6 +101,11 @@ class Operators:
         return self._bind({"row": row, "args": words}, sizes, tensors)
 
     def _bind(self, program, sizes, tensors):
+        axes = frozenset().union(*(_varying(t) for t in tensors))
+        if axes:
+            # inside of `jax.shard_map` all tensors vary along the same axes of the mesh
+            cast = lambda t, missing: jax.lax.pcast(t, tuple(missing), to="varying") if missing else t
+            tensors = [cast(t, axes - _varying(t)) for t in tensors]
         return self.primitive.bind(*tensors, program=json.dumps(program), sizes=tuple(sizes))
 
     def _jitted(self, **program):
@@ -115,7 +121,16 @@ class Operators:
 
     def _abstract(self, *tensors, program, sizes):
         types = self._types(program, sizes, tuple((_name(t.dtype), t.shape) for t in tensors))
-        return [ShapedArray(tuple(shape), _dtype(dtype)) for dtype, shape in types]
+        found = []
+        for dtype, shape in types:
+            place = {}
+            if tensors and not tensors[0].sharding.mesh.empty:
+                # a result is whole on every device of the mesh, and varies where the tensors do
+                mesh = tensors[0].sharding.mesh
+                place["sharding"] = NamedSharding(mesh, PartitionSpec(*[None] * len(shape)))
+                place["manual_axis_type"] = tensors[0].manual_axis_type
+            found.append(ShapedArray(tuple(shape), _dtype(dtype), **place))
+        return found
 
     def _lowered(self, ctx, *operands, program, sizes):
         # A program that is written in JAX's own functions, so that XLA fuses it with its surroundings, belongs here, as
@@ -127,6 +142,8 @@ class Operators:
         what = json.loads(program)
         size = next(t.shape[axis] for t, axis in zip(tensors, axes) if axis is not None)
         tensors, axes = list(tensors), list(axes)
+        if any(axes[i] is not None for i in _keys(what)):
+            return self._one_by_one(what, sizes, tensors, axes)
         for i in range(len(tensors) - _linear(what), len(tensors)):
             # tangents and cotangents have the batch first, so that the transposed program gives them in this form
             if axes[i] is None:
@@ -135,6 +152,17 @@ class Operators:
                 tensors[i] = jnp.moveaxis(tensors[i], axes[i], 0)
             axes[i] = 0
         made = self._bind({"vmap": what, "axes": axes}, sizes, tensors)
+        return made, [0] * len(made)
+
+    def _one_by_one(self, what, sizes, tensors, axes):
+        """The batch of a program whose keys differ, which the library does not take: its calls in a loop."""
+        batched = [jnp.moveaxis(t, axis, 0) for t, axis in zip(tensors, axes) if axis is not None]
+
+        def one(slices):
+            slices = iter(slices)
+            return self._bind(what, sizes, [t if axis is None else next(slices) for t, axis in zip(tensors, axes)])
+
+        made = jax.lax.map(one, batched)
         return made, [0] * len(made)
 
     def _jvp(self, tensors, tangents, *, program, sizes):
@@ -169,6 +197,18 @@ class Operators:
             for place, result in zip(places, taken):
                 found[place] = made[result]
         return found
+
+
+def _varying(t):
+    """The axes of a mesh along which an array differs, inside of `jax.shard_map`."""
+    return jax.typeof(t).manual_axis_type.varying
+
+
+def _keys(what):
+    """The numbers of the tensors of a program that are keys."""
+    if "row" in what:
+        return [word["tensor"] for word in what["args"] if isinstance(word, dict) and "key" in word]
+    return _keys(next(what[kind] for kind in ("vjp", "jvp", "vmap") if kind in what))
 
 
 def _linear(what):

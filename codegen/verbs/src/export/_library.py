@@ -56,6 +56,8 @@ def argument(letter, value, tensors, sizes, dtype_name):
     if kind == "T":
         tensors.append(value)
         return {"tensor": len(tensors) - 1}
+    if kind == "K":
+        return {**argument("T", value, tensors, sizes, dtype_name), "key": True}
     if kind == "X":
         return [argument("T", item, tensors, sizes, dtype_name) for item in value]
     if kind == "Z":

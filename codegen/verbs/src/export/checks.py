@@ -1,9 +1,5 @@
 """The checks of an operator: what PyTorch's own tools say, and every way of running it against a plain call."""
 
-import sys
-import time
-import warnings
-
 import torch
 
 _DTYPES = {
@@ -13,14 +9,14 @@ _DTYPES = {
 }
 
 
-def torch_dtype(name):
+def dtype(name):
     return _DTYPES[name]
 
 
-def t(dtype, shape, elements):
+def t(name, shape, elements):
     """A tensor of a call."""
-    exact = torch.float64 if dtype.startswith(("f", "bf")) else torch.int64
-    return torch.tensor(elements, dtype=exact).reshape(shape).to(_DTYPES[dtype])
+    exact = torch.float64 if name.startswith(("f", "bf")) else torch.int64
+    return torch.tensor(elements, dtype=exact).reshape(shape).to(_DTYPES[name])
 
 
 class Facts:
@@ -162,55 +158,10 @@ def check_compiled(function, facts, call):
             yield name, f"{type(e).__name__}: {str(e)[:2000]}"
 
 
-def _failures(package, name, facts, calls, compiled=False):
+def failures(package, name, facts, calls, compiled=False):
+    """The checks of these calls of an operator that failed."""
     function, operator = getattr(package, name), getattr(package._ops, name)
     for call in calls:
         yield from check(function, operator, facts, call)
         if compiled:
             yield from check_compiled(function, facts, call)
-
-
-def tests(package, calls):
-    """One test function for each row."""
-
-    def test(name, facts, calls):
-        def run_one():
-            found = list(_failures(package, name, facts, calls))
-            assert not found, "\n".join(f"{what}: {why}" for what, why in found)
-
-        return run_one
-
-    return {f"test_{name}": test(name, *given) for name, given in calls.items()}
-
-
-def run(package, calls):
-    """Checks the rows that the command line names, or all; prints what failed."""
-    warnings.simplefilter("ignore")
-    import logging
-
-    logging.disable(logging.CRITICAL)
-    words = sys.argv[1:]
-    compiled = "--compile" in words
-    wanted = [word for word in words if not word.startswith("-")]
-    started, failed, empty = time.time(), {}, []
-    for name, (facts, drawn) in calls.items():
-        if wanted and name not in wanted:
-            continue
-        if not drawn:
-            empty.append(name)
-            continue
-        try:
-            found = list(_failures(package, name, facts, drawn, compiled))
-        except Exception as e:
-            found = [("call", f"{type(e).__name__}: {str(e)[:2000]}")]
-        if found:
-            failed[name] = found
-            print(f"{name}: {', '.join(sorted({what for what, _ in found}))}", flush=True)
-            for what, why in found[:3] if wanted else found[:1]:
-                print(f"    {what}: {why if wanted else why[:300]}", flush=True)
-    count = len(wanted) if wanted else len(calls)
-    print(f"{count - len(failed) - len(empty)} of {count} rows passed, {len(failed)} failed, {len(empty)} have no calls, "
-          f"{time.time() - started:.0f} s")
-    if empty:
-        print("without calls: " + ", ".join(empty))
-    sys.exit(1 if failed else 0)

@@ -183,8 +183,7 @@ fn threads(api: &Api, context: *mut ExecutionContext) -> usize {
         return executors::threads();
     }
     let (mut threads, extensions) = (0, ptr::null_mut());
-    let mut asked =
-        ThreadsAsked { struct_size: size_of::<ThreadsAsked>(), extensions, context, threads: &mut threads };
+    let mut asked = ThreadsAsked { struct_size: size_of::<ThreadsAsked>(), extensions, context, threads: &mut threads };
     // SAFETY: the context is that of the call, the number is written, and an error is owned here.
     unsafe {
         let error = (api.thread_pool_num_threads)(&mut asked);
