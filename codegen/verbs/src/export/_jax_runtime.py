@@ -60,6 +60,19 @@ def _size(n):
         ) from None
 
 
+class _Symbols(dict):
+    """What the text of a symbolic size may name: functions, and symbols, each of which is some size."""
+
+    def __missing__(self, name):
+        return 8191
+
+
+def _hint(n):
+    """Some value of a symbolic size of `jax.export`; sizes of the same symbols have values that fit together."""
+    functions = {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min}
+    return eval(str(n), {}, _Symbols(functions))
+
+
 def _ints(value):
     """A single integer is a list of one."""
     return [_size(n) for n in value] if isinstance(value, (list, tuple)) else [_size(value)]
@@ -82,7 +95,8 @@ class Operators:
         jax.ffi.register_ffi_target(self.target, jax.ffi.pycapsule(self.library.functions.fulgurite_jax_call), platform="cpu")
         self.primitive = primitive = Primitive(f"{name}_program")
         primitive.multiple_results = True
-        self._types, self._jitted = functools.lru_cache(4096)(self._types), functools.lru_cache(4096)(self._jitted)
+        self._known_types = functools.lru_cache(4096)(self._types)
+        self._jitted = functools.lru_cache(4096)(self._jitted)
         primitive.def_impl(lambda *tensors, **program: self._jitted(**program)(*tensors))
         primitive.def_abstract_eval(self._abstract)
         mlir.register_lowering(primitive, self._lowered, platform="cpu")
@@ -116,13 +130,15 @@ class Operators:
             if not holds:
                 raise RuntimeError(f"{text} [E702]")
 
-        # a size of `jax.export` that is symbolic has no present value
-        return self.library.types(json.loads(program), tensors, sizes, lambda n: 8191, require)
+        return self.library.types(json.loads(program), tensors, sizes, _hint, require)
 
     def _abstract(self, *tensors, program, sizes):
-        types = self._types(program, sizes, tuple((_name(t.dtype), t.shape) for t in tensors))
+        types = tuple((_name(t.dtype), t.shape) for t in tensors)
+        known = all(isinstance(n, int) for _, shape in types for n in shape)
+        # symbols of two exports can't be compared, so they are no keys of a cache
+        solve = self._known_types if known else self._types
         found = []
-        for dtype, shape in types:
+        for dtype, shape in solve(program, sizes, types):
             place = {}
             if tensors and not tensors[0].sharding.mesh.empty:
                 # a result is whole on every device of the mesh, and varies where the tensors do

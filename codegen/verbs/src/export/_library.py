@@ -6,6 +6,7 @@ A program is a row with its options, or the derivative, the batch or one result 
 import ctypes
 import json
 import math
+import re
 
 
 class Library:
@@ -43,7 +44,8 @@ class Library:
         answer, text = json.loads(ctypes.string_at(answer)), answer
         self.functions.fulgurite_free(text)
         for guard in answer["guards"]:
-            require(eval(guard, {}, symbols), f"the sizes must satisfy {guard}")
+            said = re.sub(r"\bs\d+", lambda name: f"({symbols[name[0]]})", guard)
+            require(eval(guard, {}, symbols), f"the sizes must satisfy {said}")
         value = lambda n: n if isinstance(n, int) else eval(n, {}, symbols)
         return [(dtype, [value(n) for n in shape]) for dtype, shape in answer["types"]]
 
