@@ -102,6 +102,16 @@ def test_keys():
     equal(jax.grad(lambda x: (jax.vmap(draw)(x, keys) ** 2).sum())(X), 2 * each)
 
 
+def test_integers_of_64_bits_are_narrow():
+    # no row of the example gives i64, but the library has the rows of fulgurite too
+    call = lambda x: ten._rows.call("argmax", "Tl", x, [0])[0]
+    made = call(X[0])
+    assert made.dtype == jnp.int32 and made == 2, made
+    jax.config.update("jax_enable_x64", True)
+    assert call(X[0]).dtype == jnp.int64
+    jax.config.update("jax_enable_x64", False)
+
+
 def test_meshes():
     mesh = jax.make_mesh((2,), ("a",), axis_types=(AxisType.Auto,))
     rows, all = PartitionSpec("a"), PartitionSpec()

@@ -52,7 +52,7 @@ fn a_key_is_a_tensor_of_two_numbers() {
     let text = r#"{"row": "uniform", "args": [{"tensor": 0}, [3]]}"#;
     let expected = ops::uniform(fulgurite::Key::new(7), 3).to_f64().expect("runs");
     for key in [Tensor::from([7i64, 0]), Tensor::from([7i32, 0])] {
-        assert_eq!(values(program(text).evaluate(&[key], &[])), [expected.clone()]);
+        assert_eq!(values(program(text).evaluate(&[key], &[])), std::slice::from_ref(&expected));
     }
     let wrong = program(text).evaluate(&[Tensor::from([7i64])], &[]).expect_err("one number is no key");
     assert_eq!(wrong.code(), "E702", "{wrong}");

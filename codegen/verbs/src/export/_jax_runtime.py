@@ -31,7 +31,6 @@ _DTYPES = {
     "f8e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool",
 }
 _NAMES = {jnp.dtype(dtype): name for name, dtype in _DTYPES.items()}
-_X64 = ("f64", "i64")
 
 
 def _name(dtype):
@@ -42,12 +41,15 @@ def _name(dtype):
 
 
 def _dtype(name):
-    if name in _X64 and not jax.config.jax_enable_x64:
+    """The dtype of a result: i64 becomes i32 where JAX has no 64-bit dtypes, and the library checks that the elements fit."""
+    if jax.config.jax_enable_x64:
+        return jnp.dtype(_DTYPES[name])
+    if name == "f64":
         raise RuntimeError(
-            f"the row gives {name}, which JAX has only where 64-bit dtypes are enabled [E702]\n"
+            "the row gives f64, which JAX has only where 64-bit dtypes are enabled [E702]\n"
             '  help: call `jax.config.update("jax_enable_x64", True)` first'
         )
-    return jnp.dtype(_DTYPES[name])
+    return jnp.dtype("int32" if name == "i64" else _DTYPES[name])
 
 
 def _size(n):

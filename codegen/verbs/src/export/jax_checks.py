@@ -113,7 +113,9 @@ def check(package, function, facts, call):
 
         of = tuple(range(len(floats)))
         order = 1 if facts.once else 2
-        yield from attempt("check_grads", lambda: check_grads(smooth_results, floats, order, modes=["fwd", "rev"]))
+        # the differences are taken close by, because a third derivative may be large and a kink near
+        near = dict(eps=1e-5, atol=1e-4, rtol=1e-3)
+        yield from attempt("check_grads", lambda: check_grads(smooth_results, floats, order, modes=["fwd", "rev"], **near))
         gradient = jax.grad(total, of)(*floats)
         yield from attempt("jit of grad", lambda: _equal(jax.jit(jax.grad(total, of))(*floats), gradient, "jit(grad)"))
         twice, stacked = [jnp.stack([x, x]) for x in floats], [jnp.stack([g, g]) for g in gradient]

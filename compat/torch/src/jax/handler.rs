@@ -7,6 +7,7 @@ use crate::compiled::{CompiledProgram, KeptPrograms};
 use crate::memory::{self, Lent};
 use crate::program::{DEEPEST, TransformedProgram};
 use crate::{caught, wrong};
+use fulgurite::core::DType;
 use fulgurite::{Error, Tensor, executors};
 use serde_json::Value as Json;
 use smallvec::SmallVec;
@@ -96,18 +97,30 @@ unsafe fn run(api: &Api, frame: &CallFrame) -> Result<(), Error> {
     made.iter().zip(&results).try_for_each(|(tensor, to)| unsafe { write(tensor, to) })
 }
 
-/// Copies a result to its place.
+/// Copies a result to its place. JAX has no i64 unless it is asked for, so a result of i64 may have a place of i32.
 ///
 /// # Safety
 /// `to` has memory that nothing else uses.
 unsafe fn write(tensor: &Tensor, to: &Lent) -> Result<(), Error> {
     let from = tensor.buffer()?;
-    if from.dtype() != to.dtype || from.shape() != to.shape.as_slice() {
+    let narrow = (from.dtype(), to.dtype) == (DType::I64, DType::I32);
+    if from.dtype() != to.dtype && !narrow || from.shape() != to.shape.as_slice() {
         let made = format!("{}{:?}", from.dtype(), from.shape());
         let claim = format!("a result is {made}, the compiled call expects {}{:?}", to.dtype, to.shape);
         return Err(wrong(claim).help("call it with known sizes, so that types are solved for them"));
     }
-    if to.bytes() > 0 {
+    if narrow {
+        let elements =
+            from.as_slice::<i64>().ok_or_else(|| Error::bug("E706", "a result of i64 has other elements"))?;
+        for (i, n) in elements.iter().enumerate() {
+            let fits = i32::try_from(*n).map_err(|_| {
+                let claim = format!("a result has the element {n}, which does not fit into i32");
+                wrong(claim).help("call `jax.config.update(\"jax_enable_x64\", True)` first")
+            })?;
+            // SAFETY: the result has as many elements, and XLA aligns it.
+            unsafe { (to.data as *mut i32).add(i).write(fits) }
+        }
+    } else if to.bytes() > 0 {
         // SAFETY: both have as many bytes; the result's memory is not that of an argument, because XLA keeps both apart.
         unsafe { ptr::copy_nonoverlapping(from.as_bytes().as_ptr(), to.data, to.bytes()) }
     }
