@@ -67,6 +67,11 @@ def test_compositions():
             raise AssertionError(name) from e
 
 
+def test_without_jit():
+    with jax.disable_jit():
+        equal(jax.vmap(jax.grad(square(ten.squareplus)))(X), jax.grad(square(composite))(X))
+
+
 def test_several_arguments():
     def blend(x, y, w):
         return w * x + (1 - w) * y

@@ -99,7 +99,7 @@ class Operators:
         primitive.multiple_results = True
         self._known_types = functools.lru_cache(4096)(self._types)
         self._jitted = functools.lru_cache(4096)(self._jitted)
-        primitive.def_impl(lambda *tensors, **program: self._jitted(**program)(*tensors))
+        primitive.def_impl(self._run)
         primitive.def_abstract_eval(self._abstract)
         mlir.register_lowering(primitive, self._lowered, platform="cpu")
         batching.primitive_batchers[primitive] = self._batched
@@ -123,6 +123,11 @@ class Operators:
             cast = lambda t, missing: jax.lax.pcast(t, tuple(missing), to="varying") if missing else t
             tensors = [cast(t, axes - _varying(t)) for t in tensors]
         return self.primitive.bind(*tensors, program=json.dumps(program), sizes=tuple(sizes))
+
+    def _run(self, *tensors, **program):
+        # outside of a trace, a call is compiled also where `jax.jit` is switched off
+        with jax.disable_jit(False):
+            return self._jitted(**program)(*tensors)
 
     def _jitted(self, **program):
         return jax.jit(functools.partial(self.primitive.bind, **program))

@@ -137,3 +137,5 @@ def failures(package, name, facts, calls, compiled=False):
     """The checks of these calls of an operator that failed. All are compiled, so `compiled` changes nothing."""
     for call in calls:
         yield from check(package, getattr(package, name), facts, call)
+    # compiled functions of hundreds of rows would take gigabytes
+    jax.clear_caches()

@@ -83,7 +83,7 @@ pub struct MetadataExtension {
     pub metadata: *mut HandlerMetadata,
 }
 
-/// The argument of [`Api::error_create`].
+/// The argument of [`XlaApi::error_create`].
 #[repr(C)]
 pub struct ErrorText {
     /// The size of the struct.
@@ -104,7 +104,7 @@ impl ErrorText {
 /// The kind of an error that the caller can mend.
 pub const INVALID_ARGUMENT: u32 = 3;
 
-/// The argument of [`Api::error_destroy`].
+/// The argument of [`XlaApi::error_destroy`].
 #[repr(C)]
 pub struct ErrorToDestroy {
     /// The size of the struct.
@@ -115,7 +115,7 @@ pub struct ErrorToDestroy {
     pub error: *mut XlaError,
 }
 
-/// The argument of [`Api::thread_pool_num_threads`].
+/// The argument of [`XlaApi::thread_pool_num_threads`].
 #[repr(C)]
 pub struct ThreadsAsked {
     /// The size of the struct.
@@ -133,7 +133,7 @@ type Unused = *const c_void;
 
 /// The functions of XLA.
 #[repr(C)]
-pub struct Api {
+pub struct XlaApi {
     /// The size of the struct.
     pub struct_size: usize,
     /// Extensions.
@@ -231,7 +231,7 @@ pub struct CallFrame {
     /// Extensions.
     pub extensions: *mut ExtensionBase,
     /// The functions of XLA.
-    pub api: *const Api,
+    pub api: *const XlaApi,
     /// The execution.
     pub context: *mut ExecutionContext,
     /// The stage: [`EXECUTE`].

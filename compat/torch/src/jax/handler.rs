@@ -74,7 +74,7 @@ unsafe fn state_version(mut extension: *mut ExtensionBase) -> bool {
 ///
 /// # Safety
 /// The contract of [`answer`].
-unsafe fn run(api: &Api, frame: &CallFrame) -> Result<(), Error> {
+unsafe fn run(api: &XlaApi, frame: &CallFrame) -> Result<(), Error> {
     if api.version.major != MAJOR || frame.struct_size < size_of::<CallFrame>() {
         let (major, minor) = (api.version.major, api.version.minor);
         let claim = format!("XLA's interface has version {major}.{minor}, this library knows {MAJOR}.{MINOR}");
@@ -191,8 +191,8 @@ unsafe fn lent(values: &CallValues) -> Result<SmallVec<[Lent; 6]>, Error> {
 }
 
 /// The number of threads of XLA's pool; that of this library where XLA does not say.
-fn threads(api: &Api, context: *mut ExecutionContext) -> usize {
-    if api.struct_size <= offset_of!(Api, thread_pool_num_threads) {
+fn threads(api: &XlaApi, context: *mut ExecutionContext) -> usize {
+    if api.struct_size <= offset_of!(XlaApi, thread_pool_num_threads) {
         return executors::threads();
     }
     let (mut threads, extensions) = (0, ptr::null_mut());
