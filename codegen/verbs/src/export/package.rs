@@ -155,7 +155,7 @@ impl ExportedPackage<'_> {
     fn tests(&self, set: &RowSet<'_>, facts: impl Fn(&ExportedRow<'_>) -> String) -> String {
         let name = &self.name;
         let mut text = format!(
-            "\"\"\"Tests of the operators: calls that were drawn when the package was made.\n\nRun `pytest`, or `python tests/test_ops.py [ROW ...]`.\n\"\"\"\n\nfrom checks import Facts, dtype, failures, t\nfrom running import run, tests\n\nimport {name}\n\nCALLS = {{\n"
+            "\"\"\"Tests of the operators: calls that were drawn when the package was made.\n\nRun `pytest`, or `python tests/test_ops.py [ROW ...]`.\n\"\"\"\n\nfrom checks import Facts, dtype, failures, t\nfrom running import rows_as_tests, run\n\nimport {name}\n\nCALLS = {{\n"
         );
         for exported in &self.rows {
             let _ = writeln!(text, "    \"{}\": (Facts({}), [", exported.operator.name, facts(exported));
@@ -165,7 +165,7 @@ impl ExportedPackage<'_> {
             text += "    ]),\n";
         }
         text + &format!(
-            "}}\n\nglobals().update(tests(failures, {name}, CALLS))\n\nif __name__ == \"__main__\":\n    run(failures, {name}, CALLS)\n"
+            "}}\n\nglobals().update(rows_as_tests(failures, {name}, CALLS))\n\nif __name__ == \"__main__\":\n    run(failures, {name}, CALLS)\n"
         )
     }
 }

@@ -10,7 +10,7 @@ import time
 import warnings
 
 
-def tests(failures, package, calls):
+def rows_as_tests(failures, package, calls):
     """One test function for each row."""
 
     def test(name, facts, calls):
