@@ -12,16 +12,26 @@ thread_local! {
 }
 
 /// Makes an error, as XLA does: it keeps the text, and gives something that is not null.
+///
+/// # Safety
+/// The struct has a text that ends with a zero.
 unsafe extern "C" fn create(error: *mut ErrorText) -> *mut XlaError {
-    // SAFETY: the handler gives a struct with a text that ends with a zero.
+    // SAFETY: the caller upholds the contract.
     let text = unsafe { CStr::from_ptr((*error).message) };
     SAID.set(text.to_str().expect("is UTF-8").to_owned());
     ptr::dangling_mut()
 }
 
+/// Frees nothing, because an error here is nothing.
+///
+/// # Safety
+/// None is needed.
 unsafe extern "C" fn destroy(_: *mut ErrorToDestroy) {}
 
 /// XLA has no pool of threads here.
+///
+/// # Safety
+/// None is needed.
 unsafe extern "C" fn threads(_: *mut ThreadsAsked) -> *mut XlaError {
     ptr::dangling_mut()
 }

@@ -42,6 +42,8 @@ def _name(dtype):
 
 def _dtype(name):
     """The dtype of a result: i64 becomes i32 where JAX has no 64-bit dtypes, and the library checks that the elements fit."""
+    if name not in _DTYPES:
+        raise RuntimeError(f"the row gives {name}, which JAX does not have [E702]\n  help: use the row from Rust")
     if jax.config.jax_enable_x64:
         return jnp.dtype(_DTYPES[name])
     if name == "f64":
