@@ -85,7 +85,11 @@ pub(super) fn active(
     let mut expansion = Expansion { arena, mode, exact, redirect, out: Vec::new() };
     for line in lines {
         let aux = match mode {
-            Mode::Forward => !line.aux.is_empty(),
+            // a line without a body, such as one with a mask of truth values, has no derivatives of auxiliary results
+            Mode::Forward => {
+                let smooth = line.aux.iter().any(|p| arena.is_float(*p));
+                smooth || !line.aux.is_empty() && line.symbol.row().is_composite()
+            }
             Mode::Reverse(_) => reach.reaches_aux(line),
         };
         let reached = match (mode, reach.vjp_role(line)) {
