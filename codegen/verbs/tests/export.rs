@@ -1,4 +1,4 @@
-//! The package for PyTorch of the ten rows in `examples/torch`.
+//! The packages for PyTorch and JAX of the ten rows in `examples/torch`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs `cargo ops export torch` on a database with these further words; returns the status and the two outputs.
-fn export(database: &Path, out: &Path, words: &[&str]) -> (i32, String, String) {
+/// Runs `cargo ops export` on a database with these further words; returns the status and the two outputs.
+fn export(framework: &str, database: &Path, out: &Path, words: &[&str]) -> (i32, String, String) {
     let upstream = root().join("ops.yaml");
-    let fixed = ["ops", "export", "torch"].map(Into::into);
+    let fixed = ["ops", "export", framework].map(Into::into);
     let paths = [database.into(), "--upstream".into(), upstream.into(), "--out".into(), out.into()];
     let words = fixed.into_iter().chain(paths).chain(words.iter().map(Into::into));
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -26,25 +26,29 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The functions and operators are those in `tests/export`. `UPDATE_EXPECT=1` rewrites them.
+/// A file of a package is the kept one in `tests/export`. `UPDATE_EXPECT=1` rewrites it.
+fn is_kept(made: &Path, kept: &str) {
+    let made = fs::read_to_string(made).expect("is written");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/export").join(kept);
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(&kept, made).expect("is rewritten");
+        return;
+    }
+    let stands = fs::read_to_string(&kept).unwrap_or_default();
+    assert!(
+        stands == made,
+        "{} is not what is exported\naccept with: UPDATE_EXPECT=1 cargo test -p fulgurite-ops-verbs --test export",
+        kept.display()
+    );
+}
+
 #[test]
 fn ten_rows_are_a_package() {
     let out = folder("ten");
-    let (status, _, said) = export(&root().join("examples/torch/ops.yaml"), &out, &["--name", "ten"]);
+    let (status, _, said) = export("torch", &root().join("examples/torch/ops.yaml"), &out, &["--name", "ten"]);
     assert_eq!(status, 0, "{said}");
     for file in ["__init__.py", "_ops.py"] {
-        let made = fs::read_to_string(out.join("ten").join(file)).expect("is written");
-        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/export").join(file);
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
-            fs::write(&kept, made).expect("is rewritten");
-            continue;
-        }
-        let stands = fs::read_to_string(&kept).unwrap_or_default();
-        assert!(
-            stands == made,
-            "{} is not what is exported\naccept with: UPDATE_EXPECT=1 cargo test -p fulgurite-ops-verbs --test export",
-            kept.display()
-        );
+        is_kept(&out.join("ten").join(file), file);
     }
     // every row has calls in the tests, and the library has the rows
     let tests = fs::read_to_string(out.join("tests/test_ops.py")).expect("is written");
@@ -53,11 +57,26 @@ fn ten_rows_are_a_package() {
     assert!(fs::read_to_string(out.join("ops.yaml")).expect("is written").contains("- op: squareplus"));
     // an export of what is there already changes nothing
     let before = fs::metadata(out.join("ten/_ops.py")).and_then(|m| m.modified()).expect("is there");
-    export(&root().join("examples/torch/ops.yaml"), &out, &["--name", "ten", "--only", "energy"]);
+    export("torch", &root().join("examples/torch/ops.yaml"), &out, &["--name", "ten", "--only", "energy"]);
     assert!(!fs::read_to_string(out.join("ten/_ops.py")).expect("is written").contains("squareplus"));
-    export(&root().join("examples/torch/ops.yaml"), &out, &["--name", "ten"]);
-    export(&root().join("examples/torch/ops.yaml"), &out, &["--name", "ten"]);
+    export("torch", &root().join("examples/torch/ops.yaml"), &out, &["--name", "ten"]);
+    export("torch", &root().join("examples/torch/ops.yaml"), &out, &["--name", "ten"]);
     assert!(fs::metadata(out.join("ten/_ops.py")).and_then(|m| m.modified()).expect("is there") >= before);
+    fs::remove_dir_all(out).expect("is removed");
+}
+
+/// The functions for JAX are those in `tests/export`: of one, several and a list of tensors, a key and options.
+#[test]
+fn rows_are_functions_of_jax() {
+    let (out, database) = (folder("jax"), root().join("examples/torch/ops.yaml"));
+    let words = ["--name", "ten", "--only", "energy,extent,blend,add_all,jitter,windows_mean"];
+    let (status, _, said) = export("jax", &database, &out, &words);
+    assert_eq!(status, 0, "{said}");
+    is_kept(&out.join("ten/__init__.py"), "jax.py");
+    let read = |file: &str| fs::read_to_string(out.join(file)).expect("is written");
+    assert!(read("pyproject.toml").contains("dependencies = [\"jax>=0.10\"]"));
+    assert!(read("tests/test_ops.py").contains("\"extent\": (Facts(differentiable=True, once=False), ["));
+    assert!(read("src/lib.rs").contains("fulgurite_torch::library!();"));
     fs::remove_dir_all(out).expect("is removed");
 }
 
@@ -70,7 +89,7 @@ fn what_can_not_be_exported_is_refused() {
     let row = |op: &str| format!("- op: {op}\n  doc: Twice x\n  sig: '(x: T) -> T'\n  promote: float\n  expr: 2 * x\n");
     let refused = |text: String, words: &[&str], said: &str| {
         fs::write(&file, format!("ops:\n{text}")).expect("is written");
-        let (status, _, err) = export(&file, &out, words);
+        let (status, _, err) = export("torch", &file, &out, words);
         assert!(status != 0 && err.contains("error[E924]") && err.contains(said), "{status} {err}");
         assert!(!out.exists(), "{said}: something is written");
     };

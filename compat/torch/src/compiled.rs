@@ -1,10 +1,12 @@
 //! Programs that are compiled and kept.
 
-use crate::memory::own;
 use crate::program::TransformedProgram;
-use fulgurite::buffer::Buffer;
 use fulgurite::core::Dim;
 use fulgurite::{Caching, Error, Tensor, executors, jit};
+use rustc_hash::FxHashMap;
+use std::borrow::Borrow;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
 
 /// The compiled function of a program.
 type Function = Box<dyn Fn(Vec<Tensor>) -> Result<Vec<Tensor>, Error> + Send + Sync>;
@@ -22,14 +24,56 @@ impl CompiledProgram {
         CompiledProgram { run: Box::new(move |tensors| function.call(tensors)) }
     }
 
-    /// The results for these tensors, on at most `threads` threads.
+    /// The results for these tensors, on at most `threads` threads. A result may share memory with a tensor.
     ///
     /// # Errors
     /// Refusals of rows, and errors of compiling and running.
-    pub fn call(&self, tensors: Vec<Tensor>, threads: usize) -> Result<Vec<Buffer>, Error> {
+    pub fn call(&self, tensors: Vec<Tensor>, threads: usize) -> Result<Vec<Tensor>, Error> {
         if executors::threads() != threads {
             executors::set_threads(threads);
         }
-        own((self.run)(tensors)?)
+        (self.run)(tensors)
+    }
+}
+
+/// At most this many programs are kept of one operator of PyTorch, or of all calls of XLA. Options are mostly constants of
+/// a model, so more means that a program draws them, and all are dropped.
+const MOST_PROGRAMS: usize = 1024;
+
+/// Compiled programs by their keys.
+pub struct KeptPrograms<K> {
+    programs: Mutex<FxHashMap<K, Arc<CompiledProgram>>>,
+}
+
+impl<K> Default for KeptPrograms<K> {
+    fn default() -> KeptPrograms<K> {
+        KeptPrograms { programs: Mutex::default() }
+    }
+}
+
+impl<K: Hash + Eq> KeptPrograms<K> {
+    /// The program of a key; `read` gives the program and its sizes if it is new.
+    ///
+    /// # Errors
+    /// The errors of `read`.
+    pub fn get<'a, Q: Hash + Eq + ?Sized>(
+        &self,
+        key: &'a Q,
+        read: impl FnOnce() -> Result<(TransformedProgram, Vec<i64>), Error>,
+    ) -> Result<Arc<CompiledProgram>, Error>
+    where
+        K: Borrow<Q> + From<&'a Q>,
+    {
+        let mut programs = self.programs.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(known) = programs.get(key) {
+            return Ok(known.clone());
+        }
+        let (program, sizes) = read()?;
+        let made = Arc::new(CompiledProgram::new(program, sizes));
+        if programs.len() >= MOST_PROGRAMS {
+            programs.clear();
+        }
+        programs.insert(K::from(key), made.clone());
+        Ok(made)
     }
 }

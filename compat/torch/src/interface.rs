@@ -1,12 +1,12 @@
 //! The functions of the library for its Python half. Each is exported under its name by `library!`.
 
+use crate::jax::handler;
 use crate::torch::{operator, shims};
-use crate::{decomposition, message, reads, types, wrong};
+use crate::{c_text, caught, decomposition, reads, types, wrong};
 use fulgurite::Error;
 use serde_json::Value as Json;
 use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::{CStr, CString, c_char, c_void};
 
 thread_local! {
     static ERROR: RefCell<CString> = RefCell::default();
@@ -14,17 +14,10 @@ thread_local! {
 
 /// The result of `f`, or `failed` after an error, which [`fulgurite_error`] tells.
 fn guarded<T>(failed: T, f: impl FnOnce() -> Result<T, Error>) -> T {
-    let text = match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(Ok(done)) => return done,
-        Ok(Err(e)) => message(&e),
-        Err(_) => "the library stopped; this is a bug in fulgurite".to_owned(),
-    };
-    ERROR.set(c_text(text));
-    failed
-}
-
-fn c_text(text: String) -> CString {
-    CString::new(text.replace('\0', " ")).unwrap_or_default()
+    caught(f).unwrap_or_else(|text| {
+        ERROR.set(text);
+        failed
+    })
 }
 
 /// The text at an address.
@@ -118,4 +111,13 @@ pub unsafe fn fulgurite_torch_operator(library: *const c_char, text: *const c_ch
         let (namespace, name) = (c_text(namespace.to_owned()), c_text(name.to_owned()));
         operator::register(&namespace, &name, row, parameters, form == "list").map(|()| 0)
     })
+}
+
+/// Runs the program of a call of XLA ([`handler::answer`]): null, or XLA's error.
+///
+/// # Safety
+/// XLA calls it, as a foreign function.
+pub unsafe fn fulgurite_jax_call(frame: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller upholds the contract.
+    unsafe { handler::answer(frame as *mut _) as *mut c_void }
 }

@@ -1,7 +1,7 @@
-//! Rows of an operator database as operators of PyTorch: the part that knows no row.
+//! Rows of an operator database as operators of PyTorch and of JAX: the part that knows no row.
 //!
 //! A package that `cargo ops export` wrote is a library with a database and this crate. Its Python half loads the
-//! library and registers each row with PyTorch's dispatcher.
+//! library and registers it with PyTorch's dispatcher or with XLA. One library serves both.
 //!
 //! | module | is |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | [`memory`] | memory that another library lends and takes |
 //! | [`compiled`] | programs that are compiled and kept |
 //! | [`torch`] | kernels of PyTorch's dispatcher |
+//! | [`jax`] | the handler of XLA's calls |
 //! | [`interface`] | the functions of the library for its Python half |
 //!
 //! **Invariant:** modules import those above them only.
@@ -20,6 +21,7 @@
 pub mod compiled;
 pub mod decomposition;
 pub mod interface;
+pub mod jax;
 pub mod memory;
 pub mod program;
 pub mod reads;
@@ -28,6 +30,8 @@ pub mod torch;
 pub mod types;
 
 use fulgurite::Error;
+use std::ffi::CString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An error of this crate: a value of another library that does not fit.
 pub(crate) fn wrong(claim: impl Into<String>) -> Error {
@@ -45,6 +49,20 @@ pub fn message(e: &Error) -> String {
     text
 }
 
+/// The result of `f`, or the text of its error for another library. A panic is an error too, because it must not unwind
+/// into that library.
+pub(crate) fn caught<T>(f: impl FnOnce() -> Result<T, Error>) -> Result<T, CString> {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(done) => done.map_err(|e| c_text(message(&e))),
+        Err(_) => Err(c_text("the library stopped; this is a bug in fulgurite".to_owned())),
+    }
+}
+
+/// A text that ends with a zero.
+pub(crate) fn c_text(text: String) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
 /// Exports the functions of [`interface`] from the library of a package, which has a database.
 #[macro_export]
 macro_rules! library {
@@ -56,6 +74,7 @@ macro_rules! library {
         $crate::library_function!(fulgurite_free(text: *mut std::ffi::c_char));
         $crate::library_function!(fulgurite_torch_operator(
             library: *const std::ffi::c_char, schema: *const std::ffi::c_char) -> i32);
+        $crate::library_function!(fulgurite_jax_call(frame: *mut std::ffi::c_void) -> *mut std::ffi::c_void);
     };
 }
 

@@ -69,30 +69,43 @@ fn no_memory(e: BufferError) -> Error {
 ///
 /// # Errors
 /// E702 for a dtype that rows do not have.
-pub fn dtype(code: i32) -> Result<DType, Error> {
-    CODES.iter().find(|(of, _)| *of == code).map(|(_, dtype)| *dtype).ok_or_else(|| {
-        let known: Vec<&str> = CODES.iter().map(|(_, dtype)| dtype.name()).collect();
-        wrong(format!("a tensor has a dtype that rows do not take (number {code} of `ScalarType`)"))
+pub fn torch_dtype(code: i32) -> Result<DType, Error> {
+    known(|(torch, ..)| *torch == code, || format!("number {code} of `ScalarType`"))
+}
+
+/// The dtype of a number of XLA's `PrimitiveType` (xla/xla_data.proto).
+///
+/// # Errors
+/// E702 for a dtype that rows do not have.
+pub fn xla_dtype(code: u32) -> Result<DType, Error> {
+    known(|(_, xla, _)| *xla == code, || format!("number {code} of `PrimitiveType`"))
+}
+
+/// PyTorch's number of a dtype.
+pub fn torch_code(dtype: DType) -> Option<i32> {
+    CODES.iter().find(|(.., of)| *of == dtype).map(|(torch, ..)| *torch)
+}
+
+fn known(is: impl Fn(&&(i32, u32, DType)) -> bool, said: impl Fn() -> String) -> Result<DType, Error> {
+    CODES.iter().find(is).map(|(.., dtype)| *dtype).ok_or_else(|| {
+        let known: Vec<&str> = CODES.iter().map(|(.., dtype)| dtype.name()).collect();
+        wrong(format!("a tensor has a dtype that rows do not take ({})", said()))
             .help(format!("rows take {}", known.join(", ")))
     })
 }
 
-/// PyTorch's number of a dtype.
-pub fn code(dtype: DType) -> Option<i32> {
-    CODES.iter().find(|(_, of)| *of == dtype).map(|(code, _)| *code)
-}
-
-const CODES: [(i32, DType); 12] = [
-    (0, DType::U8),
-    (1, DType::I8),
-    (2, DType::I16),
-    (3, DType::I32),
-    (4, DType::I64),
-    (5, DType::F16),
-    (6, DType::F32),
-    (7, DType::F64),
-    (11, DType::Bool),
-    (15, DType::BF16),
-    (23, DType::F8E5M2),
-    (24, DType::F8E4M3FN),
+/// The numbers of PyTorch and of XLA for each dtype.
+const CODES: [(i32, u32, DType); 12] = [
+    (0, 6, DType::U8),
+    (1, 2, DType::I8),
+    (2, 3, DType::I16),
+    (3, 4, DType::I32),
+    (4, 5, DType::I64),
+    (5, 10, DType::F16),
+    (6, 11, DType::F32),
+    (7, 12, DType::F64),
+    (11, 1, DType::Bool),
+    (15, 16, DType::BF16),
+    (23, 19, DType::F8E5M2),
+    (24, 20, DType::F8E4M3FN),
 ];

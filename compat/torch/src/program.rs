@@ -14,7 +14,8 @@
 //! ```
 //!
 //! An argument of a row is `{"tensor": i}`, `{"size": i}`, `{"float": "0.5"}` (in text, so that infinities and NaN have a
-//! form), `{"dtype": "f32"}`, an integer, a truth value, a word, null or a list of arguments.
+//! form), `{"dtype": "f32"}`, an integer, a truth value, a word, null or a list of arguments. The Python half notes
+//! `"key": true` beside the number of a tensor; it means nothing here.
 
 use crate::wrong;
 use fulgurite::core::foreign::{self, Given};
@@ -22,7 +23,7 @@ use fulgurite::core::lang::ast::Elem;
 use fulgurite::core::loc::Loc;
 use fulgurite::core::{DType, Dim, Name, TensorTy};
 use fulgurite::symbol::{self, SymbolRef};
-use fulgurite::{Error, Key, Tensor, api};
+use fulgurite::{Error, Key, Tensor, TensorOps, api};
 use serde_json::Value as Json;
 
 /// A program is nested at most this deep, because its text comes from outside. A derivative of the tenth order in a
@@ -246,13 +247,14 @@ fn call(symbol: SymbolRef, args: &[Argument], tensors: &[Tensor], sizes: &[Dim])
     api::call(symbol, values, Loc::NOWHERE)
 }
 
-/// A tensor of two numbers as a key.
+/// A tensor of two numbers as a key. JAX has no i64 unless it is asked for, so i32 is taken too.
 fn key(t: &Tensor) -> Result<Given<Tensor>, Error> {
     let shape = t.shape();
-    if t.dtype() != DType::I64 || shape.len() != 1 || shape[0].value() != 2 {
-        return Err(wrong("a key is a tensor i64[2]").help("make one with `torch.tensor([seed, 0])`"));
+    if !matches!(t.dtype(), DType::I64 | DType::I32) || shape.len() != 1 || shape[0].value() != 2 {
+        return Err(wrong("a key is a tensor i64[2]").help("make one of a seed: `[seed, 0]`"));
     }
-    Ok(Given::Tensor(Key::of_data(t).handle().clone()))
+    let t = if t.dtype() == DType::I64 { t.clone() } else { t.cast(DType::I64) };
+    Ok(Given::Tensor(Key::of_data(&t).handle().clone()))
 }
 
 impl Argument {

@@ -10,8 +10,16 @@ fn decomposed(language: &str, program: &Value, tensors: &Value) -> Value {
     answer(&request).expect("the program has types")
 }
 
+/// The function without its imports.
 fn text(language: &str, program: &Value, tensors: &Value) -> String {
-    decomposed(language, program, tensors)["text"].as_str().expect("has a form over arrays").to_owned()
+    let answer = decomposed(language, program, tensors);
+    let text = answer["text"].as_str().expect("has a form over arrays");
+    let (imports, function) = text.split_once("\n\n\n").expect("imports stand first");
+    assert!(
+        imports.ends_with(if language == "torch" { "import torch" } else { "import jax.numpy as jnp" }),
+        "{imports}"
+    );
+    function.to_owned()
 }
 
 fn softmax() -> Value {

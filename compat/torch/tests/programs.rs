@@ -52,11 +52,26 @@ fn derivatives_and_batches_are_those_of_fulgurite() {
 }
 
 #[test]
+fn a_derivative_with_a_mask_has_derivatives() {
+    let row = r#"{"row": "dropout", "args": [{"tensor": 0}, {"tensor": 1}, {"float": "0.5"}]}"#;
+    let (x, key, ones) = (Tensor::from([1.0f64; 8]), Tensor::from([7i64, 0]), Tensor::from([1.0f64; 8]));
+    let mask = values(program(row).evaluate(&[x.clone(), key.clone()], &[]));
+    for kind in [r#""jvp""#, r#""results": [0], "vjp""#] {
+        // linear in x and in the last tensor: its own tangent by the last one is its value
+        let once = format!(r#"{{{kind}: {row}, "inputs": 2, "of": [0]}}"#);
+        let twice = format!(r#"{{"jvp": {once}, "inputs": 3, "of": [0, 2]}}"#);
+        let tensors = [x.clone(), key.clone(), ones.clone(), ones.clone(), ones.clone()];
+        assert_eq!(values(program(&twice).evaluate(&tensors, &[])), mask, "{kind}");
+    }
+}
+
+#[test]
 fn a_key_is_a_tensor_of_two_numbers() {
     let text = r#"{"row": "uniform", "args": [{"tensor": 0}, [3]]}"#;
-    let key = Tensor::from([7i64, 0]);
     let expected = ops::uniform(fulgurite::Key::new(7), 3).to_f64().expect("runs");
-    assert_eq!(values(program(text).evaluate(&[key], &[])), [expected]);
+    for key in [Tensor::from([7i64, 0]), Tensor::from([7i32, 0])] {
+        assert_eq!(values(program(text).evaluate(&[key], &[])), std::slice::from_ref(&expected));
+    }
     let wrong = program(text).evaluate(&[Tensor::from([7i64])], &[]).expect_err("one number is no key");
     assert_eq!(wrong.code(), "E702", "{wrong}");
 }

@@ -18,8 +18,9 @@ use super::load::{self, Loaded};
 use super::paint::Paint;
 use super::{Common, FINE, Outcome};
 use crate::explain;
-use crate::export::operator::{self, Operator};
-use crate::export::torch::{ExportedRow, RowOrigin, TorchPackage};
+use crate::export::operator::{self, Operator, PythonTypes};
+use crate::export::package::{ExportedPackage, ExportedRow, RowOrigin};
+use crate::export::{PackageFile, jax, torch};
 
 /// Makes packages of rows for other frameworks.
 #[derive(Debug, Args)]
@@ -33,15 +34,20 @@ pub struct ExportCommand {
 #[derive(Debug, Subcommand)]
 pub enum Framework {
     /// A Python package with the rows as operators of PyTorch
-    Torch(Torch),
+    #[command(
+        after_help = "Examples:\n  cargo ops export torch --name smooth --out pkg\n  pip install ./pkg\n  cargo ops export torch --name smooth --out pkg --only squareplus,energy --wheel"
+    )]
+    Torch(ExportOptions),
+    /// A Python package with the rows as functions of JAX
+    #[command(
+        after_help = "Examples:\n  cargo ops export jax --name smooth --out pkg\n  pip install ./pkg\n  cargo ops export jax --name smooth --out pkg --only squareplus,energy --wheel"
+    )]
+    Jax(ExportOptions),
 }
 
-/// The package for PyTorch.
+/// The package.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  cargo ops export torch --name smooth --out pkg\n  pip install ./pkg\n  cargo ops export torch --name smooth --out pkg --only squareplus,energy --wheel"
-)]
-pub struct Torch {
+pub struct ExportOptions {
     /// The database; otherwise `ops.yaml` here or in a folder above
     pub database: Option<PathBuf>,
     /// The name of the package, and of the namespace of its operators
@@ -67,14 +73,27 @@ type LeftOut = Vec<(String, &'static str)>;
 
 impl ExportCommand {
     pub(super) fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
-        match &self.to {
-            Framework::Torch(torch) => torch.run(common, paint, out, err),
-        }
+        let (options, types, files): (_, _, FilesOf) = match &self.to {
+            Framework::Torch(options) => (options, &PythonTypes::TORCH, torch::files),
+            Framework::Jax(options) => (options, &PythonTypes::JAX, jax::files),
+        };
+        options.run(types, files, common, paint, out, err)
     }
 }
 
-impl Torch {
-    fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
+/// The function that makes the files of a package for a framework.
+type FilesOf = fn(&ExportedPackage<'_>, &RowSet<'_>) -> Vec<PackageFile>;
+
+impl ExportOptions {
+    fn run(
+        &self,
+        types: &PythonTypes,
+        files: FilesOf,
+        common: &Common,
+        paint: &Paint,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Outcome {
         if !is_identifier(&self.name) {
             let claim = format!("`{}` can't be the name of a Python package", self.name);
             return Err(CommandFault::usage("E924", claim).help("use small letters, digits and `_`, a letter first"));
@@ -85,12 +104,12 @@ impl Torch {
             let claim = format!("`{}` has {faults}", loaded.files.rows.path.display());
             return Err(CommandFault::failed("E924", claim).help("see `cargo ops check`"));
         }
-        let (rows, left_out) = self.rows(&loaded)?;
+        let (rows, left_out) = self.rows(&loaded, types)?;
         let sources = self.sources.clone().or_else(built_from).map(|path| path.canonicalize().unwrap_or(path));
         let origin = origin(&loaded.files, sources.as_deref());
-        let package = TorchPackage { name: self.name.clone(), rows, origin, sources };
+        let package = ExportedPackage { name: self.name.clone(), rows, origin, sources };
         let set = RowSet::new(&loaded.upstream, loaded.checked.rows.iter().cloned(), &[]);
-        let files = package.files(&set);
+        let files = files(&package, &set);
         for file in &files {
             let path = self.out.join(&file.path);
             let unwritable = |why: std::io::Error| CommandFault::unwritable(&path, &why);
@@ -134,7 +153,11 @@ impl Torch {
     }
 
     /// The rows to export, and those that can't be operators, with the reason.
-    fn rows<'a>(&self, loaded: &'a Loaded) -> Result<(Vec<ExportedRow<'a>>, LeftOut), CommandFault> {
+    fn rows<'a>(
+        &self,
+        loaded: &'a Loaded,
+        types: &PythonTypes,
+    ) -> Result<(Vec<ExportedRow<'a>>, LeftOut), CommandFault> {
         let mut wanted: FxHashSet<Name> = FxHashSet::default();
         for op in &self.only {
             loaded.find(op)?;
@@ -157,7 +180,7 @@ impl Torch {
             let made = if operator::makes_a_class(row, &is_class) {
                 Err("it makes a tensor of a class")
             } else {
-                Operator::of(row, &table)
+                Operator::of(row, &table, types)
             };
             match made {
                 Ok(operator) => {
@@ -174,7 +197,7 @@ impl Torch {
             return Err(CommandFault::failed("E924", claim).help("rename one of them, or choose rows with `--only`"));
         }
         if let (Some((op, why)), true) = (left_out.first(), rows.is_empty()) {
-            return Err(CommandFault::failed("E924", format!("`{op}` can't be an operator of PyTorch: {why}")));
+            return Err(CommandFault::failed("E924", format!("`{op}` can't be exported: {why}")));
         }
         Ok((rows, left_out))
     }
@@ -197,7 +220,7 @@ impl Torch {
     }
 }
 
-/// Whether a text can name a Python module and a namespace of PyTorch.
+/// Whether a text can name a Python module and a namespace of a framework.
 fn is_identifier(name: &str) -> bool {
     let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(rest)

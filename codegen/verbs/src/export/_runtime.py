@@ -12,16 +12,16 @@ of tensors, `_program<n>(str program, SymInt[] sizes, Tensor x0, ...)`, runs the
 batches like any operator.
 """
 
-import ctypes
 import functools
 import json
-import math
 import os
 
 import torch
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, proxy_call
+
+from ._library import Library, argument
 
 _functorch = torch._C._functorch
 _below = torch._C._AutoDispatchBelowAutograd
@@ -36,73 +36,38 @@ _DTYPES = {
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
-class Library:
-    """The compiled library of the package."""
+class TorchLibrary(Library):
+    """The library, which registers kernels with PyTorch."""
 
     def __init__(self, path):
-        self._c = c = ctypes.CDLL(path)
-        c.fulgurite_error.restype = ctypes.c_char_p
-        for function in (c.fulgurite_types, c.fulgurite_decomposition, c.fulgurite_reads):
-            function.restype = ctypes.c_void_p
-        c.fulgurite_free.argtypes = [ctypes.c_void_p]
+        super().__init__(path)
         folder = os.path.dirname(torch.__file__)
         self._torch = os.path.join(folder, "lib", "libtorch_cpu.so").encode()
 
-    def error(self):
-        return self._c.fulgurite_error().decode()
-
     def register(self, namespace, name, row, letters, is_list):
         text = "\n".join([namespace, name, row, letters, "list" if is_list else ""])
-        if self._c.fulgurite_torch_operator(self._torch, text.encode()) < 0:
+        if self.functions.fulgurite_torch_operator(self._torch, text.encode()) < 0:
             raise ImportError(f"{namespace}::{name}: {self.error()}")
 
-    def types(self, program, tensors, sizes):
+    def result_types(self, program, tensors, sizes):
         """The dtype and sizes of each result; the sizes of tensors may be symbolic."""
-        answer, symbols = self._ask(self._c.fulgurite_types, {}, program, tensors, sizes)
-        value = lambda n: n if isinstance(n, int) else eval(n, {}, symbols)
-        return [(_DTYPES[dtype], [value(n) for n in shape]) for dtype, shape in answer["types"]]
+        types = [(_name(t.dtype), t.shape) for t in tensors]
+        return [(_DTYPES[dtype], shape) for dtype, shape in self.types(program, types, sizes, _hint, _require)]
 
-    def reads(self, program, tensors, sizes):
+    def read_tensors(self, program, tensors, sizes):
         """The numbers of the tensors that a program reads."""
-        return self._ask(self._c.fulgurite_reads, {}, program, tensors, sizes)[0]["reads"]
+        return self.reads(program, [(_name(t.dtype), t.shape) for t in tensors], sizes, _hint, _require)
 
-    def decomposition(self, program, tensors, sizes):
+    def operators_of(self, program, tensors, sizes):
         """The program as a function without arguments, which calls PyTorch's operators; None if it stays a kernel."""
-        answer, symbols = self._ask(self._c.fulgurite_decomposition, {"language": "torch"}, program, tensors, sizes)
-        if answer is None:
-            return None
+        types = [(_name(t.dtype), t.shape) for t in tensors]
+        function = self.decomposition("torch", program, types, sizes, _hint, _require)
         device = tensors[0].device if tensors else "cpu"
-        return lambda: _function(answer["text"])(device, *tensors, **symbols)
-
-    def _ask(self, function, request, program, tensors, sizes):
-        """The answer of the library, whose guards hold, and the values of the names in it."""
-        symbols = {}
-
-        def size(n):
-            if isinstance(n, int):
-                return n
-            name = f"s{len(symbols)}"
-            symbols[name] = n
-            return [_hint(n), name]
-
-        types = [[_name(t.dtype), [size(n) for n in t.shape]] for t in tensors]
-        request |= {"program": program, "tensors": types, "sizes": [size(n) for n in sizes]}
-        answer = function(json.dumps(request).encode())
-        if not answer:
-            raise RuntimeError(self.error())
-        answer, text = json.loads(ctypes.string_at(answer)), answer
-        self._c.fulgurite_free(text)
-        for guard in answer["guards"] if answer else ():
-            torch._check(eval(guard, {}, symbols), lambda guard=guard: f"the sizes must satisfy {guard}")
-        return answer, symbols
+        return function and functools.partial(function, device, *tensors)
 
 
-@functools.lru_cache(maxsize=1024)
-def _function(text):
-    """The function that a text defines."""
-    names = {"torch": torch, "math": math}
-    exec(text, names)
-    return names["decomposition"]
+def _require(holds, text):
+    torch._check(holds, lambda: text)
 
 
 def tensor(x):
@@ -122,6 +87,13 @@ def _name(dtype):
         return _NAMES[dtype]
     except KeyError:
         raise RuntimeError(f"rows do not take tensors of {dtype} [E702]\n  help: they take {', '.join(_NAMES.values())}") from None
+
+
+def _fixed(letter, value):
+    """The value of an argument; a symbolic number that is no size is fixed to its present value."""
+    if letter.upper() in "IN" and isinstance(value, torch.SymInt):
+        return int(value)
+    return float(value) if letter.upper() in "FN" and isinstance(value, torch.SymFloat) else value
 
 
 def _hint(n):
@@ -186,7 +158,7 @@ class Operators:
 
         def read(args):
             tensors, sizes = [], []
-            words = [_argument(letter, value, tensors, sizes) for letter, value in zip(letters, args)]
+            words = [argument(letter, _fixed(letter, x), tensors, sizes, _name) for letter, x in zip(letters, args)]
             return {"row": row, "args": words}, sizes, tensors
 
         operator = _Operator(self, name, row, schema, letters, read, differentiable)
@@ -210,7 +182,7 @@ class _Plan:
         of = self.numbers(needed)
         if of and self.floats:
             vjp = {"vjp": self.what, "inputs": len(tensors), "of": of, "results": self.floats}
-            read = operator.operators.library.reads(vjp, [*tensors, *(outs[i] for i in self.floats)], self.sizes)
+            read = operator.operators.library.read_tensors(vjp, [*tensors, *(outs[i] for i in self.floats)], self.sizes)
             self.kept = [place for i, place in enumerate(self.places) if i in read]
             for i, x in enumerate(tensors):
                 if i not in read:
@@ -269,7 +241,7 @@ class _Operator:
         return list(values) if self.is_list else values[0] if self.count == 1 else tuple(values)
 
     def types(self, what, sizes, tensors):
-        return self.operators.library.types(what, tensors, sizes)
+        return self.operators.library.result_types(what, tensors, sizes)
 
     def plan(self, needed, inputs, outs):
         """The plan of the derivatives of a call; calls of equal types and options share it."""
@@ -312,7 +284,7 @@ class _Operator:
         """
         if not mode.pre_dispatch:
             program, sizes, tensors = self.read(self.complete(args))
-            function = self.operators.library.decomposition(program, tensors, sizes)
+            function = self.operators.library.operators_of(program, tensors, sizes)
             if function is not None:
                 with mode:
                     return self.results(function())
@@ -410,36 +382,6 @@ class _Operator:
                 allow(before)
 
         return kernel
-
-
-def _argument(letter, value, tensors, sizes):
-    """The argument of a row in a program; its tensors and sizes are numbered."""
-    if value is None:
-        return None
-    kind = letter.upper()
-    if kind == "T":
-        tensors.append(value)
-        return {"tensor": len(tensors) - 1}
-    if kind == "X":
-        return [_argument("T", item, tensors, sizes) for item in value]
-    if kind == "Z":
-        sizes.append(value)
-        return {"size": len(sizes) - 1}
-    if kind == "M":
-        return [_argument("Z", item, tensors, sizes) for item in value]
-    if kind == "F" or kind == "N" and isinstance(value, (float, torch.SymFloat)):
-        return {"float": _text(value)}
-    if isinstance(value, torch.SymInt):
-        return int(value)
-    if kind == "D":
-        return {"dtype": _name(value)}
-    if kind == "R" and len(value) == 1:
-        return value[0]
-    return list(value) if kind in "LR" else value
-
-
-def _text(x):
-    return "nan" if math.isnan(x) else ("inf" if x > 0 else "-inf") if math.isinf(x) else repr(float(x))
 
 
 def _leaves(letters, values, args):

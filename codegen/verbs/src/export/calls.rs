@@ -101,7 +101,7 @@ fn value(arg: &Value<V<f64>>) -> Option<String> {
         Value::Num(Scalar::Bool(b)) => if *b { "True" } else { "False" }.to_owned(),
         Value::Num(Scalar::Int(i)) => i.to_string(),
         Value::Num(Scalar::Float(x)) => float(*x),
-        Value::DType(d) => format!("torch_dtype(\"{}\")", d.name()),
+        Value::DType(d) => format!("dtype(\"{}\")", d.name()),
         Value::Word(w) => format!("\"{w}\""),
         Value::Str(s) => format!("{s:?}"),
         Value::Size(d) => d.value().to_string(),
@@ -114,7 +114,7 @@ fn value(arg: &Value<V<f64>>) -> Option<String> {
     })
 }
 
-/// A tensor; none of a dtype that PyTorch does not have.
+/// A tensor; none of a dtype that other frameworks do not have.
 fn tensor(array: &Array<f64>) -> Option<String> {
     if matches!(array.dtype, DType::U4X2) {
         return None;

@@ -1,11 +1,7 @@
 """The checks of an operator: what PyTorch's own tools say, and every way of running it against a plain call."""
 
-import argparse
 import contextlib
 import random
-import sys
-import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -21,14 +17,14 @@ _DTYPES = {
 }
 
 
-def torch_dtype(name):
+def dtype(name):
     return _DTYPES[name]
 
 
-def t(dtype, shape, elements):
+def t(name, shape, elements):
     """A tensor of a call."""
-    exact = torch.float64 if dtype.startswith(("f", "bf")) else torch.int64
-    return torch.tensor(elements, dtype=exact).reshape(shape).to(_DTYPES[dtype])
+    exact = torch.float64 if name.startswith(("f", "bf")) else torch.int64
+    return torch.tensor(elements, dtype=exact).reshape(shape).to(_DTYPES[name])
 
 
 class Facts:
@@ -278,7 +274,8 @@ def check_shapes(function, call, count):
 _OF_ELEMENTS = ("[E705]", "[E804]", "[E805]")
 
 
-def _failures(package, name, facts, calls, compiled=False, shapes=0):
+def failures(package, name, facts, calls, compiled=False, shapes=30):
+    """The checks of these calls of an operator that failed."""
     function, operator = getattr(package, name), getattr(package._ops, name)
     for call in calls:
         yield from check(function, operator, facts, call)
@@ -287,64 +284,10 @@ def _failures(package, name, facts, calls, compiled=False, shapes=0):
         yield from check_shapes(function, call, shapes // len(calls))
 
 
-def tests(package, calls):
-    """One test function for each row."""
-
-    def test(name, facts, calls):
-        def run_one():
-            found = list(_failures(package, name, facts, calls))
-            assert not found, "\n".join(f"{what}: {why}" for what, why in found)
-
-        return run_one
-
-    def workers():
-        check_workers(*next(_first_calls(package, calls)))
-
-    return {"test_workers": workers} | {f"test_{name}": test(name, *given) for name, given in calls.items()}
-
-
-def _first_calls(package, calls):
-    return ((getattr(package, name), drawn[0]) for name, (_, drawn) in calls.items() if drawn)
-
-
-def run(package, calls):
-    """Checks the rows that the command line names, or all; prints what failed."""
-    warnings.simplefilter("ignore")
-    import logging
-
-    logging.disable(logging.CRITICAL)
-    parser = argparse.ArgumentParser(description="Tests of the operators of this package.")
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="only these rows")
-    parser.add_argument("--compile", action="store_true", help="compile and export each call too, which takes seconds")
-    parser.add_argument("--shapes", type=int, default=30, metavar="N", help="sizes of each row on which fake and real are compared")
-    asked = parser.parse_args()
-    wanted = asked.rows
-    started, failed, empty = time.time(), {}, []
-    for name, (facts, drawn) in calls.items():
-        if wanted and name not in wanted:
-            continue
-        if not drawn:
-            empty.append(name)
-            continue
-        try:
-            found = list(_failures(package, name, facts, drawn, asked.compile, asked.shapes))
-        except Exception as e:
-            found = [("call", f"{type(e).__name__}: {str(e)[:2000]}")]
-        if found:
-            failed[name] = found
-            print(f"{name}: {', '.join(sorted({what for what, _ in found}))}", flush=True)
-            for what, why in found[:3] if wanted else found[:1]:
-                print(f"    {what}: {why if wanted else why[:300]}", flush=True)
-    stuck = False
-    if not wanted:
-        try:
-            check_workers(*next(_first_calls(package, calls)))
-        except Exception as e:
-            stuck = True
-            print(f"workers: {type(e).__name__}: {e}")
-    count = len(wanted) if wanted else len(calls)
-    print(f"{count - len(failed) - len(empty)} of {count} rows passed, {len(failed)} failed, {len(empty)} have no calls, "
-          f"{time.time() - started:.0f} s")
-    if empty:
-        print("without calls: " + ", ".join(empty))
-    sys.exit(1 if failed or stuck else 0)
+def failures_of_all(package, calls):
+    """The checks of the package as a whole that failed."""
+    name, (_, drawn) = next((name, given) for name, given in calls.items() if given[1])
+    try:
+        check_workers(getattr(package, name), drawn[0])
+    except Exception as e:
+        yield "workers", f"{type(e).__name__}: {e}"

@@ -2,14 +2,19 @@
 //!
 //! | module | makes |
 //! |---|---|
-//! | [`operator`] | an operator in PyTorch's terms from a row's signature |
+//! | [`operator`] | an operator from a row's signature |
 //! | [`calls`] | calls with data, for the tests of a package |
+//! | [`package`] | the files of a package that are the same for every framework |
 //! | [`torch`] | the files of a package for PyTorch |
+//! | [`jax`] | the files of a package for JAX |
 //!
-//! The half of a package that is the same for every row is the crate `fulgurite-torch` and the file `_runtime.py`.
+//! The half of a package that is the same for every row is the crate `fulgurite-torch` and the files `_library.py` and
+//! `_runtime.py`.
 
 pub mod calls;
+pub mod jax;
 pub mod operator;
+pub mod package;
 pub mod torch;
 
 /// A file of a package.

@@ -1,4 +1,5 @@
-//! An operator in PyTorch's terms: a schema for the dispatcher, letters for the kernel, and a Python signature.
+//! An operator of another framework: a Python signature, letters for the kinds of arguments, and for PyTorch a schema for
+//! the dispatcher.
 
 use fulgurite_codegen::check::walk;
 use fulgurite_codegen::emit::names;
@@ -8,6 +9,27 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Class, Meaning, Row};
 use fulgurite_core::{Name, autocast, facts};
 use std::fmt::Write;
+
+/// The names that a framework gives to the types of Python arguments and results.
+pub struct PythonTypes {
+    /// An argument that is an array.
+    pub array: &'static str,
+    /// An argument that is an array of any rank, or a number.
+    pub number: &'static str,
+    /// An argument that is a dtype.
+    pub dtype: &'static str,
+    /// A result.
+    pub result: &'static str,
+}
+
+impl PythonTypes {
+    /// Those of PyTorch.
+    pub const TORCH: PythonTypes =
+        PythonTypes { array: "Tensor", number: "Tensor | float", dtype: "torch.dtype", result: "Tensor" };
+    /// Those of JAX.
+    pub const JAX: PythonTypes =
+        PythonTypes { array: "ArrayLike", number: "ArrayLike", dtype: "DTypeLike", result: "Array" };
+}
 
 /// An operator.
 pub struct Operator {
@@ -33,6 +55,8 @@ pub struct OperatorArgument {
     pub name: String,
     /// Its kind, for the kernel: see `fulgurite_torch::torch::schema`. A small letter is an optional argument.
     pub letter: char,
+    /// Whether it is a random key, which has the letter of a tensor.
+    pub key: bool,
     /// Its type in the schema.
     pub schema: String,
     /// Its type in Python.
@@ -44,17 +68,17 @@ pub struct OperatorArgument {
 }
 
 impl Operator {
-    /// The operator of a row, which may call `rows`.
+    /// The operator of a row, which may call `rows`, with these names of types.
     ///
     /// # Errors
     /// The reason why the row can't be an operator.
-    pub fn of(row: &Row, rows: &dyn Rows) -> Result<Operator, &'static str> {
+    pub fn of(row: &Row, rows: &dyn Rows, types: &PythonTypes) -> Result<Operator, &'static str> {
         if row.sig.params.iter().any(|p| p.access == Access::Mut) {
             return Err("it writes an argument");
         }
-        let params = row.sig.params.iter().map(param);
-        let arguments: Vec<OperatorArgument> = params.chain(row.sig.opts.iter().map(option)).collect();
-        let (results, returns) = results(&row.sig.outs)?;
+        let params = row.sig.params.iter().map(|p| param(p, types));
+        let arguments: Vec<OperatorArgument> = params.chain(row.sig.opts.iter().map(|o| option(o, types))).collect();
+        let (results, returns) = results(&row.sig.outs, types)?;
         let differentiable = row.no_grad.is_none() && row.sig.params.iter().any(|p| !p.ty.elem.contains(&Elem::Key));
         let name = identifier(&names::flat(row.op.as_str()));
         // a cast is explicit
@@ -92,20 +116,21 @@ impl Operator {
     }
 }
 
-fn param(p: &Param) -> OperatorArgument {
+fn param(p: &Param, types: &PythonTypes) -> OperatorArgument {
     let name = identifier(p.name.name.as_str());
+    let number = p.ty.dims.is_none() && p.ty.list.is_none();
+    let one = if number { types.number } else { types.array };
     let (letter, schema, python) = match (p.ty.list.is_some(), p.optional) {
-        (true, _) => ('X', "Tensor[]", "Sequence[Tensor]"),
-        (false, true) => ('t', "Tensor?", "Tensor | None"),
-        (false, false) => ('T', "Tensor", "Tensor"),
+        (true, _) => ('X', "Tensor[]", format!("Sequence[{one}]")),
+        (false, true) => ('t', "Tensor?", format!("{one} | None")),
+        (false, false) => ('T', "Tensor", one.to_owned()),
     };
     let default = p.optional.then(|| ("None".to_owned(), "None".to_owned()));
-    let number = p.ty.dims.is_none() && p.ty.list.is_none();
-    let python = if number { python.replace("Tensor", "Tensor | float") } else { python.to_owned() };
-    OperatorArgument { name, letter, schema: schema.into(), python, default, through: number.then_some("tensor") }
+    let (key, through) = (p.ty.elem.contains(&Elem::Key), number.then_some("tensor"));
+    OperatorArgument { name, letter, key, schema: schema.into(), python, default, through }
 }
 
-fn option(o: &Opt) -> OperatorArgument {
+fn option(o: &Opt, types: &PythonTypes) -> OperatorArgument {
     let (letter, schema, python): (char, &str, String) = match &o.ty {
         OptType::Num => ('N', "Scalar", "float".into()),
         OptType::F64 => ('F', "float", "float".into()),
@@ -115,7 +140,7 @@ fn option(o: &Opt) -> OperatorArgument {
             let words: Vec<String> = words.iter().map(|w| format!("\"{w}\"")).collect();
             ('S', "str", format!("Literal[{}]", words.join(", ")))
         }
-        OptType::Dtype(_) => ('D', "ScalarType", "torch.dtype".into()),
+        OptType::Dtype(_) => ('D', "ScalarType", types.dtype.into()),
         OptType::I64 | OptType::Dim(_) | OptType::Gap(_) => ('I', "int", "int".into()),
         OptType::Pos(_) | OptType::Bound(_) | OptType::Size(_) => ('Z', "SymInt", "int".into()),
         OptType::Perm(_) => ('L', "int[]", "Sequence[int]".into()),
@@ -128,6 +153,7 @@ fn option(o: &Opt) -> OperatorArgument {
     let none = || ("None".to_owned(), "None".to_owned());
     OperatorArgument {
         name: identifier(o.name.name.as_str()),
+        key: false,
         letter: if optional { letter.to_ascii_lowercase() } else { letter },
         schema: if optional { format!("{schema}?") } else { schema.to_owned() },
         python: if optional { format!("{python} | None") } else { python },
@@ -164,17 +190,17 @@ fn literal(ty: &OptType, default: &Expr) -> Option<(String, String)> {
     }
 }
 
-fn results(outs: &[Out]) -> Result<(String, String), &'static str> {
+fn results(outs: &[Out], types: &PythonTypes) -> Result<(String, String), &'static str> {
     let is_list = |out: &Out| out.ty.list.is_some();
     match outs {
         [] => Err("it has no result"),
-        [one] if is_list(one) => Ok(("Tensor[]".into(), "list[Tensor]".into())),
-        [_] => Ok(("Tensor".into(), "Tensor".into())),
+        [one] if is_list(one) => Ok(("Tensor[]".into(), format!("list[{}]", types.result))),
+        [_] => Ok(("Tensor".into(), types.result.into())),
         _ if outs.iter().any(is_list) => Err("it has a list among several results"),
         _ => {
             let named: Vec<String> =
                 outs.iter().map(|o| format!("Tensor {}", identifier(o.name.name.as_str()))).collect();
-            let types = vec!["Tensor"; outs.len()].join(", ");
+            let types = vec![types.result; outs.len()].join(", ");
             Ok((format!("({})", named.join(", ")), format!("tuple[{types}]")))
         }
     }

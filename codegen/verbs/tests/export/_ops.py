@@ -6,9 +6,9 @@ operator by its name.
 
 import os
 
-from ._runtime import Library, Operators
+from ._runtime import Operators, TorchLibrary
 
-operators = Operators("ten", Library(os.path.join(os.path.dirname(__file__), "libten.so")))
+operators = Operators("ten", TorchLibrary(os.path.join(os.path.dirname(__file__), "libten.so")))
 
 squareplus = operators.row("squareplus", "squareplus_32a53dcf", '(Tensor x, float b=4.0) -> Tensor', "TF")
 energy = operators.row("energy", "energy_f3d5b505", '(Tensor x, int[1]? dims=None, bool keepdim=False) -> Tensor', "TlB", autocast="fp32")

@@ -22,6 +22,14 @@ impl Dialect {
         }
     }
 
+    /// The imports that a text needs.
+    pub fn imports(self) -> &'static str {
+        match self {
+            Dialect::Torch => "import math\n\nimport torch\n",
+            Dialect::Jnp => "import math\n\nimport jax\nimport jax.numpy as jnp\n",
+        }
+    }
+
     /// The module of functions.
     pub fn module(self) -> &'static str {
         match self {

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! {"language": "torch", "program": P, "tensors": […], "sizes": […]}
-//! {"text": "def decomposition(device, x0, a):\n …", "guards": ["a != 1"]}     or null
+//! {"text": "import …\n\n\ndef decomposition(device, x0, a):\n …", "guards": ["a != 1"]}     or null
 //! ```
 
 pub mod dialect;
@@ -102,7 +102,7 @@ fn written_out(trace: &Trace, request: &Request, dialect: Dialect) -> Option<Str
     let tensors = (0..request.tensors()).map(|i| format!("x{i}"));
     let parameters: Vec<String> =
         ["device".to_owned()].into_iter().chain(tensors).chain(request.names().to_vec()).collect();
-    let mut text = format!("def decomposition({}):\n", parameters.join(", "));
+    let mut text = format!("{}\n\ndef decomposition({}):\n", dialect.imports(), parameters.join(", "));
     for line in &writer.lines {
         let _ = writeln!(text, "    {line}");
     }

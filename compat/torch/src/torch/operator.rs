@@ -5,27 +5,22 @@
 
 use super::schema::{self, ArgumentKind, Parameter};
 use super::shims::{self, Boxed, Handle, Owned, RELEASE, Shims};
-use crate::compiled::CompiledProgram;
-use crate::memory::{self, Lent};
+use crate::compiled::KeptPrograms;
+use crate::memory::{self, Lent, own};
 use crate::program::{Argument, TransformedProgram};
-use crate::{message, wrong};
+use crate::{caught, wrong};
 use fulgurite::Error;
 use fulgurite::buffer::Buffer;
 use fulgurite::core::Name;
 use fulgurite::core::foreign::Given;
 use fulgurite::symbol::{self, SymbolRef};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::OnceLock;
 
 /// At most this many operators, which is twice the number of rows of the largest database.
 const SLOTS: usize = 1024;
-/// At most this many programs of one operator are kept. Options are mostly constants of a model, so more means that a
-/// program draws them, and all are dropped.
-const MOST_PROGRAMS: usize = 1024;
 /// Results of at least this many bytes stay in the memory in which they were made; smaller ones are copied into memory
 /// of PyTorch, which is cheaper than a tensor over memory of ours.
 const GIVEN: usize = 1 << 16;
@@ -37,7 +32,7 @@ struct Operator {
     row: Option<SymbolRef>,
     /// Whether the results are one list.
     is_list: bool,
-    programs: Mutex<FxHashMap<Words, Arc<CompiledProgram>>>,
+    programs: KeptPrograms<Words>,
 }
 
 /// The options of a call and the forms of its tensors as numbers: the key of a program.
@@ -64,7 +59,7 @@ pub fn register(
         symbol::find(Name::new(row)).ok_or_else(missing)
     });
     let (parameters, row) = (schema::parameters(parameters)?, row.transpose()?);
-    let mut operator = Operator { parameters, row, is_list, programs: Mutex::default() };
+    let mut operator = Operator { parameters, row, is_list, programs: KeptPrograms::default() };
     let mut slot = None;
     for (at, place) in OPERATORS.iter().enumerate() {
         // a slot that is taken gives the operator back
@@ -117,17 +112,12 @@ thread_local! {
 /// # Safety
 /// `stack` has the arguments of the operator's schema, and room for its results.
 unsafe fn enter(slot: usize, stack: *mut u64, arguments: usize, results: usize) {
-    let ran = catch_unwind(AssertUnwindSafe(|| {
+    let ran = caught(|| {
         // SAFETY: the caller upholds the contract.
         let values = unsafe { std::slice::from_raw_parts_mut(stack, arguments.max(results)) };
         run(slot, values, arguments, results)
-    }));
-    let text = match ran {
-        Ok(Ok(())) => return,
-        Ok(Err(e)) => message(&e),
-        Err(_) => "the library stopped; this is a bug in fulgurite".to_owned(),
-    };
-    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    });
+    let Err(text) = ran else { return };
     let at = text.as_ptr();
     RAISED.set(text);
     if let Ok(shims) = shims::get() {
@@ -141,7 +131,7 @@ fn run(slot: usize, stack: &mut [u64], arguments: usize, results: usize) -> Resu
     let shims = shims::get()?;
     let operator = OPERATORS.get(slot).and_then(OnceLock::get).ok_or_else(|| wrong("no operator has this kernel"))?;
     let taken = Taken::new(shims, &operator.parameters, &stack[..arguments])?;
-    let program = operator.program(&taken)?;
+    let program = operator.programs.get(&taken.words[..], || operator.read(&taken.words))?;
     let mut tensors = SmallVec::<[Owned; 6]>::new();
     let mut inputs = Vec::with_capacity(taken.tensors.len());
     for tensor in taken.tensors {
@@ -153,7 +143,7 @@ fn run(slot: usize, stack: &mut [u64], arguments: usize, results: usize) -> Resu
     let mut threads = 1;
     // SAFETY: the number is written.
     shims.done(unsafe { (shims.torch_get_num_threads)(&mut threads) })?;
-    let made = program.call(inputs, threads as usize)?;
+    let made = own(program.call(inputs, threads as usize)?)?;
     drop(tensors);
     let made = made.into_iter().map(|b| handed(shims, b)).collect::<Result<SmallVec<[Owned; 4]>, _>>()?;
     if operator.is_list {
@@ -252,23 +242,8 @@ impl Taken {
 }
 
 impl Operator {
-    /// The compiled program of a call.
-    fn program(&self, taken: &Taken) -> Result<Arc<CompiledProgram>, Error> {
-        let mut programs = self.programs.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(known) = programs.get(&taken.words) {
-            return Ok(known.clone());
-        }
-        let (program, sizes) = self.read(&taken.words)?;
-        let made = Arc::new(CompiledProgram::new(program, sizes));
-        if programs.len() >= MOST_PROGRAMS {
-            programs.clear();
-        }
-        programs.insert(taken.words.clone(), made.clone());
-        Ok(made)
-    }
-
     /// The program that the words of a call mean, and its sizes.
-    fn read(&self, words: &Words) -> Result<(TransformedProgram, Vec<i64>), Error> {
+    fn read(&self, words: &[u64]) -> Result<(TransformedProgram, Vec<i64>), Error> {
         let mut words = words.iter().copied();
         let mut word = || words.next().ok_or_else(|| Error::bug("E706", "the key of a program is too short"));
         let (mut args, mut sizes, mut tensors) = (Vec::new(), Vec::new(), 0);
@@ -292,7 +267,7 @@ impl Operator {
                 ArgumentKind::Int => Argument::Known(Given::Int(word()? as i64)),
                 ArgumentKind::Size => size(word()?),
                 ArgumentKind::Bool => Argument::Known(Given::Bool(word()? != 0)),
-                ArgumentKind::Dtype => Argument::Known(Given::DType(memory::dtype(word()? as i32)?)),
+                ArgumentKind::Dtype => Argument::Known(Given::DType(memory::torch_dtype(word()? as i32)?)),
                 ArgumentKind::Text => Argument::Known(Given::Str(text(&mut word)?)),
                 ArgumentKind::Program => {
                     program = Some(TransformedProgram::parse(&text(&mut word)?)?);
@@ -352,13 +327,13 @@ fn dense(shims: &Shims, mut tensor: Owned) -> Result<(Owned, Lent), Error> {
         shims.done((shims.aoti_torch_get_dtype)(handle, &mut code))?;
         let sizes = if rank == 0 { &[] } else { std::slice::from_raw_parts(sizes, rank as usize) };
         let shape = sizes.iter().map(|n| *n as usize).collect();
-        Ok((tensor, Lent { dtype: memory::dtype(code)?, shape, data: data as *mut u8 }))
+        Ok((tensor, Lent { dtype: memory::torch_dtype(code)?, shape, data: data as *mut u8 }))
     }
 }
 
 /// A result as a tensor of PyTorch: large ones in the memory in which they are, small ones copied.
 fn handed(shims: &Shims, b: Buffer) -> Result<Owned, Error> {
-    let code = memory::code(b.dtype());
+    let code = memory::torch_code(b.dtype());
     let code = code.ok_or_else(|| wrong(format!("PyTorch has no {} tensors here", b.dtype())))?;
     let shape: SmallVec<[i64; 6]> = b.shape().iter().map(|n| *n as i64).collect();
     let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, shape.len());

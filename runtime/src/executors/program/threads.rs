@@ -2,7 +2,7 @@
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Work of fewer estimated nanoseconds stays on one thread: handing it over costs about a microsecond, and a core that
 /// is busy with other work costs much more.
@@ -10,12 +10,15 @@ pub const WORTH_SHARING: f64 = 25_000.0;
 
 /// The number of threads; 0 if it was not set yet.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
+/// The number of threads that the machine runs at once.
+static MACHINE: OnceLock<usize> = OnceLock::new();
 static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
 
 /// The number of threads that programs use.
 pub fn threads() -> usize {
     match THREADS.load(Ordering::Relaxed) {
-        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        // the system reads files to answer, which takes longer than a small program, so it is asked once
+        0 => *MACHINE.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         n => n,
     }
 }

@@ -1,4 +1,4 @@
-//! The library that `cargo ops export torch` writes for `examples/torch/ops.yaml`.
+//! The library that `cargo ops export` writes for `examples/torch/ops.yaml`.
 
 fulgurite::database!();
 fulgurite_torch::library!();

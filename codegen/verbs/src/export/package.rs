@@ -1,0 +1,201 @@
+//! The files of a package that are the same for every framework.
+
+use super::PackageFile;
+use super::calls;
+use super::operator::Operator;
+use fulgurite_codegen::check::rows::RowSet;
+use fulgurite_codegen::schema::RowSource;
+use fulgurite_core::row::Row;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A package to be written.
+pub struct ExportedPackage<'a> {
+    /// Its name in Python, which is also the namespace of its operators.
+    pub name: String,
+    /// The rows.
+    pub rows: Vec<ExportedRow<'a>>,
+    /// The origin of the rows.
+    pub origin: RowOrigin,
+    /// The folder with the sources of fulgurite; without it, the published crates are used.
+    pub sources: Option<PathBuf>,
+}
+
+/// The origin of the rows of a package.
+pub enum RowOrigin {
+    /// The files of a database, which the package takes over, with their names.
+    Files(Vec<(String, String)>),
+    /// A crate that has a database: its name and folder.
+    Crate(String, PathBuf),
+}
+
+/// A row that is exported.
+pub struct ExportedRow<'a> {
+    /// The row as it is written.
+    pub source: &'a RowSource,
+    /// The row as the checks completed it.
+    pub row: &'a Arc<Row>,
+    /// The operator.
+    pub operator: Operator,
+    /// One line for each gradient.
+    pub gradients: Vec<String>,
+}
+
+/// What differs between the packages for two frameworks.
+pub struct FrameworkHalf {
+    /// The framework as people call it.
+    pub title: &'static str,
+    /// What Python needs.
+    pub requires: &'static str,
+    /// The modules of the package: `_runtime.py`, which registers the rows with the framework, and others.
+    pub modules: Vec<(&'static str, String)>,
+    /// The checks of an operator.
+    pub checks: &'static str,
+}
+
+const LIBRARY: &str = include_str!("_library.py");
+const BACKEND: &str = include_str!("build_backend.py");
+const RUNNING: &str = include_str!("running.py");
+
+impl ExportedPackage<'_> {
+    /// The files of the package; `set` has all rows, for the calls of its tests, and `facts` are those of a row that the
+    /// checks of the framework need.
+    pub fn files(
+        &self,
+        half: FrameworkHalf,
+        set: &RowSet<'_>,
+        facts: impl Fn(&ExportedRow<'_>) -> String,
+    ) -> Vec<PackageFile> {
+        let name = &self.name;
+        let mut files = vec![
+            ("pyproject.toml".to_owned(), self.pyproject(&half)),
+            ("Cargo.toml".to_owned(), self.manifest()),
+            ("src/lib.rs".to_owned(), self.library()),
+            ("build_backend.py".to_owned(), BACKEND.to_owned()),
+            (format!("{name}/_library.py"), LIBRARY.to_owned()),
+            (format!("{name}/py.typed"), String::new()),
+            ("tests/checks.py".to_owned(), half.checks.to_owned()),
+            ("tests/running.py".to_owned(), RUNNING.to_owned()),
+            ("tests/test_ops.py".to_owned(), self.tests(set, facts)),
+            (".gitignore".to_owned(), "/target\n/dist\n*.so\n__pycache__\n".to_owned()),
+        ];
+        files.extend(half.modules.into_iter().map(|(module, text)| (format!("{name}/{module}"), text)));
+        if let RowOrigin::Files(database) = &self.origin {
+            files.extend(database.iter().cloned());
+            files.push(("build.rs".to_owned(), self.build_script()));
+        }
+        files.into_iter().map(|(path, text)| PackageFile { path, text }).collect()
+    }
+
+    fn pyproject(&self, half: &FrameworkHalf) -> String {
+        format!(
+            "[build-system]\nrequires = []\nbuild-backend = \"build_backend\"\nbackend-path = [\".\"]\n\n[project]\nname = \"{}\"\nversion = \"0.1.0\"\ndescription = \"Operators of a database, for {}\"\nrequires-python = \">=3.10\"\ndependencies = [\"{}\"]\n",
+            self.name, half.title, half.requires
+        )
+    }
+
+    fn manifest(&self) -> String {
+        let crates = [("fulgurite", "generated"), ("fulgurite-torch", "compat/torch")];
+        let from = |(krate, folder): (&str, &str)| match &self.sources {
+            Some(sources) => format!("{krate} = {{ path = {:?} }}\n", sources.join(folder)),
+            None => format!("{krate} = \"{}\"\n", env!("CARGO_PKG_VERSION")),
+        };
+        let mut text = format!(
+            "[package]\nname = \"{}\"\nversion = \"0.1.0\"\nedition = \"2024\"\npublish = false\n\n[lib]\ncrate-type = [\"cdylib\"]\n\n[dependencies]\n",
+            self.name
+        );
+        crates.into_iter().for_each(|krate| text += &from(krate));
+        match &self.origin {
+            RowOrigin::Files(_) => {
+                text += &format!("\n[build-dependencies]\n{}", from(("fulgurite-codegen", "codegen")))
+            }
+            RowOrigin::Crate(name, _) if name == "fulgurite" => {}
+            RowOrigin::Crate(name, folder) => text += &format!("{name} = {{ path = {folder:?} }}\n"),
+        }
+        text + PROFILE
+    }
+
+    fn build_script(&self) -> String {
+        format!(
+            "//! Checks the rows, and makes their kernels.\n\nfn main() -> std::io::Result<()> {{\n    fulgurite_codegen::build::downstream(\"{}\", \"ops.yaml\")\n}}\n",
+            self.name
+        )
+    }
+
+    fn library(&self) -> String {
+        let database = match &self.origin {
+            RowOrigin::Files(_) => "fulgurite::database!();\n".to_owned(),
+            RowOrigin::Crate(name, _) => format!("// links the database\nuse {} as _;\n\n", name.replace('-', "_")),
+        };
+        format!(
+            "//! The rows of the package, and the functions that its Python half calls.\n\n{database}fulgurite_torch::library!();\n"
+        )
+    }
+
+    /// The functions of the package: `intro` is the beginning of the module, and `call` the expression that a function
+    /// returns.
+    pub fn functions(&self, intro: &str, call: impl Fn(&Operator) -> String) -> String {
+        let names: Vec<String> = self.rows.iter().map(|r| format!("\"{}\"", r.operator.name)).collect();
+        let mut text = format!("{intro}\n__all__ = [{}]\n", names.join(", "));
+        for exported in &self.rows {
+            let o = &exported.operator;
+            let (parameters, doc) = (o.parameters(), docstring(exported));
+            let _ = write!(
+                text,
+                "\n\ndef {}({parameters}) -> {}:\n    \"\"\"{doc}\"\"\"\n    return {}\n",
+                o.name,
+                o.returns,
+                call(o)
+            );
+        }
+        text
+    }
+
+    fn tests(&self, set: &RowSet<'_>, facts: impl Fn(&ExportedRow<'_>) -> String) -> String {
+        let name = &self.name;
+        let mut text = format!(
+            "\"\"\"Tests of the operators: calls that were drawn when the package was made.\n\nRun `pytest`, or `python tests/test_ops.py [ROW ...]`.\n\"\"\"\n\nfrom checks import Facts, dtype, t\nfrom running import rows_as_tests, run\n\nimport {name}\n\nCALLS = {{\n"
+        );
+        for exported in &self.rows {
+            let _ = writeln!(text, "    \"{}\": (Facts({}), [", exported.operator.name, facts(exported));
+            for call in calls::drawn(exported.source, exported.row, set) {
+                let _ = writeln!(text, "        {call},");
+            }
+            text += "    ]),\n";
+        }
+        text + &format!(
+            "}}\n\nglobals().update(rows_as_tests({name}, CALLS))\n\nif __name__ == \"__main__\":\n    run({name}, CALLS)\n"
+        )
+    }
+}
+
+impl ExportedRow<'_> {
+    /// The facts of a row that the checks of every framework need: whether its derivatives are those of its values, and
+    /// whether they have no derivatives themselves.
+    pub fn facts(&self) -> String {
+        let word = |is: bool| if is { "True" } else { "False" };
+        let smooth = self.operator.differentiable && self.source.deviates.is_none();
+        format!("differentiable={}, once={}", word(smooth), word(self.source.once.is_some()))
+    }
+}
+
+fn docstring(exported: &ExportedRow<'_>) -> String {
+    let row = exported.row;
+    let mut text = format!("{}.\n\n    {} {}\n", exported.source.doc.as_str(), row.op, row.sig);
+    for r in &row.require {
+        let _ = write!(text, "\n    Refused unless `{}`: {}.", r.cond, r.message);
+    }
+    for gradient in &exported.gradients {
+        let _ = write!(text, "\n    Gradient by {gradient}.");
+    }
+    if let Some(reason) = &exported.source.no_grad {
+        let _ = write!(text, "\n    No gradient: {}.", reason.as_str());
+    }
+    text = text.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"");
+    format!("{}\n    ", text.trim_end())
+}
+
+/// Profiles of the workspace of fulgurite, which cargo does not take over: without them path dependencies are compiled
+/// with other settings.
+const PROFILE: &str = "\n[workspace]\nresolver = \"1\"\n\n[profile.release]\ncodegen-units = 16\nstrip = true\n";
