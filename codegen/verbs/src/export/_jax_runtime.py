@@ -171,7 +171,8 @@ class Operators:
         if not all(isinstance(n, int) for n in numbers) or any(aval.manual_axis_type.varying for aval in avals):
             return None
         types = tuple((_name(aval.dtype), aval.shape) for aval in avals)
-        function = self.library.decomposition("jnp", json.loads(program), types, sizes, _hint, lambda holds, text: None)
+        known, has_64 = lambda holds, text: None, jax.config.jax_enable_x64
+        function = self.library.decomposition("jnp", json.loads(program), types, sizes, _hint, known, has_64)
         if function is None:
             return None
         dtypes = [_dtype(name) for name, _ in self._known_types(program, sizes, types)]
