@@ -74,6 +74,10 @@ fn a_key_is_a_tensor_of_two_numbers() {
     }
     let wrong = program(text).evaluate(&[Tensor::from([7i64])], &[]).expect_err("one number is no key");
     assert_eq!(wrong.code(), "E702", "{wrong}");
+    // a row draws with one key for all slices
+    let batch = format!(r#"{{"vmap": {text}, "axes": [0]}}"#);
+    let refused = program(&batch).evaluate(&[Tensor::from([[7i64, 0], [8, 0]])], &[]).expect_err("two keys");
+    assert_eq!(refused.code(), "E726", "{refused}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ._library import Library, argument
+from ._library import Library, argument, keys_of
 
 _DTYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn",
@@ -182,7 +182,7 @@ class Operators:
         what = json.loads(program)
         size = next(t.shape[axis] for t, axis in zip(tensors, axes) if axis is not None)
         tensors, axes = list(tensors), list(axes)
-        if any(axes[i] is not None for i in _keys(what)):
+        if any(axes[i] is not None for i in keys_of(what)):
             return self._one_by_one(what, sizes, tensors, axes)
         for i in range(len(tensors) - _linear(what), len(tensors)):
             # tangents and cotangents have the batch first, so that the transposed program gives them in this form
@@ -242,13 +242,6 @@ class Operators:
 def _varying(t):
     """The axes of a mesh along which an array differs, inside of `jax.shard_map`."""
     return jax.typeof(t).manual_axis_type.varying
-
-
-def _keys(what):
-    """The numbers of the tensors of a program that are keys."""
-    if "row" in what:
-        return [word["tensor"] for word in what["args"] if isinstance(word, dict) and "key" in word]
-    return _keys(next(what[kind] for kind in ("vjp", "jvp", "vmap") if kind in what))
 
 
 def _linear(what):

@@ -108,3 +108,14 @@ def argument(letter, value, tensors, sizes, dtype_name):
 
 def _text(x):
     return "nan" if math.isnan(x) else ("inf" if x > 0 else "-inf") if math.isinf(x) else repr(float(x))
+
+
+def keys_of(what):
+    """The numbers of the tensors of a program that are keys."""
+    if "row" in what:
+        return [word["tensor"] for word in what["args"] if isinstance(word, dict) and "key" in word]
+    if "vjp" in what:
+        unread = what.get("unread", {})
+        given = [i for i in range(what["inputs"]) if i not in unread and str(i) not in unread]
+        return [given.index(i) for i in keys_of(what["vjp"]) if i in given]
+    return keys_of(what[next(kind for kind in ("jvp", "vmap", "pick") if kind in what)])

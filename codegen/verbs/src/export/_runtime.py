@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, proxy_call
 
-from ._library import Library, argument
+from ._library import Library, argument, keys_of
 
 _functorch = torch._C._functorch
 _below = torch._C._AutoDispatchBelowAutograd
@@ -52,7 +52,7 @@ class TorchLibrary(Library):
     def result_types(self, program, tensors, sizes):
         """The dtype and sizes of each result; the sizes of tensors may be symbolic."""
         types = [(_name(t.dtype), t.shape) for t in tensors]
-        return [(_DTYPES[dtype], shape) for dtype, shape in self.types(program, types, sizes, _hint, _require)]
+        return [(_dtype(name), shape) for name, shape in self.types(program, types, sizes, _hint, _require)]
 
     def read_tensors(self, program, tensors, sizes):
         """The numbers of the tensors that a program reads."""
@@ -87,6 +87,13 @@ def _name(dtype):
         return _NAMES[dtype]
     except KeyError:
         raise RuntimeError(f"rows do not take tensors of {dtype} [E702]\n  help: they take {', '.join(_NAMES.values())}") from None
+
+
+def _dtype(name):
+    try:
+        return _DTYPES[name]
+    except KeyError:
+        raise RuntimeError(f"the row gives {name}, which PyTorch does not have [E702]\n  help: use the row from Rust") from None
 
 
 def _fixed(letter, value):
@@ -224,7 +231,7 @@ class _Operator:
             fragment.impl(self.name, self.run_program, "CPU")
         else:
             operators.library.register(operators.namespace, self.name, self.row, self.letters, self.is_list)
-        if not any(letter in "TtX" for letter in self.letters):
+        if not any(letter in "TtKkX" for letter in self.letters):
             cpu = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
             fragment.impl(self.name, lambda keys, *args: self.op.redispatch(cpu, *args), "BackendSelect", with_keyset=True)
         torch.library.register_fake(self.full, self.fake, lib=fragment)
@@ -293,10 +300,21 @@ class _Operator:
     def batched(self, info, in_dims, *args):
         args = self.complete(args)
         what, sizes, tensors = self.read(args)
-        axes = _leaves(self.letters, [*in_dims, *([None] * (len(args) - len(in_dims)))], args)
+        in_dims = [*in_dims, *([None] * (len(args) - len(in_dims)))]
+        axes = _leaves(self.letters, in_dims, args)
+        if any(axes[i] is not None for i in keys_of(what)):
+            return self.one_by_one(info.batch_size, in_dims, args)
         what = {"vmap": what, "axes": axes}
         count = self.count or len(self.types(what, sizes, tensors))
         return self.results(self.operators.program(json.dumps(what), sizes, tensors, count)), self.results([0] * count)
+
+    def one_by_one(self, size, in_dims, args):
+        """A batch whose slices have keys of their own, which the library does not take: its calls in a loop."""
+        made = [self.op(*(_slice(x, axis, i) for x, axis in zip(args, in_dims))) for i in range(size)]
+        if self.count == 1:
+            return torch.stack(made), 0
+        made = [torch.stack(same) for same in zip(*made)]
+        return self.results(made), self.results([0] * len(made))
 
     def autocast(self, device, kind):
         """The kernel of autocast: narrow floats become those of the row's class; f64 is an explicit choice and stays."""
@@ -384,13 +402,19 @@ class _Operator:
         return kernel
 
 
+def _slice(x, axis, i):
+    if isinstance(x, (list, tuple)) and isinstance(axis, (list, tuple)):
+        return [_slice(*item, i) for item in zip(x, axis)]
+    return x if axis is None else x.select(axis, i)
+
+
 def _leaves(letters, values, args):
     """One value for each tensor among the arguments."""
     found = []
     for letter, value, arg in zip(letters, values, args):
         if arg is None:
             continue
-        if letter.upper() == "T":
+        if letter.upper() in "TK":
             found.append(value)
         elif letter.upper() == "X":
             found += value if isinstance(value, (list, tuple)) else [value] * len(arg)

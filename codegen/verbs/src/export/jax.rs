@@ -1,7 +1,7 @@
 //! The files of a package for JAX.
 
 use super::PackageFile;
-use super::operator::{Operator, OperatorArgument};
+use super::operator::Operator;
 use super::package::{ExportedPackage, FrameworkHalf};
 use fulgurite_codegen::check::rows::RowSet;
 
@@ -41,14 +41,8 @@ pub fn files(package: &ExportedPackage<'_>, set: &RowSet<'_>) -> Vec<PackageFile
 
 /// The call of a row by its function.
 fn call(o: &Operator) -> String {
-    let letter = |a: &OperatorArgument| match (a.key, a.letter.is_ascii_lowercase()) {
-        (true, true) => 'k',
-        (true, false) => 'K',
-        (false, _) => a.letter,
-    };
-    let letters: String = o.arguments.iter().map(letter).collect();
     let arguments: String = o.arguments.iter().map(|a| format!(", {}", a.name)).collect();
-    let results = format!("_rows.call(\"{}\", \"{letters}\"{arguments})", o.row);
+    let results = format!("_rows.call(\"{}\", \"{}\"{arguments})", o.row, o.letters());
     match o.results.as_str() {
         "Tensor" => results + "[0]",
         "Tensor[]" => results,

@@ -55,8 +55,6 @@ pub struct OperatorArgument {
     pub name: String,
     /// Its kind, for the kernel: see `fulgurite_torch::torch::schema`. A small letter is an optional argument.
     pub letter: char,
-    /// Whether it is a random key, which has the letter of a tensor.
-    pub key: bool,
     /// Its type in the schema.
     pub schema: String,
     /// Its type in Python.
@@ -118,16 +116,22 @@ impl Operator {
 
 fn param(p: &Param, types: &PythonTypes) -> OperatorArgument {
     let name = identifier(p.name.name.as_str());
-    let number = p.ty.dims.is_none() && p.ty.list.is_none();
+    let key = p.ty.elem.contains(&Elem::Key);
+    let number = !key && p.ty.dims.is_none() && p.ty.list.is_none();
     let one = if number { types.number } else { types.array };
     let (letter, schema, python) = match (p.ty.list.is_some(), p.optional) {
         (true, _) => ('X', "Tensor[]", format!("Sequence[{one}]")),
         (false, true) => ('t', "Tensor?", format!("{one} | None")),
         (false, false) => ('T', "Tensor", one.to_owned()),
     };
+    let letter = match (key, letter) {
+        (true, 'T') => 'K',
+        (true, 't') => 'k',
+        _ => letter,
+    };
     let default = p.optional.then(|| ("None".to_owned(), "None".to_owned()));
-    let (key, through) = (p.ty.elem.contains(&Elem::Key), number.then_some("tensor"));
-    OperatorArgument { name, letter, key, schema: schema.into(), python, default, through }
+    let through = number.then_some("tensor");
+    OperatorArgument { name, letter, schema: schema.into(), python, default, through }
 }
 
 fn option(o: &Opt, types: &PythonTypes) -> OperatorArgument {
@@ -153,7 +157,6 @@ fn option(o: &Opt, types: &PythonTypes) -> OperatorArgument {
     let none = || ("None".to_owned(), "None".to_owned());
     OperatorArgument {
         name: identifier(o.name.name.as_str()),
-        key: false,
         letter: if optional { letter.to_ascii_lowercase() } else { letter },
         schema: if optional { format!("{schema}?") } else { schema.to_owned() },
         python: if optional { format!("{python} | None") } else { python },

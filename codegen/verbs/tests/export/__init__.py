@@ -79,14 +79,14 @@ def add_all(xs: Sequence[Tensor]) -> Tensor:
     return _ops.add_all(xs)
 
 
-def jitter(x: Tensor, key: Tensor | float, scale: float = 0.5) -> Tensor:
+def jitter(x: Tensor, key: Tensor, scale: float = 0.5) -> Tensor:
     """x with noise between 0 and scale.
 
     jitter (x: T[..S], key: Key; scale: f64 = 0.5) -> T[..S]
 
     Gradient by x: g.
     """
-    return _ops.jitter(x, tensor(key), scale)
+    return _ops.jitter(x, key, scale)
 
 
 def bend(x: Tensor | float, mode: Literal["line", "curve"] = "line", slope: float = 0.1) -> Tensor:

@@ -16,7 +16,7 @@ extent = operators.row("extent", "extent_879d522e", '(Tensor x, int dim) -> (Ten
 take_or_zero = operators.row("take_or_zero", "take_or_zero_9d688503", '(Tensor x, Tensor index, int dim) -> Tensor', "TTI")
 blend = operators.row("blend", "blend_65d69c30", '(Tensor x, Tensor y, Tensor? weight=None) -> Tensor', "TTt", autocast="promote")
 add_all = operators.row("add_all", "add_all_73901d4f", '(Tensor[] xs) -> Tensor', "X", autocast="fp32")
-jitter = operators.row("jitter", "jitter_e83ec704", '(Tensor x, Tensor key, float scale=0.5) -> Tensor', "TTF")
+jitter = operators.row("jitter", "jitter_e83ec704", '(Tensor x, Tensor key, float scale=0.5) -> Tensor', "TKF")
 bend = operators.row("bend", "bend_abdf8f9b", '(Tensor x, str mode="line", float slope=0.1) -> Tensor', "TSF", autocast="fp32")
 same_sign = operators.row("same_sign", "same_sign_90c2e65b", '(Tensor x, Tensor y) -> Tensor', "TT", autocast="promote")
 windows_mean = operators.row("windows_mean", "windows_mean_1979f3f4", '(Tensor x, SymInt width) -> Tensor', "TZ", autocast="fp32")

@@ -6,7 +6,7 @@ use fulgurite::Error;
 /// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
-    /// `Tensor`.
+    /// `Tensor`; a key is one of two integers.
     Tensor,
     /// `Tensor[]`.
     Tensors,
@@ -48,7 +48,7 @@ pub struct Parameter {
 pub fn parameters(text: &str) -> Result<Vec<Parameter>, Error> {
     let one = |letter: char| {
         let kind = match letter.to_ascii_uppercase() {
-            'T' => ArgumentKind::Tensor,
+            'T' | 'K' => ArgumentKind::Tensor,
             'X' => ArgumentKind::Tensors,
             'F' => ArgumentKind::Float,
             'I' => ArgumentKind::Int,

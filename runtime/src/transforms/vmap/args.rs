@@ -53,6 +53,13 @@ impl Sweep {
         Ok(args)
     }
 
+    /// The first argument that is a key of two elements of a batch: each slice has a key of its own, which no row takes.
+    pub(super) fn own_key(&self, line: &BoundSymbol) -> Option<Name> {
+        let mut keys = line.symbol.row().sig.params.iter().zip(&line.args).filter(|(p, _)| is_key(p));
+        let differs = |arg: &Value<ProxyId>| matches!(arg, Value::Tensor(p) if self.values.contains_key(p));
+        keys.find(|(_, arg)| differs(arg)).map(|(p, _)| p.name.name)
+    }
+
     /// The arguments of any other row, for parameters with these flags. If `types` is set, `like` arguments have the
     /// batch axis too. A plain `Dim` option counts it.
     pub(super) fn slices(&mut self, line: &BoundSymbol, mut flags: Vec<bool>, types: bool) -> Result<Batched, Error> {

@@ -26,6 +26,14 @@ impl Sweep {
             self.b.push(line);
             return Ok(());
         }
+        if let Some(key) = self.own_key(line) {
+            let claim = format!(
+                "`{}` draws with one `{key}` for all slices, and here each slice has another one",
+                line.symbol.name()
+            );
+            let help = "pass the key to `vmap` as a `Key`, so that slices draw apart, or call it on slices one by one";
+            return Err(Error::new("E726", claim).help(help).at(line.place.loc));
+        }
         if line.dispatch.is_some() || line.symbol.port().is_some() {
             let claim = format!("`{}` on a tensor of a subclass can't be batched yet", line.symbol.name());
             return Err(Error::new("E726", claim).help("call it outside of `vmap`").at(line.place.loc));
