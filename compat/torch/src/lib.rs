@@ -6,7 +6,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`program`] | a row with its options, and the derivatives and batches of programs; closed under composition |
-//! | [`request`] | a program with the types of its tensors, whose sizes may be symbolic |
+//! | [`typed_program`] | a program with the types of its tensors, whose sizes may be symbolic |
 //! | [`types`] | the types of a program's results: the fake functions of PyTorch |
 //! | [`reads`] | the tensors that a program reads, which must be kept for it |
 //! | [`decomposition`] | a program as a Python function over arrays, which compilers fuse |
@@ -25,8 +25,8 @@ pub mod jax;
 pub mod memory;
 pub mod program;
 pub mod reads;
-pub mod request;
 pub mod torch;
+pub mod typed_program;
 pub mod types;
 
 use fulgurite::Error;

@@ -1,6 +1,6 @@
 //! The tensors that a program reads. Those of others need not be kept for it: their types suffice.
 
-use crate::request::Request;
+use crate::typed_program::TypedProgram;
 use fulgurite::trace::{BoundSymbol, ProxyId, SplitSide};
 use fulgurite::{Error, transforms};
 use rustc_hash::FxHashSet;
@@ -9,9 +9,9 @@ use serde_json::{Value as Json, json};
 /// The answer to a request: `{"reads": [0, 2], "guards": […]}`, the numbers of the tensors.
 ///
 /// # Errors
-/// The errors of [`Request::of`] and [`Request::trace`].
+/// The errors of [`TypedProgram::of`] and [`TypedProgram::trace`].
 pub fn answer(request: &Json) -> Result<Json, Error> {
-    let traced = Request::of(request)?.trace()?;
+    let traced = TypedProgram::of(request)?.trace()?;
     // a row may take a tensor that no row of its body reads
     let has_body = |line: &BoundSymbol| line.symbol.row().is_composite();
     let trace = transforms::decompose(&traced.trace, &mut |line| !has_body(line))?;

@@ -1,13 +1,13 @@
 //! The types of a program's results. Sizes may be symbolic, so this is the fake function of every operator.
 //!
-//! The answer to a [`Request`] has polynomials of the names of sizes, and the comparisons that must hold for the types
+//! The answer to a [`TypedProgram`] has polynomials of the names of sizes, and the comparisons that must hold for the types
 //! to be right. Both are expressions of Python:
 //!
 //! ```text
 //! {"types": [["f32", ["2*a", 4]]], "guards": ["a != 1"]}
 //! ```
 
-use crate::request::{Request, written};
+use crate::typed_program::{TypedProgram, written};
 use fulgurite::Error;
 use fulgurite::trace::ProxyTy;
 use serde_json::{Value as Json, json};
@@ -15,9 +15,9 @@ use serde_json::{Value as Json, json};
 /// The answer to a request.
 ///
 /// # Errors
-/// The errors of [`Request::of`] and [`Request::trace`].
+/// The errors of [`TypedProgram::of`] and [`TypedProgram::trace`].
 pub fn answer(request: &Json) -> Result<Json, Error> {
-    let traced = Request::of(request)?.trace()?;
+    let traced = TypedProgram::of(request)?.trace()?;
     let types: Vec<Json> = traced.trace.outputs().iter().map(|p| result(&traced.trace.ty(*p))).collect();
     Ok(json!({ "types": types, "guards": traced.guards() }))
 }

@@ -2,21 +2,21 @@
 //! The package's own tests compare the functions with the kernels, in PyTorch.
 
 use fulgurite::core::builtins::Builtin;
-use fulgurite_torch::decomposition::{answer, dialect::Dialect};
+use fulgurite_torch::decomposition::{answer, array_library::ArrayLibrary};
 use serde_json::{Value, json};
 
-fn decomposed(language: &str, program: &Value, tensors: &Value) -> Value {
-    let request = json!({"language": language, "program": program, "tensors": tensors, "sizes": []});
+fn decomposed(library: &str, program: &Value, tensors: &Value) -> Value {
+    let request = json!({"library": library, "program": program, "tensors": tensors, "sizes": []});
     answer(&request).expect("the program has types")
 }
 
 /// The function without its imports.
-fn text(language: &str, program: &Value, tensors: &Value) -> String {
-    let answer = decomposed(language, program, tensors);
+fn text(library: &str, program: &Value, tensors: &Value) -> String {
+    let answer = decomposed(library, program, tensors);
     let text = answer["text"].as_str().expect("has a form over arrays");
     let (imports, function) = text.split_once("\n\n\n").expect("imports stand first");
     assert!(
-        imports.ends_with(if language == "torch" { "import torch" } else { "import jax.numpy as jnp" }),
+        imports.ends_with(if library == "torch" { "import torch" } else { "import jax.numpy as jnp" }),
         "{imports}"
     );
     function.to_owned()
@@ -101,10 +101,10 @@ fn other_programs_stay_kernels() {
 
 #[test]
 fn a_request_that_is_none_is_refused() {
-    let request = json!({"language": "numpy", "program": softmax(), "tensors": [["f32", [3, 4]]], "sizes": []});
+    let request = json!({"library": "numpy", "program": softmax(), "tensors": [["f32", [3, 4]]], "sizes": []});
     let refused = answer(&request).expect_err("numpy is not supported");
     assert!(refused.claim().contains("`torch` and `jnp` are"), "{refused}");
-    let request = json!({"language": "torch", "program": {"row": "matmul", "args": [{"tensor": 0}, {"tensor": 1}]},
+    let request = json!({"library": "torch", "program": {"row": "matmul", "args": [{"tensor": 0}, {"tensor": 1}]},
         "tensors": [["f32", [2, 3]], ["f32", [2, 3]]], "sizes": []});
     assert!(answer(&request).is_err(), "sizes that the row refuses");
 }
@@ -112,16 +112,16 @@ fn a_request_that_is_none_is_refused() {
 #[test]
 fn every_builtin_has_an_expression_that_uses_its_arguments() {
     for builtin in Builtin::all() {
-        for dialect in [Dialect::Torch, Dialect::Jnp] {
+        for library in [ArrayLibrary::Torch, ArrayLibrary::Jnp] {
             // a cast is written with its dtype
             let has_none = matches!(builtin, Builtin::Uniform | Builtin::Cast)
-                || dialect == Dialect::Jnp && matches!(builtin, Builtin::Erfcx | Builtin::DivTrunc);
-            let template = dialect.template(builtin);
-            assert_eq!(template.is_none(), has_none, "{builtin:?} in {dialect:?}");
+                || library == ArrayLibrary::Jnp && matches!(builtin, Builtin::Erfcx | Builtin::DivTrunc);
+            let template = library.template(builtin);
+            assert_eq!(template.is_none(), has_none, "{builtin:?} in {library:?}");
             let Some(template) = template else { continue };
             for i in 0..builtin.record().arity() {
                 let used = template.contains(&format!("{{{i}}}")) || template.contains(&format!("{{#{i}}}"));
-                assert!(used, "{builtin:?} in {dialect:?}: {template}");
+                assert!(used, "{builtin:?} in {library:?}: {template}");
             }
         }
     }

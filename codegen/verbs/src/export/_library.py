@@ -37,12 +37,12 @@ class Library:
         """The numbers of the tensors that a program reads; the arguments are those of `types`."""
         return self._ask(self.functions.fulgurite_reads, {}, program, tensors, sizes, hint, require)[0]["reads"]
 
-    def decomposition(self, language, program, tensors, sizes, hint, require, has_64=True):
+    def decomposition(self, library, program, tensors, sizes, hint, require, has_64=True):
         """A program as a function of a device and arrays, which calls an array library, `torch` or `jnp`; None if it stays
         a kernel. `has_64` says whether the library has dtypes of 64 bits at present. The other arguments are those of
         `types`."""
-        function, language = self.functions.fulgurite_decomposition, {"language": language}
-        answer, symbols = self._ask(function, language, program, tensors, sizes, hint, require)
+        function, library = self.functions.fulgurite_decomposition, {"library": library}
+        answer, symbols = self._ask(function, library, program, tensors, sizes, hint, require)
         # numbers of 64 bits would wrap without an error
         if answer is None or not has_64 and re.search("(int|float)64", answer["text"]):
             return None

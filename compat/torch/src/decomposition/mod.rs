@@ -2,23 +2,23 @@
 //!
 //! The program is traced and decomposed to rows with loop nests, and each nest becomes array expressions ([`nest`]): an
 //! index variable becomes an axis, an element of a tensor a view or a gather, a reduction one over axes. The words of the
-//! array library are in [`dialect`] and in the table of builtins.
+//! array library are in [`array_library`] and in the table of builtins.
 //!
 //! A program stays a kernel as a whole if one of its lines has no such form: if it draws random numbers, if it may refuse
 //! at run time, if its nest would fill more memory than the kernel needs (a product of matrices), or if its form holds for
 //! the present sizes only while sizes are symbolic.
 //!
 //! ```text
-//! {"language": "torch", "program": P, "tensors": […], "sizes": […]}
+//! {"library": "torch", "program": P, "tensors": […], "sizes": […]}
 //! {"text": "import …\n\n\ndef decomposition(device, x0, a):\n …", "guards": ["a != 1"]}     or null
 //! ```
 
-pub mod dialect;
+pub mod array_library;
 mod nest;
 
-use crate::request::{Request, written};
+use crate::typed_program::{TypedProgram, written};
 use crate::wrong;
-use dialect::Dialect;
+use array_library::ArrayLibrary;
 use fulgurite::bind::may_refuse;
 use fulgurite::core::{DType, Dim};
 use fulgurite::executors::Line;
@@ -34,7 +34,7 @@ const MOST_LINES: usize = 2000;
 
 /// The lines of a function, each of which binds a name.
 pub(crate) struct Writer {
-    dialect: Dialect,
+    library: ArrayLibrary,
     lines: Vec<String>,
 }
 
@@ -50,27 +50,27 @@ impl Writer {
 /// The answer to a request.
 ///
 /// # Errors
-/// E702 for an unknown language, and the errors of [`Request::of`] and [`Request::trace`].
+/// E702 for an unknown array library, and the errors of [`TypedProgram::of`] and [`TypedProgram::trace`].
 pub fn answer(request: &Json) -> Result<Json, Error> {
-    let language = request.get("language").and_then(Json::as_str).unwrap_or_default();
-    let dialect = Dialect::named(language);
-    let dialect = dialect.ok_or_else(|| wrong(format!("`{language}` is no array library; `torch` and `jnp` are")))?;
-    let parsed = Request::of(request)?;
+    let name = request.get("library").and_then(Json::as_str).unwrap_or_default();
+    let library = ArrayLibrary::named(name);
+    let library = library.ok_or_else(|| wrong(format!("`{name}` is no array library; `torch` and `jnp` are")))?;
+    let parsed = TypedProgram::of(request)?;
     // comparisons that the types need are made by the kernel too
     let needed: FxHashSet<String> = parsed.trace()?.guards().into_iter().collect();
     let traced = parsed.trace()?;
     let has_nest = |line: &BoundSymbol| line.symbol.row().index_body().is_some();
     let trace = transforms::decompose(&traced.trace, &mut |line| has_nest(line))?;
     let trace = transforms::simplify(&trace, SplitSide::Before)?;
-    let text = written_out(&trace, &parsed, dialect);
+    let text = written_out(&trace, &parsed, library);
     let guards = traced.guards();
     let fits = guards.iter().all(|guard| needed.contains(guard));
     Ok(text.filter(|_| fits).map_or(Json::Null, |text| json!({ "text": text, "guards": guards })))
 }
 
 /// The function of a trace; `None` if a line has no form over arrays.
-fn written_out(trace: &Trace, request: &Request, dialect: Dialect) -> Option<String> {
-    let mut writer = Writer { dialect, lines: Vec::new() };
+fn written_out(trace: &Trace, request: &TypedProgram, library: ArrayLibrary) -> Option<String> {
+    let mut writer = Writer { library, lines: Vec::new() };
     let mut arrays: FxHashMap<ProxyId, Array> = FxHashMap::default();
     // a value that the program captures is an input of no name
     if trace.inputs().len() != request.tensors() {
@@ -97,12 +97,12 @@ fn written_out(trace: &Trace, request: &Request, dialect: Dialect) -> Option<Str
     let mut seen = FxHashSet::default();
     for p in trace.outputs() {
         let array = arrays.get(p)?;
-        results.push(dialect.result(&array.name, array.is_view || !seen.insert(*p)));
+        results.push(library.result(&array.name, array.is_view || !seen.insert(*p)));
     }
     let tensors = (0..request.tensors()).map(|i| format!("x{i}"));
     let parameters: Vec<String> =
         ["device".to_owned()].into_iter().chain(tensors).chain(request.names().to_vec()).collect();
-    let mut text = format!("{}\n\ndef decomposition({}):\n", dialect.imports(), parameters.join(", "));
+    let mut text = format!("{}\n\ndef decomposition({}):\n", library.imports(), parameters.join(", "));
     for line in &writer.lines {
         let _ = writeln!(text, "    {line}");
     }

@@ -4,7 +4,7 @@
 //! where the expression does not depend on the variable. A reduction binds further variables: its body has their axes at
 //! the end. Pointwise nests have one implicit position: their arrays broadcast as they are.
 
-use super::dialect::number;
+use super::array_library::number;
 use super::{Writer, size, tuple};
 use fulgurite::core::builtins::Builtin;
 use fulgurite::core::lang::ast::Red;
@@ -108,7 +108,7 @@ impl<'a> NestWriter<'a> {
             return Some((value.text, value.is_view));
         }
         let shape: Vec<String> = out.shape.iter().map(size).collect();
-        let text = format!("{}.broadcast_to({}, {})", self.writer.dialect.module(), value.text, tuple(&shape));
+        let text = format!("{}.broadcast_to({}, {})", self.writer.library.module(), value.text, tuple(&shape));
         Some((self.writer.bind(&text)?, true))
     }
 
@@ -203,8 +203,8 @@ impl<'a> NestWriter<'a> {
         if value.number.is_none() {
             return Some(value.clone());
         }
-        let dtype = self.writer.dialect.dtype(dtype)?;
-        let text = self.writer.dialect.full(&value.text, &dtype);
+        let dtype = self.writer.library.dtype(dtype)?;
+        let text = self.writer.library.full(&value.text, &dtype);
         // in a pointwise nest without axes an array of rank 0 has the sizes of the result
         let whole = self.nest.pointwise && self.shape.is_empty();
         self.bound(&text, u64::from(whole), false)
@@ -221,13 +221,13 @@ impl<'a> NestWriter<'a> {
         if from.is_float() && !to.is_float() && to != DType::Bool {
             return None;
         }
-        let dtype = self.writer.dialect.dtype(to)?;
-        let text = self.writer.dialect.cast(&value.text, &dtype);
+        let dtype = self.writer.library.dtype(to)?;
+        let text = self.writer.library.cast(&value.text, &dtype);
         self.bound(&text, value.axes, false)
     }
 
     fn call(&mut self, builtin: Builtin, args: &[Value], types: &[DType]) -> Option<Value> {
-        let mut text = self.writer.dialect.template(builtin)?;
+        let mut text = self.writer.library.template(builtin)?;
         let is_operator = text.starts_with('(');
         let all_numbers = args.iter().all(|a| a.number.is_some());
         let mut axes = 0;
@@ -253,7 +253,7 @@ impl<'a> NestWriter<'a> {
         if !axis.has_variable() {
             return Some(constant(Scalar::Int(axis.from), DType::I64));
         }
-        let range = self.writer.dialect.arange(&axis.from.to_string(), &size(&(axis.size + Dim::from(axis.from))));
+        let range = self.writer.library.arange(&axis.from.to_string(), &size(&(axis.size + Dim::from(axis.from))));
         let mut shape = vec!["1".to_owned(); self.axes.len()];
         shape[at] = size(&axis.size);
         let text = if shape.len() == 1 { range } else { format!("{range}.reshape({})", tuple(&shape)) };
@@ -294,7 +294,7 @@ impl<'a> NestWriter<'a> {
                 None => within,
                 Some(all) => self.call(Builtin::And, &[all, within], &[DType::Bool, DType::Bool])?,
             });
-            let text = format!("{}.clip({}, 0, {extent} - 1)", self.writer.dialect.module(), place.text);
+            let text = format!("{}.clip({}, 0, {extent} - 1)", self.writer.library.module(), place.text);
             clamped.push(self.bound(&text, place.axes, false)?);
         }
         let value = self.gather(&array, &clamped)?;
@@ -361,7 +361,7 @@ impl<'a> NestWriter<'a> {
         order.sort_by_key(|i| axes[*i]);
         if !order.is_sorted() {
             let order: Vec<String> = order.iter().map(usize::to_string).collect();
-            text = self.writer.dialect.permuted(&text, &tuple(&order));
+            text = self.writer.library.permuted(&text, &tuple(&order));
         }
         if axes.len() < self.axes.len() {
             let slots = (0..self.axes.len()).map(|at| if axes.contains(&at) { ":" } else { "None" });
@@ -436,7 +436,7 @@ impl<'a> NestWriter<'a> {
         filter: Option<&LoopExpr>,
         body: &LoopExpr,
     ) -> Option<(Value, Option<Value>)> {
-        let module = self.writer.dialect.module();
+        let module = self.writer.library.module();
         let dtype = body.ty();
         let filter = match filter {
             Some(filter) => Some(self.value(filter)?),
@@ -493,7 +493,7 @@ impl<'a> NestWriter<'a> {
         };
         let widened = !result.is_float() && !matches!(red, Red::Any | Red::All | Red::Max | Red::Min);
         let made = if widened {
-            let text = self.writer.dialect.cast(&made.text, &self.writer.dialect.dtype(result)?);
+            let text = self.writer.library.cast(&made.text, &self.writer.library.dtype(result)?);
             self.bound(&text, made.axes, false)?
         } else {
             made
@@ -520,7 +520,7 @@ impl<'a> NestWriter<'a> {
         let shape = self.axes.iter().enumerate();
         let shape: Vec<String> =
             shape.map(|(at, axis)| if axes & 1 << at != 0 { size(&axis.size) } else { "1".to_owned() }).collect();
-        let text = format!("{}.broadcast_to({}, {})", self.writer.dialect.module(), value.text, tuple(&shape));
+        let text = format!("{}.broadcast_to({}, {})", self.writer.library.module(), value.text, tuple(&shape));
         self.bound(&text, axes, true)
     }
 }

@@ -1,4 +1,4 @@
-//! Requests of the Python half: a program with the types of its tensors, whose sizes may be symbolic.
+//! A program with the types of its tensors, whose sizes may be symbolic: a request of the Python half.
 //!
 //! ```text
 //! {"program": P, "tensors": [["f32", [[3, "a"], 4]]], "sizes": [5]}
@@ -14,26 +14,26 @@ use fulgurite::{Error, Trace, parts};
 use serde_json::{Value as Json, json};
 
 /// A program with the types of its tensors.
-pub struct Request {
+pub struct TypedProgram {
     program: TransformedProgram,
     tensors: Vec<(String, ProxyTy)>,
     sizes: Vec<Dim>,
     names: Vec<String>,
 }
 
-/// The trace of a request, and the comparisons of sizes for which it is right.
-pub struct Traced {
+/// The trace of a typed program, and the comparisons of sizes for which it is right.
+pub struct TracedProgram {
     /// The trace, whose inputs are the tensors.
     pub trace: Trace,
     recording: Recording,
 }
 
-impl Request {
-    /// The request of parsed JSON.
+impl TypedProgram {
+    /// The typed program of parsed JSON.
     ///
     /// # Errors
     /// E702 for JSON that is no request, E710 for a row that does not exist.
-    pub fn of(json: &Json) -> Result<Request, Error> {
+    pub fn of(json: &Json) -> Result<TypedProgram, Error> {
         let program = TransformedProgram::of(json.get("program").unwrap_or(&Json::Null), DEEPEST)?;
         let list = |key: &str| json.get(key).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
         // refusals name the values as those of a compiled program do
@@ -42,7 +42,7 @@ impl Request {
         let sizes = list("sizes").iter().map(size).collect::<Result<_, Error>>()?;
         let all = list("tensors").iter().filter_map(|ty| ty.get(1)?.as_array()).flatten().chain(list("sizes"));
         let names = all.filter_map(|size| Some(size.get(1)?.as_str()?.to_owned())).collect();
-        Ok(Request { program, tensors, sizes, names })
+        Ok(TypedProgram { program, tensors, sizes, names })
     }
 
     /// The number of tensors.
@@ -59,14 +59,14 @@ impl Request {
     ///
     /// # Errors
     /// Refusals of rows, and errors of transforms.
-    pub fn trace(&self) -> Result<Traced, Error> {
+    pub fn trace(&self) -> Result<TracedProgram, Error> {
         let recording = Recording::start();
         let trace = parts::traced("program", &self.tensors, |tensors| self.program.evaluate(&tensors, &self.sizes))?;
-        Ok(Traced { trace, recording })
+        Ok(TracedProgram { trace, recording })
     }
 }
 
-impl Traced {
+impl TracedProgram {
     /// The comparisons of sizes that were made since the trace was begun, as expressions of Python.
     pub fn guards(self) -> Vec<String> {
         let text = |guard: &DimGuard| python(&guard.to_string());

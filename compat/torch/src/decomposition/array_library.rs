@@ -5,19 +5,19 @@ use fulgurite::core::{DType, Scalar};
 
 /// An array library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ArrayLibrary {
     /// PyTorch.
     Torch,
     /// `jax.numpy`, called `jnp`.
     Jnp,
 }
 
-impl Dialect {
+impl ArrayLibrary {
     /// The library of this name.
-    pub fn named(name: &str) -> Option<Dialect> {
+    pub fn named(name: &str) -> Option<ArrayLibrary> {
         match name {
-            "torch" => Some(Dialect::Torch),
-            "jnp" => Some(Dialect::Jnp),
+            "torch" => Some(ArrayLibrary::Torch),
+            "jnp" => Some(ArrayLibrary::Jnp),
             _ => None,
         }
     }
@@ -25,23 +25,23 @@ impl Dialect {
     /// The imports that a text needs.
     pub fn imports(self) -> &'static str {
         match self {
-            Dialect::Torch => "import math\n\nimport torch\n",
-            Dialect::Jnp => "import math\n\nimport jax\nimport jax.numpy as jnp\n",
+            ArrayLibrary::Torch => "import math\n\nimport torch\n",
+            ArrayLibrary::Jnp => "import math\n\nimport jax\nimport jax.numpy as jnp\n",
         }
     }
 
     /// The module of functions.
     pub fn module(self) -> &'static str {
         match self {
-            Dialect::Torch => "torch",
-            Dialect::Jnp => "jnp",
+            ArrayLibrary::Torch => "torch",
+            ArrayLibrary::Jnp => "jnp",
         }
     }
 
     fn special(self) -> &'static str {
         match self {
-            Dialect::Torch => "torch.special",
-            Dialect::Jnp => "jax.scipy.special",
+            ArrayLibrary::Torch => "torch.special",
+            ArrayLibrary::Jnp => "jax.scipy.special",
         }
     }
 
@@ -49,7 +49,7 @@ impl Dialect {
     pub fn template(self, builtin: Builtin) -> Option<String> {
         let record = builtin.record();
         let text = match (self, record.jnp) {
-            (Dialect::Jnp, Some(text)) => text,
+            (ArrayLibrary::Jnp, Some(text)) => text,
             _ => record.array,
         };
         (!text.is_empty()).then(|| text.replace("{m}", self.module()).replace("{s}", self.special()))
@@ -72,48 +72,48 @@ impl Dialect {
             DType::Bool => "bool",
             _ => return None,
         };
-        let name = if self == Dialect::Jnp && dtype == DType::Bool { "bool_" } else { name };
+        let name = if self == ArrayLibrary::Jnp && dtype == DType::Bool { "bool_" } else { name };
         Some(format!("{}.{name}", self.module()))
     }
 
     /// An array as another dtype.
     pub fn cast(self, array: &str, dtype: &str) -> String {
         match self {
-            Dialect::Torch => format!("{array}.to({dtype})"),
-            Dialect::Jnp => format!("{array}.astype({dtype})"),
+            ArrayLibrary::Torch => format!("{array}.to({dtype})"),
+            ArrayLibrary::Jnp => format!("{array}.astype({dtype})"),
         }
     }
 
     /// An array of rank 0.
     pub fn full(self, number: &str, dtype: &str) -> String {
         match self {
-            Dialect::Torch => format!("torch.full((), {number}, dtype={dtype}, device=device)"),
-            Dialect::Jnp => format!("jnp.full((), {number}, {dtype})"),
+            ArrayLibrary::Torch => format!("torch.full((), {number}, dtype={dtype}, device=device)"),
+            ArrayLibrary::Jnp => format!("jnp.full((), {number}, {dtype})"),
         }
     }
 
     /// The integers `from..to`.
     pub fn arange(self, from: &str, to: &str) -> String {
         match self {
-            Dialect::Torch => format!("torch.arange({from}, {to}, device=device)"),
-            Dialect::Jnp => format!("jnp.arange({from}, {to}, dtype=jnp.int64)"),
+            ArrayLibrary::Torch => format!("torch.arange({from}, {to}, device=device)"),
+            ArrayLibrary::Jnp => format!("jnp.arange({from}, {to}, dtype=jnp.int64)"),
         }
     }
 
     /// An array with its axes in another order.
     pub fn permuted(self, array: &str, order: &str) -> String {
         match self {
-            Dialect::Torch => format!("{array}.permute({order})"),
-            Dialect::Jnp => format!("{array}.transpose({order})"),
+            ArrayLibrary::Torch => format!("{array}.permute({order})"),
+            ArrayLibrary::Jnp => format!("{array}.transpose({order})"),
         }
     }
 
     /// A result: PyTorch's operators give dense memory of their own, so a view is copied.
     pub fn result(self, array: &str, is_view: bool) -> String {
         match (self, is_view) {
-            (Dialect::Jnp, _) => array.to_owned(),
-            (Dialect::Torch, false) => format!("{array}.contiguous()"),
-            (Dialect::Torch, true) => format!("{array}.clone(memory_format=torch.contiguous_format)"),
+            (ArrayLibrary::Jnp, _) => array.to_owned(),
+            (ArrayLibrary::Torch, false) => format!("{array}.contiguous()"),
+            (ArrayLibrary::Torch, true) => format!("{array}.clone(memory_format=torch.contiguous_format)"),
         }
     }
 }
