@@ -100,6 +100,14 @@ fn other_programs_stay_kernels() {
 }
 
 #[test]
+fn a_conversion_that_a_library_makes_otherwise_stays_a_kernel() {
+    let cast = json!({"row": "cast", "args": [{"tensor": 0}, {"dtype": "f8e4m3fn"}]});
+    let types = json!([["f32", [3]]]);
+    assert!(text("torch", &cast, &types).contains("x0.to(torch.float8_e4m3fn)"));
+    assert_eq!(decomposed("jnp", &cast, &types), Value::Null);
+}
+
+#[test]
 fn a_request_that_is_none_is_refused() {
     let request = json!({"library": "numpy", "program": softmax(), "tensors": [["f32", [3, 4]]], "sizes": []});
     let refused = answer(&request).expect_err("numpy is not supported");

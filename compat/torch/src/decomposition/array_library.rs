@@ -76,11 +76,14 @@ impl ArrayLibrary {
         Some(format!("{}.{name}", self.module()))
     }
 
-    /// An array as another dtype.
-    pub fn cast(self, array: &str, dtype: &str) -> String {
+    /// An array as another dtype; `None` if the library has no such conversion.
+    pub fn cast(self, array: &str, dtype: DType) -> Option<String> {
+        let name = self.dtype(dtype)?;
         match self {
-            ArrayLibrary::Torch => format!("{array}.to({dtype})"),
-            ArrayLibrary::Jnp => format!("{array}.astype({dtype})"),
+            ArrayLibrary::Torch => Some(format!("{array}.to({name})")),
+            // XLA makes NaN of what is too large, and rows make the largest number
+            ArrayLibrary::Jnp if dtype == DType::F8E4M3FN => None,
+            ArrayLibrary::Jnp => Some(format!("{array}.astype({name})")),
         }
     }
 

@@ -221,8 +221,7 @@ impl<'a> NestWriter<'a> {
         if from.is_float() && !to.is_float() && to != DType::Bool {
             return None;
         }
-        let dtype = self.writer.library.dtype(to)?;
-        let text = self.writer.library.cast(&value.text, &dtype);
+        let text = self.writer.library.cast(&value.text, to)?;
         self.bound(&text, value.axes, false)
     }
 
@@ -493,7 +492,7 @@ impl<'a> NestWriter<'a> {
         };
         let widened = !result.is_float() && !matches!(red, Red::Any | Red::All | Red::Max | Red::Min);
         let made = if widened {
-            let text = self.writer.library.cast(&made.text, &self.writer.library.dtype(result)?);
+            let text = self.writer.library.cast(&made.text, result)?;
             self.bound(&text, made.axes, false)?
         } else {
             made
