@@ -18,7 +18,6 @@ import operator
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir

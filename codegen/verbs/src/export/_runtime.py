@@ -6,6 +6,7 @@ The library of the package knows rows. This module registers each one with PyTor
     Meta      the types of results, solved by the library with symbolic sizes
     Autograd  derivatives, which are programs: of every order, in both modes, under torch.func
     vmap      batches, which are programs too
+    tracing   the operators of PyTorch that a program is made of, which compilers fuse
 
 A program is a row with its options, or the derivative, the batch or one result of a program. One operator for each number
 of tensors, `_program<n>(str program, SymInt[] sizes, Tensor x0, ...)`, runs them all, so a derivative has derivatives and
