@@ -56,8 +56,11 @@ pub fn answer(request: &Json) -> Result<Json, Error> {
     let library = ArrayLibrary::named(name);
     let library = library.ok_or_else(|| wrong(format!("`{name}` is no array library; `torch` and `jnp` are")))?;
     let parsed = TypedProgram::of(request)?;
-    // comparisons that the types need are made by the kernel too
-    let needed: FxHashSet<String> = parsed.trace()?.guards().into_iter().collect();
+    // comparisons that the types need are made by the kernel too; known sizes need none
+    let needed: FxHashSet<String> = match parsed.names() {
+        [] => FxHashSet::default(),
+        _ => parsed.trace()?.guards().into_iter().collect(),
+    };
     let traced = parsed.trace()?;
     let has_nest = |line: &BoundSymbol| line.symbol.row().index_body().is_some();
     let trace = transforms::decompose(&traced.trace, &mut |line| has_nest(line))?;

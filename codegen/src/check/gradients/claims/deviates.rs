@@ -122,9 +122,15 @@ pub fn auxiliary(row: &Row, rule: &Block) -> Option<(Span, Name)> {
     if row.is_composite() {
         return None;
     }
-    let floats = row.sig.aux.iter().filter(|out| differentiable(&out.ty)).map(|out| out.name.name);
-    let read = |aux| move |e: &Expr| matches!(&*e.node, Node::Name(name) if *name == aux);
-    floats.into_iter().find_map(|aux| walk::find(rule, &read(aux)).map(|span| (span, aux)))
+    let mut floats = row.sig.aux.iter().filter(|out| differentiable(&out.ty)).map(|out| out.name.name);
+    let read = |aux| {
+        move |e: &Expr| match &*e.node {
+            Node::Name(name) => *name == aux,
+            Node::Access(access) => access.base.name == aux,
+            _ => false,
+        }
+    };
+    floats.find_map(|aux| walk::find(rule, &read(aux)).map(|span| (span, aux)))
 }
 
 /// Whether a rule differs from the derivative at a tie or kink, or cannot be compared there.

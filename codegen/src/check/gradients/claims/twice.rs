@@ -32,23 +32,22 @@ pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
         return None;
     }
     declared.iter().find_map(|rule| {
-        let culprit = culprit(bench, rule)?;
-        if let Culprit::Auxiliary(span, name) = culprit {
+        if let Some((span, name)) = deviates::auxiliary(bench.row, &rule.rule.tree) {
             let named = rule.named(bench.source);
-            let message = format!("{} can't be differentiated again: nothing derives the auxiliary result `{name}`", named.name());
-            let diag = Diag::error("E410", named.text.at(span), message);
-            return Some(diag.help(
+            let takes = format!("nothing derives the auxiliary result `{name}`");
+            let message = format!("{} can't be differentiated again: {takes}", named.name());
+            return Some(Diag::error("E410", named.text.at(span), message).help(
                 "an auxiliary result of an `expr` has no gradient: write the rule with the arguments, make it a result, or \
                  say in `once` why there is no second derivative",
             ));
         }
+        let culprit = culprit(bench, rule)?;
         let calls = bench.instances(bench.most).filter(|instance| instance.numel() >= TWICE.1).take(TWICE.0);
         let look = |n, instance: &Instance, seed: &Seed| look(bench, rule, instance, seed, n);
         let (instance, seed, lost) = bench.first(rule, 6000, calls.enumerate(), look)?;
         let named = rule.named(bench.source);
         let (span, takes) = match culprit {
             Culprit::Text(span) => (span, "it takes a value for a constant".to_owned()),
-            Culprit::Auxiliary(span, name) => (span, format!("nothing derives the auxiliary result `{name}`")),
             Culprit::Row(op) => (rule.rule.tree.value.span, format!("`{op}`, to which it comes, detaches a value")),
         };
         let message = format!("{} can't be differentiated again: {takes}", named.name());
@@ -65,19 +64,14 @@ pub fn check(bench: &Bench, declared: &[Declared]) -> Option<Diag> {
     })
 }
 
-/// The `detach` that may stop a second derivative, in the rule's text or in a row that it reaches, or an auxiliary result
-/// that stops it.
+/// The `detach` that may stop a second derivative: one in the rule's text, or in a row that it reaches.
 enum Culprit {
     Text(Span),
     Row(Name),
-    Auxiliary(Span, Name),
 }
 
 fn culprit(bench: &Bench, rule: &Declared) -> Option<Culprit> {
     let text = &rule.rule.tree;
-    if let Some((span, name)) = deviates::auxiliary(bench.row, text) {
-        return Some(Culprit::Auxiliary(span, name));
-    }
     if let Some(span) = deviates::first(text) {
         return Some(Culprit::Text(span));
     }
