@@ -96,6 +96,8 @@ pub enum Command {
     Eval(Eval),
     /// Run the workloads of the benchmark protocol
     Bench(Bench),
+    /// Read a model that PyTorch exported, and say what it needs
+    Import(Import),
     /// Run recorded calls of PyTorch operators and write the results
     Conformance(Conformance),
     /// Show the relevant parts of this machine, which of them are used, and why
@@ -343,6 +345,32 @@ pub struct Bench {
     #[arg(long)]
     pub list: bool,
 }
+
+/// Options of `import`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = IMPORT)]
+pub struct Import {
+    /// The archive of `torch.export.save`
+    pub model: PathBuf,
+    /// Print the program as it is recorded, with the model's modules and symbolic sizes
+    #[arg(long, conflicts_with = "compare")]
+    pub trace: bool,
+    /// Compare the results of calls with those in a safetensors file, by name, and find the first that is off
+    #[arg(long, value_name = "FILE")]
+    pub compare: Option<PathBuf>,
+    /// The difference from which on a value is off, as a share of the largest expected element
+    #[arg(long, value_name = "X", default_value_t = 1e-4, requires = "compare")]
+    pub tolerance: f64,
+}
+
+const IMPORT: &str = "\
+Exit status 1: some calls have no row (all of them are listed, with their Python lines), or a value is off.
+
+  fulgurite import resnet18.pt2
+  fulgurite import resnet18.pt2 --trace
+  fulgurite import resnet18.pt2 --compare values.safetensors
+
+docs/models.md has a script that writes such values.";
 
 /// Options of `conformance`.
 #[derive(Args, Clone, Debug)]

@@ -5,10 +5,12 @@
 //! fetches a copy, once.
 
 mod away;
+mod mapped;
 pub mod pool;
 mod slab;
 
 pub use away::Resident;
+pub use mapped::MappedFile;
 
 use away::Away;
 use fulgurite_core::builtins::cast_scalar;

@@ -120,6 +120,16 @@ pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) 
     Ok(file.header.metadata.into_iter().filter(|(name, _)| !own(name)).collect())
 }
 
+/// All tensors of a safetensors file by their names, for a program that has no tree of their structure.
+///
+/// # Errors
+/// The errors of [`load`] except for E905.
+pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, Error> {
+    let mut file = read::File::open(path.as_ref())?;
+    let names: Vec<String> = file.header.entries.iter().map(|entry| entry.name.clone()).collect();
+    names.into_iter().map(|name| Ok((name.clone(), Tensor::from_buffer(file.tensor(&name)?)))).collect()
+}
+
 /// The header of a file; its data are not read.
 ///
 /// # Errors

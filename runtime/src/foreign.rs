@@ -10,6 +10,7 @@ use crate::intrinsics::Intrinsic;
 use crate::symbol::{self, SymbolRef};
 use crate::tensor::{Key, Tensor};
 use fulgurite_core::foreign::{self, Operand};
+use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::lang::{Gives, parse_alias};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::signature::ArgTy;
@@ -47,6 +48,13 @@ pub struct ForeignForm {
     /// The row.
     pub symbol: SymbolRef,
     form: foreign::Form<Tensor>,
+}
+
+impl ForeignForm {
+    /// Whether the row draws random numbers from a key.
+    pub fn draws(&self) -> bool {
+        self.symbol.row().sig.params.iter().any(|param| param.ty.elem.contains(&Elem::Key))
+    }
 }
 
 /// The results of a call.

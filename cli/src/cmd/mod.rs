@@ -4,6 +4,7 @@ mod bench;
 mod conformance;
 mod doctor;
 mod eval;
+mod import;
 mod sample;
 mod schedule;
 mod trace;
@@ -48,6 +49,7 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
         Command::Eval(args) => eval::run(&args, ui),
         Command::Bench(args) => bench::run(&args, ui),
         Command::Conformance(args) => return conformance::run(&args, ui),
+        Command::Import(args) => return import::run(&args, ui),
         Command::Ops(verb) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
             let status = ops::run(OpsCommand { verb, common: cli.common.ops() }, &mut out, &mut err);

@@ -105,6 +105,7 @@ fn one<V: Clone>(given: &Given<V>, number: bool) -> Option<Value<V>> {
         Given::Bool(b) if number => Value::Num(Scalar::Bool(*b)),
         Given::Int(i) if number => Value::Num(Scalar::Int(*i)),
         Given::Float(x) if number => Value::Num(Scalar::Float(*x)),
+        Given::Size(d) if number => Value::size(*d),
         _ => return None,
     })
 }
@@ -132,6 +133,7 @@ fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
         (OptType::Num, Given::Int(i)) => Some(Value::Num(Scalar::Int(*i))),
         (OptType::Num | OptType::F64, Given::Float(x)) => Some(Value::Num(Scalar::Float(*x))),
         (OptType::F64, Given::Int(i)) => Some(Value::Num(Scalar::Float(*i as f64))),
+        (OptType::Num, Given::Size(d)) => Some(Value::size(*d)),
         (OptType::Str | OptType::Labels(_), Given::Str(s)) => Some(Value::Str(s.clone())),
         (OptType::Dtype(_), Given::DType(d)) => Some(Value::DType(*d)),
         (OptType::Dtype(_), Given::Int(code)) => Some(Value::DType(torch_dtype(*code)?)),

@@ -8,10 +8,10 @@
 //! **Invariant:** the bytes of a block are always initialised: new ones are zeroed, recycled ones hold old data.
 
 use super::slab::{self, Piece};
-use memmap2::MmapMut;
+use memmap2::{Mmap, MmapMut};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// The alignment of the data of every block, and the size of its header: one cache line.
@@ -40,11 +40,19 @@ const STALE: u64 = 512;
 struct Header {
     refs: AtomicUsize,
     class: usize,
-    /// The next free block of the class; it has a meaning only while this block is free.
-    next: *mut Header,
-    /// The start of the data: behind the header, or memory that another library lends.
+    /// While the block is free, the next free block of its class; while it is in use, the mapped file
+    /// (`Arc::into_raw`) that has the data and stays mapped with the block. Null if there is none.
+    link: Link,
+    /// The start of the data: behind the header, or memory of another owner, which is only read.
     data: *mut u8,
     source: Source,
+}
+
+/// One word with two uses, because the header is one cache line.
+#[derive(Clone, Copy)]
+union Link {
+    next: *mut Header,
+    file: *const Mmap,
 }
 
 /// The origin of a block's memory, which begins with its header.
@@ -115,7 +123,8 @@ impl Block {
             if let Some(header) = NonNull::new(head.0) {
                 // SAFETY: a block in the list is valid and belongs to the list, whose lock is held.
                 unsafe {
-                    head.0 = (*header.as_ptr()).next;
+                    head.0 = (*header.as_ptr()).link.next;
+                    (*header.as_ptr()).link = Link { file: std::ptr::null() };
                     (*header.as_ptr()).refs.store(1, Ordering::Relaxed);
                 }
                 CACHED.fetch_sub(size, Ordering::Relaxed);
@@ -133,6 +142,20 @@ impl Block {
         let block = Block::new(0)?;
         // SAFETY: the block is fresh, hence unshared.
         unsafe { (*block.0.as_ptr()).data = data };
+        Ok(block)
+    }
+
+    /// A block over the bytes of a mapped file from `from` on. It is never unique, so that it is only read.
+    ///
+    /// # Panics
+    /// If the file ends before `from`, or the place is not aligned to [`ALIGN`].
+    pub fn of_file(file: &Arc<Mmap>, from: usize) -> Result<Block, OutOfMemory> {
+        let data = file[from..].as_ptr().cast_mut();
+        assert_eq!(data.align_offset(ALIGN), 0);
+        // SAFETY: the data are aligned, and the block keeps the file mapped.
+        let block = unsafe { Block::lent(data) }?;
+        // SAFETY: the block is fresh, hence unshared.
+        unsafe { (*block.0.as_ptr()).link = Link { file: Arc::into_raw(file.clone()) } };
         Ok(block)
     }
 
@@ -172,7 +195,13 @@ impl Drop for Block {
         }
         fence(Ordering::Acquire);
         // SAFETY: this was the last share.
-        unsafe { (*self.0.as_ptr()).data = own_data(self.0) };
+        unsafe {
+            (*self.0.as_ptr()).data = own_data(self.0);
+            let file = (*self.0.as_ptr()).link.file;
+            if !file.is_null() {
+                drop(Arc::from_raw(file));
+            }
+        }
         let class = self.header().class;
         let size = size_of_class(class);
         let reserved = reserve(size) || {
@@ -182,7 +211,7 @@ impl Drop for Block {
         if reserved {
             let mut head = FREE[class].lock().unwrap_or_else(|e| e.into_inner());
             // SAFETY: this was the last share, so this thread may put the block into the list, whose lock is held.
-            unsafe { (*self.0.as_ptr()).next = head.0 };
+            unsafe { (*self.0.as_ptr()).link = Link { next: head.0 } };
             head.0 = self.0.as_ptr();
         } else {
             // SAFETY: this was the last share.
@@ -222,9 +251,9 @@ fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
         (unsafe { alloc_zeroed(layout) }, Source::Allocator)
     };
     let header = NonNull::new(memory as *mut Header)?;
-    let (next, data) = (std::ptr::null_mut(), own_data(header));
+    let (link, data) = (Link { file: std::ptr::null() }, own_data(header));
     // SAFETY: fresh memory, large enough and aligned for a header (mappings and pieces are aligned to pages).
-    unsafe { header.write(Header { refs: AtomicUsize::new(1), class, next, data, source }) };
+    unsafe { header.write(Header { refs: AtomicUsize::new(1), class, link, data, source }) };
     Some(header)
 }
 
@@ -272,7 +301,7 @@ fn give_back(keep: usize, which: impl Fn(usize) -> bool) {
             let Some(header) = NonNull::new(head.0) else { break };
             // SAFETY: the block is free, so nothing refers to it once it has left the list, whose lock is held.
             unsafe {
-                head.0 = (*header.as_ptr()).next;
+                head.0 = (*header.as_ptr()).link.next;
                 free(header, size);
             }
             CACHED.fetch_sub(size, Ordering::Relaxed);

@@ -178,10 +178,14 @@ pub fn helper<M: Machine>(
                 None => return Ok(None),
             },
         },
-        (name, _) => match (Builtin::from_name(name), numbers(args)) {
-            (Some(b), Some(x)) if !x.is_empty() => Value::Num(Scalar::Float(builtins::eval_f64(b, &x))),
-            _ => return Ok(None),
-        },
+        // the values of sizes are only read by a function of numbers, because that specialises the program to them
+        (name, _) => {
+            let Some(builtin) = Builtin::from_name(name) else { return Ok(None) };
+            match numbers(args) {
+                Some(x) if !x.is_empty() => Value::Num(Scalar::Float(builtins::eval_f64(builtin, &x))),
+                _ => return Ok(None),
+            }
+        }
     };
     Ok(Some(some))
 }

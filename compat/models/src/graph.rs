@@ -1,0 +1,124 @@
+//! The program of a model in a form that no file format has a part in: values, calls and their arguments.
+
+use fulgurite::core::loc::Loc;
+use fulgurite::core::{DType, Scalar};
+
+/// A value of a graph: an input, or a result of a node.
+pub type ValueId = u32;
+
+/// A program: each value is made once, before it is used.
+#[derive(Debug, Default)]
+pub struct Graph {
+    /// The inputs, in order.
+    pub inputs: Vec<ValueId>,
+    /// The calls, in order.
+    pub nodes: Vec<Node>,
+    /// The outputs, in order.
+    pub outputs: Vec<Argument>,
+    /// The name of each value in the file.
+    pub names: Vec<String>,
+}
+
+/// A call.
+#[derive(Debug)]
+pub struct Node {
+    /// The called function, such as `aten.add.Tensor` or `_operator.mul`.
+    pub target: String,
+    pub positional: Vec<Argument>,
+    pub named: Vec<(String, Argument)>,
+    pub outputs: Vec<Output>,
+    /// The modules around the call, outermost first: `layer1`, `0`, `conv1`.
+    pub scope: Vec<String>,
+    /// The line of the source that made the call.
+    pub loc: Loc,
+    /// The values that no later node and no output uses.
+    pub last_uses: Vec<ValueId>,
+}
+
+/// An argument of a call, or an output of a graph.
+#[derive(Debug)]
+pub enum Argument {
+    /// Nothing.
+    None,
+    Value(ValueId),
+    Number(Scalar),
+    Text(String),
+    DType(DType),
+    List(Vec<Argument>),
+    /// A program, for a call with a program as an argument.
+    Graph(Box<Graph>),
+    /// A device, a memory layout: every value here is dense and of the program's device.
+    Ignored,
+    /// An argument that no row can have, in words.
+    Unsupported(String),
+}
+
+/// A result of a call.
+#[derive(Debug)]
+pub enum Output {
+    /// A result that is not used.
+    None,
+    One(ValueId),
+    /// A list of values, which are named one by one.
+    List(Vec<ValueId>),
+}
+
+impl Argument {
+    /// Visits every value of the argument.
+    pub fn values(&self, visit: &mut impl FnMut(ValueId)) {
+        match self {
+            Argument::Value(id) => visit(*id),
+            Argument::List(items) => items.iter().for_each(|item| item.values(visit)),
+            _ => {}
+        }
+    }
+}
+
+impl Node {
+    /// The arguments, positional ones first.
+    pub fn arguments(&self) -> impl Iterator<Item = &Argument> {
+        self.positional.iter().chain(self.named.iter().map(|(_, argument)| argument))
+    }
+
+    /// The results that have a name.
+    pub fn results(&self) -> impl Iterator<Item = ValueId> {
+        self.outputs.iter().flat_map(|output| match output {
+            Output::None => &[],
+            Output::One(id) => std::slice::from_ref(id),
+            Output::List(ids) => ids.as_slice(),
+        }).copied()
+    }
+}
+
+impl Graph {
+    /// Notes for each node the values whose last use it is, so that a replay frees them.
+    pub fn note_last_uses(&mut self) {
+        let mut used = vec![false; self.names.len()];
+        for output in &self.outputs {
+            output.values(&mut |id| used[id as usize] = true);
+        }
+        for node in self.nodes.iter_mut().rev() {
+            let mut ended = Vec::new();
+            let mut note = |id: ValueId| {
+                if !std::mem::replace(&mut used[id as usize], true) {
+                    ended.push(id);
+                }
+            };
+            node.arguments().for_each(|argument| argument.values(&mut note));
+            node.results().for_each(note);
+            node.last_uses = ended;
+        }
+    }
+
+    /// All nodes, those of programs in arguments behind the node that has them.
+    pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Node)) {
+        for node in &self.nodes {
+            visit(node);
+            for argument in node.arguments() {
+                if let Argument::Graph(graph) = argument {
+                    graph.walk(visit);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The functions of exported programs that compute sizes and numbers instead of tensors: Python's operators, some of
+//! `math`, and the sizes of tensors. They run while the program is replayed.
+
+use crate::replay::Value;
+use fulgurite::core::{Dim, Scalar};
+
+/// A function of numbers, by the number of its arguments.
+#[derive(Clone, Copy)]
+enum Function {
+    /// Of whole numbers and sizes, exactly; of other numbers in f64.
+    Both(fn(Dim, Dim) -> Option<Dim>, fn(f64, f64) -> f64),
+    /// A comparison; sizes are compared symbolically.
+    Compare(fn(Dim, Dim) -> bool, fn(f64, f64) -> bool),
+    /// In f64.
+    Float(fn(f64, f64) -> f64),
+    /// From f64 to a whole number.
+    Round(fn(f64) -> f64),
+    /// From f64 to f64.
+    Unary(fn(f64) -> f64),
+    Truth(fn(bool, bool) -> bool),
+    Not,
+    Negate,
+    /// The second argument if the first is true, otherwise the third.
+    Choose,
+    /// A whole number of the number.
+    ToInt,
+    /// The size of an axis of a tensor.
+    SizeOf,
+    /// The number of elements of a tensor.
+    Count,
+    /// The element of a tensor of rank 0.
+    Item,
+    /// A check that the exporter left in the program. What it checks of sizes, the ranges of inputs say too.
+    Nothing,
+}
+
+/// The functions by their names in the file.
+#[rustfmt::skip]
+const TABLE: &[(&str, Function)] = &[
+    ("_operator.add", Function::Both(|a, b| Some(a + b), |a, b| a + b)),
+    ("_operator.sub", Function::Both(|a, b| Some(a - b), |a, b| a - b)),
+    ("_operator.mul", Function::Both(|a, b| Some(a * b), |a, b| a * b)),
+    ("_operator.floordiv", Function::Both(|a, b| (!b.is(0)).then(|| a / b), |a, b| (a / b).floor())),
+    ("_operator.mod", Function::Both(|a, b| (!b.is(0)).then(|| a % b), |a, b| a - (a / b).floor() * b)),
+    ("_operator.truediv", Function::Float(|a, b| a / b)),
+    ("_operator.pow", Function::Both(power, f64::powf)),
+    ("pow", Function::Both(power, f64::powf)),
+    ("_operator.eq", Function::Compare(|a, b| a == b, |a, b| a == b)),
+    ("_operator.ne", Function::Compare(|a, b| a != b, |a, b| a != b)),
+    ("_operator.lt", Function::Compare(|a, b| a < b, |a, b| a < b)),
+    ("_operator.le", Function::Compare(|a, b| a <= b, |a, b| a <= b)),
+    ("_operator.gt", Function::Compare(|a, b| a > b, |a, b| a > b)),
+    ("_operator.ge", Function::Compare(|a, b| a >= b, |a, b| a >= b)),
+    ("_operator.and_", Function::Truth(|a, b| a && b)),
+    ("_operator.or_", Function::Truth(|a, b| a || b)),
+    ("_operator.neg", Function::Negate),
+    ("_operator.not_", Function::Not),
+    ("torch.sym_not", Function::Not),
+    ("torch.sym_max", Function::Both(|a, b| Some(a.max(b)), f64::max)),
+    ("torch.sym_min", Function::Both(|a, b| Some(a.min(b)), f64::min)),
+    ("torch.sym_ite", Function::Choose),
+    ("torch.sym_int", Function::ToInt),
+    ("torch.sym_float", Function::Unary(|x| x)),
+    ("torch._sym_sqrt", Function::Unary(f64::sqrt)),
+    ("math.sqrt", Function::Unary(f64::sqrt)),
+    ("math.exp", Function::Unary(f64::exp)),
+    ("math.log", Function::Unary(f64::ln)),
+    ("math.ceil", Function::Round(f64::ceil)),
+    ("math.floor", Function::Round(f64::floor)),
+    ("math.trunc", Function::Round(f64::trunc)),
+    ("round", Function::Round(f64::round_ties_even)),
+    ("aten.sym_size.int", Function::SizeOf),
+    ("aten.size.int", Function::SizeOf),
+    ("aten.sym_numel.default", Function::Count),
+    ("aten.item.default", Function::Item),
+    ("aten._local_scalar_dense.default", Function::Item),
+    ("aten._assert_tensor_metadata.default", Function::Nothing),
+    ("aten._assert_scalar.default", Function::Nothing),
+    ("aten._assert_async.msg", Function::Nothing),
+    ("aten.sym_constrain_range.default", Function::Nothing),
+    ("aten.sym_constrain_range_for_size.default", Function::Nothing),
+];
+
+/// A whole power; `None` if the exponent is negative or not a constant.
+fn power(base: Dim, exponent: Dim) -> Option<Dim> {
+    let exponent = exponent.is_const().then(|| exponent.value()).filter(|n| (0..64).contains(n))?;
+    Some((0..exponent).fold(Dim::from(1), |product, _| product * base))
+}
+
+fn find(target: &str) -> Option<Function> {
+    TABLE.iter().find(|(name, _)| *name == target).map(|(_, function)| *function)
+}
+
+/// Whether `target` is a function of this table.
+pub fn is_known(target: &str) -> bool {
+    find(target).is_some()
+}
+
+/// Calls the function `target`.
+///
+/// # Errors
+/// The function is unknown, or does not take these arguments, in words.
+pub fn call(target: &str, args: &[Value]) -> Result<Value, String> {
+    let function = find(target).ok_or_else(|| format!("`{target}` is no function of numbers"))?;
+    function.call(args).ok_or_else(|| {
+        let kinds: Vec<&str> = args.iter().map(Value::kind).collect();
+        format!("`{target}` is not defined for {}", kinds.join(" and "))
+    })
+}
+
+impl Function {
+    fn call(self, args: &[Value]) -> Option<Value> {
+        let number = |n: f64| Some(Value::Number(Scalar::Float(n)));
+        let truth = |b: bool| Some(Value::Number(Scalar::Bool(b)));
+        match (self, args) {
+            (Function::Nothing, _) => Some(Value::None),
+            (Function::Both(exact, float), [a, b]) => match (size(a), size(b)) {
+                (Some(a), Some(b)) => exact(a, b).map(Value::Size),
+                _ => number(float(float_of(a)?, float_of(b)?)),
+            },
+            (Function::Compare(exact, float), [a, b]) => match (size(a), size(b)) {
+                (Some(a), Some(b)) => truth(exact(a, b)),
+                _ => truth(float(float_of(a)?, float_of(b)?)),
+            },
+            (Function::Float(f), [a, b]) => number(f(float_of(a)?, float_of(b)?)),
+            (Function::Unary(f), [x]) => number(f(float_of(x)?)),
+            (Function::Round(f), [x]) => match size(x) {
+                Some(size) => Some(Value::Size(size)),
+                None => whole(f(float_of(x)?)),
+            },
+            (Function::ToInt, [x]) => match size(x) {
+                Some(size) => Some(Value::Size(size)),
+                None => whole(float_of(x)?.trunc()),
+            },
+            (Function::Truth(f), [a, b]) => truth(f(bool_of(a)?, bool_of(b)?)),
+            (Function::Not, [x]) => truth(!bool_of(x)?),
+            (Function::Negate, [x]) => match size(x) {
+                Some(size) => Some(Value::Size(-size)),
+                None => number(-float_of(x)?),
+            },
+            (Function::Choose, [condition, yes, no]) => {
+                Some(if bool_of(condition)? { yes.clone() } else { no.clone() })
+            }
+            (Function::SizeOf, [Value::Tensor(x), axis]) => {
+                let (shape, axis) = (x.shape(), size(axis)?.value());
+                let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
+                usize::try_from(axis).ok().and_then(|axis| shape.get(axis)).map(|size| Value::Size(*size))
+            }
+            (Function::Count, [Value::Tensor(x)]) => Some(Value::Size(x.numel())),
+            (Function::Item, [Value::Tensor(x)]) => {
+                x.buffer().ok().filter(|b| b.len() == 1).and_then(|b| b.scalars().first().copied()).map(Value::Number)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn whole(x: f64) -> Option<Value> {
+    (x.abs() < 9e15).then(|| Value::Size(Dim::from(x as i64)))
+}
+
+fn size(x: &Value) -> Option<Dim> {
+    match x {
+        Value::Size(size) => Some(*size),
+        Value::Number(Scalar::Int(n)) => Some(Dim::from(*n)),
+        Value::Number(Scalar::Bool(b)) => Some(Dim::from(i64::from(*b))),
+        _ => None,
+    }
+}
+
+fn float_of(x: &Value) -> Option<f64> {
+    match x {
+        Value::Number(Scalar::Float(x)) => Some(*x),
+        _ => size(x).map(|size| size.value() as f64),
+    }
+}
+
+fn bool_of(x: &Value) -> Option<bool> {
+    match x {
+        Value::Number(Scalar::Bool(b)) => Some(*b),
+        _ => float_of(x).map(|x| x != 0.0),
+    }
+}

@@ -1,0 +1,79 @@
+//! The rows behind the name of a call.
+
+use fulgurite::foreign;
+
+/// What a call of a graph calls.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Callee {
+    /// Rows with these names in other libraries, tried in this order.
+    Rows(Vec<String>),
+    /// Likewise; the result is written to the first argument.
+    Written(Vec<String>),
+    /// A function of sizes and numbers.
+    Host,
+    /// A program among the arguments, whose calls are made in a region.
+    Region(Region),
+    /// Neither.
+    Missing,
+}
+
+/// The regions in which a program is called.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Region {
+    /// `torch.autocast`.
+    Autocast,
+    /// `torch.set_grad_enabled`.
+    Gradient,
+}
+
+/// The regions by the names of PyTorch's operators that take programs.
+const REGIONS: &[(&str, Region)] = &[
+    ("higher_order.wrap_with_autocast", Region::Autocast),
+    ("higher_order.wrap_with_set_grad_enabled", Region::Gradient),
+];
+
+/// The rows behind `target`, such as `aten.add.Tensor`, or the function of sizes that it names.
+pub fn callee(target: &str) -> Callee {
+    if crate::host::is_known(target) {
+        return Callee::Host;
+    }
+    if let Some((_, region)) = REGIONS.iter().find(|(name, _)| *name == target) {
+        return Callee::Region(*region);
+    }
+    let rows = spellings(target);
+    if !rows.is_empty() {
+        return Callee::Rows(rows);
+    }
+    match functional(target).map(|target| spellings(&target)) {
+        Some(rows) if !rows.is_empty() => Callee::Written(rows),
+        _ => Callee::Missing,
+    }
+}
+
+/// ATen's convention: a name with `_` at its end is the call without it, and writes the result to its first argument.
+fn functional(target: &str) -> Option<String> {
+    let (space, rest) = target.split_once('.')?;
+    let (base, overload) = rest.split_once('.').unwrap_or((rest, ""));
+    let base = base.strip_suffix('_').filter(|base| !base.is_empty() && !base.ends_with('_'))?;
+    Some(format!("{space}.{base}.{overload}"))
+}
+
+/// The names of `target` that have rows: its own, then the operator's without the overload, then those of the functions
+/// of PyTorch's Python interface that are bindings of the operator and take the same arguments in the same order. The
+/// functions of `torch.nn.functional` are not among them: many are Python, with parameters in an order of their own.
+fn spellings(target: &str) -> Vec<String> {
+    let target = target.strip_suffix(".default").unwrap_or(target).trim_end_matches('.');
+    let mut names = vec![target.to_owned(), format!("torch.ops.{target}")];
+    if let Some(rest) = target.strip_prefix("aten.") {
+        let base = rest.split('.').next().unwrap_or_default();
+        names.extend(["aten", "torch"].iter().map(|module| format!("{module}.{base}")));
+        for module in ["special", "linalg", "fft"] {
+            if let Some(base) = base.strip_prefix(module).and_then(|base| base.strip_prefix('_')) {
+                names.push(format!("torch.{module}.{base}"));
+            }
+        }
+    }
+    names.dedup();
+    names.retain(|name| !foreign::forms(name).is_empty());
+    names
+}

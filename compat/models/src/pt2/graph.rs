@@ -1,0 +1,193 @@
+//! Turns the graph of the schema into a [`Graph`]: names become numbers, and each is made once and before it is used.
+
+use super::schema as json;
+use super::weights::dtype;
+use crate::graph::{Argument, Graph, Node, Output, ValueId};
+use fulgurite::core::loc::Loc;
+use fulgurite::core::{Name, Scalar};
+use std::collections::HashMap;
+
+/// The deepest nesting of programs in arguments.
+const DEEPEST: usize = 16;
+
+/// Makes the graph.
+///
+/// # Errors
+/// The first contradiction, in words.
+pub fn graph(from: json::Graph) -> Result<Graph, String> {
+    Maker::default().graph(from, 0)
+}
+
+#[derive(Default)]
+struct Maker {
+    ids: HashMap<String, ValueId>,
+    graph: Graph,
+}
+
+impl Maker {
+    fn graph(mut self, from: json::Graph, depth: usize) -> Result<Graph, String> {
+        if depth > DEEPEST {
+            return Err(format!("programs are nested deeper than {DEEPEST} levels"));
+        }
+        for input in from.inputs {
+            let id = match input {
+                json::Argument::AsTensor(named) => self.define(named.name)?,
+                json::Argument::AsSymInt(json::Sym::AsName(name))
+                | json::Argument::AsSymFloat(json::Sym::AsName(name))
+                | json::Argument::AsSymBool(json::Sym::AsName(name)) => self.define(name)?,
+                // a constant, which the calls repeat
+                _ => self.define(String::new())?,
+            };
+            self.graph.inputs.push(id);
+        }
+        for node in from.nodes {
+            let node = self.node(node, depth)?;
+            self.graph.nodes.push(node);
+        }
+        for output in from.outputs {
+            let output = self.argument(output, depth)?;
+            self.graph.outputs.push(output);
+        }
+        self.graph.note_last_uses();
+        Ok(self.graph)
+    }
+
+    /// A new value; a value without a name can't be used.
+    fn define(&mut self, name: String) -> Result<ValueId, String> {
+        let id = ValueId::try_from(self.graph.names.len()).map_err(|_| "it has too many values")?;
+        self.graph.names.push(name.clone());
+        match name.is_empty() || self.ids.insert(name.clone(), id).is_none() {
+            true => Ok(id),
+            false => Err(format!("`{name}` is made twice")),
+        }
+    }
+
+    fn value(&self, name: &str) -> Result<Argument, String> {
+        let id = self.ids.get(name).ok_or_else(|| format!("`{name}` is used before it is made"))?;
+        Ok(Argument::Value(*id))
+    }
+
+    fn node(&mut self, from: json::Node, depth: usize) -> Result<Node, String> {
+        let target = from.target.strip_prefix("torch.ops.").map_or(from.target.clone(), str::to_owned);
+        let (mut positional, mut named) = (Vec::new(), Vec::new());
+        for input in from.inputs {
+            let argument = self.argument(input.arg, depth).map_err(|why| format!("in a call of `{target}`: {why}"))?;
+            match input.kind == Some(json::KEYWORD) {
+                true => named.push((input.name, argument)),
+                false => positional.push(argument),
+            }
+        }
+        let outputs = from.outputs.into_iter().map(|output| self.output(output)).collect::<Result<_, _>>()?;
+        Ok(Node {
+            target,
+            positional,
+            named,
+            outputs,
+            scope: scope(&from.metadata.nn_module_stack),
+            loc: place(&from.metadata.stack_trace),
+            last_uses: Vec::new(),
+        })
+    }
+
+    fn output(&mut self, from: json::Argument) -> Result<Output, String> {
+        use json::Argument as A;
+        Ok(match from {
+            A::AsTensor(named) => Output::One(self.define(named.name)?),
+            A::AsSymInt(json::Sym::AsName(name))
+            | A::AsSymFloat(json::Sym::AsName(name))
+            | A::AsSymBool(json::Sym::AsName(name)) => Output::One(self.define(name)?),
+            A::AsOptionalTensor(json::OptionalTensor::AsTensor(named)) => Output::One(self.define(named.name)?),
+            A::AsTensors(list) => {
+                Output::List(list.into_iter().map(|named| self.define(named.name)).collect::<Result<_, _>>()?)
+            }
+            _ => Output::None,
+        })
+    }
+
+    fn argument(&mut self, from: json::Argument, depth: usize) -> Result<Argument, String> {
+        use json::Argument as A;
+        fn list<T>(
+            items: Vec<T>,
+            mut each: impl FnMut(T) -> Result<Argument, String>,
+        ) -> Result<Argument, String> {
+            Ok(Argument::List(items.into_iter().map(&mut each).collect::<Result<_, _>>()?))
+        }
+        let int = |n: i64| Ok(Argument::Number(Scalar::Int(n)));
+        let float = |x: json::Float| Ok(Argument::Number(Scalar::Float(x.0)));
+        let bool = |b: bool| Ok(Argument::Number(Scalar::Bool(b)));
+        let unsupported = |what: &str| Ok(Argument::Unsupported(what.to_owned()));
+        match from {
+            A::AsNone(_) => Ok(Argument::None),
+            A::AsTensor(named) => self.value(&named.name),
+            A::AsTensors(items) => list(items, |named| self.value(&named.name)),
+            A::AsNestedTensors(lists) => list(lists, |items| list(items, |named| self.value(&named.name))),
+            A::AsOptionalTensor(item) => self.optional(item),
+            A::AsOptionalTensors(items) => list(items, |item| self.optional(item)),
+            A::AsInt(n) => int(n),
+            A::AsInts(items) => list(items, int),
+            A::AsIntLists(lists) => list(lists, |items| list(items, int)),
+            A::AsFloat(x) => float(x),
+            A::AsFloats(items) => list(items, float),
+            A::AsFloatLists(lists) => list(lists, |items| list(items, float)),
+            A::AsBool(b) => bool(b),
+            A::AsBools(items) => list(items, bool),
+            A::AsSymInt(sym) | A::AsSymFloat(sym) | A::AsSymBool(sym) => self.sym(sym),
+            A::AsSymInts(items) | A::AsSymFloats(items) | A::AsSymBools(items) => list(items, |sym| self.sym(sym)),
+            A::AsString(text) => Ok(Argument::Text(text)),
+            A::AsStrings(items) => list(items, |text| Ok(Argument::Text(text))),
+            A::AsScalarType(code) => match dtype(code) {
+                Some(dtype) => Ok(Argument::DType(dtype)),
+                None => unsupported(&format!("dtype {code} of schema 8")),
+            },
+            A::AsMemoryFormat(_) | A::AsDevice(_) => Ok(Argument::Ignored),
+            A::AsLayout(STRIDED) => Ok(Argument::Ignored),
+            A::AsLayout(_) => unsupported("a sparse tensor"),
+            A::AsGraph(from) => Ok(Argument::Graph(Box::new(Maker::default().graph(from.graph, depth + 1)?))),
+            A::AsCustomObj(_) => unsupported("an object of a class"),
+            A::AsOperator(_) => unsupported("an operator as an argument"),
+            A::AsComplex(_) => unsupported("a complex number"),
+            A::AsStringToArgument(_) => unsupported("a dictionary"),
+        }
+    }
+
+    fn optional(&self, item: json::OptionalTensor) -> Result<Argument, String> {
+        match item {
+            json::OptionalTensor::AsTensor(named) => self.value(&named.name),
+            json::OptionalTensor::AsNone(_) => Ok(Argument::None),
+        }
+    }
+
+    fn sym(&self, sym: json::Sym) -> Result<Argument, String> {
+        Ok(match sym {
+            json::Sym::AsName(name) => self.value(&name)?,
+            json::Sym::AsInt(n) => Argument::Number(Scalar::Int(n)),
+            json::Sym::AsFloat(x) => Argument::Number(Scalar::Float(x.0)),
+            json::Sym::AsBool(b) => Argument::Number(Scalar::Bool(b)),
+        })
+    }
+}
+
+/// The number of the dense layout in schema 8.
+const STRIDED: i64 = 7;
+
+/// The modules around a call: the last entry of `KEY,PATH,CLASS;…` whose path is that of a module.
+fn scope(stack: &str) -> Vec<String> {
+    let last = stack.rsplit(';').next().unwrap_or_default();
+    let path = last.split(',').nth(1).unwrap_or_default();
+    let is_path = |c: char| c.is_alphanumeric() || "._@[]".contains(c);
+    match path.starts_with('_') || !path.chars().all(is_path) {
+        true => Vec::new(),
+        false => path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
+    }
+}
+
+/// The place of the innermost frame of a Python stack.
+fn place(stack: &str) -> Loc {
+    let frame = |line: &str| {
+        let (file, rest) = line.trim_start().strip_prefix("File \"")?.split_once("\", line ")?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let clean = !file.chars().any(char::is_control);
+        Some(Loc { file: Name::new(file).as_str(), line: rest[..digits].parse().ok()?, column: 0 }).filter(|_| clean)
+    };
+    stack.lines().rev().find_map(frame).unwrap_or(Loc::NOWHERE)
+}

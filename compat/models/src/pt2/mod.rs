@@ -1,0 +1,195 @@
+//! Archives of `torch.export.save`.
+
+mod graph;
+mod schema;
+mod weights;
+
+use crate::archive::Archive;
+use crate::fault;
+use crate::inputs::{Input, InputSize, Ranges};
+use crate::model::{Model, Program, Source, Target};
+use crate::size_text::{self, Size};
+use fulgurite::core::DType;
+use fulgurite::{Error, Tensor};
+use schema::{Argument, ExportedProgram, InputSpec, Length, OutputSpec, Sym, TensorMeta, Versioned};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use weights::Weights;
+
+/// The version of the schema whose programs are read.
+const MAJOR: i64 = 8;
+
+/// Reads the model of an archive.
+///
+/// # Errors
+/// Those of [`crate::import`], except for E934.
+pub fn read(path: &Path) -> Result<Model, Error> {
+    let archive = Archive::open(path)?;
+    match archive.bytes("archive_format") {
+        Some(b"pt2") => {}
+        _ => return Err(fault::foreign(path, "it is a zip archive without the entry `archive_format`")),
+    }
+    let (part, name) = model_entry(&archive)?;
+    let text = archive.bytes(&part).unwrap_or_default();
+    let broken = |why: serde_json::Error| fault::broken(path, &part, why);
+    let versioned: Versioned = serde_json::from_slice(text).map_err(broken)?;
+    let schema::Version { major, minor } = versioned.schema_version;
+    if major != MAJOR {
+        return Err(fault::version(path, format!("schema {major}.{minor}"), format!("schema {MAJOR}")));
+    }
+    let program: ExportedProgram = serde_json::from_slice(text).map_err(broken)?;
+    let weights = Weights::read(&archive, &name)?;
+    model(&archive, program, &weights).map_err(|fault| match fault {
+        Fault::Contradiction(why) => fault::broken(path, &part, why),
+        Fault::Pickled(name) => fault::pickled(path, &name),
+    })
+}
+
+/// The entry of the one program of the archive, and its name.
+fn model_entry(archive: &Archive) -> Result<(String, String), Error> {
+    let name = |entry: &str| entry.strip_prefix("models/")?.strip_suffix(".json").map(str::to_owned);
+    let found: Vec<String> = archive.names().filter_map(name).collect();
+    match found.as_slice() {
+        [name] => Ok((format!("models/{name}.json"), name.clone())),
+        [] => Err(fault::foreign(&archive.path, "it has no program `models/NAME.json`")),
+        names => Err(fault::foreign(&archive.path, format!("it has {} programs: {}", names.len(), names.join(", ")))),
+    }
+}
+
+enum Fault {
+    Contradiction(String),
+    Pickled(String),
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Fault {
+        Fault::Contradiction(why)
+    }
+}
+
+fn model(archive: &Archive, program: ExportedProgram, weights: &Weights) -> Result<Model, Fault> {
+    let ExportedProgram { graph_module, range_constraints } = program;
+    let (graph, signature) = (graph_module.graph, graph_module.signature);
+    let (ins, outs) = (&signature.input_specs, &signature.output_specs);
+    if ins.len() != graph.inputs.len() || outs.len() != graph.outputs.len() {
+        return Err("the signature has other inputs or outputs than the graph".to_owned().into());
+    }
+    let mut reader = Reader {
+        weights,
+        names: HashMap::new(),
+        inputs: Vec::new(),
+        params: BTreeMap::new(),
+        buffers: BTreeMap::new(),
+    };
+    let mut sources = Vec::new();
+    for (spec, argument) in ins.iter().zip(&graph.inputs) {
+        sources.push(reader.source(spec, argument, &graph.tensor_values)?);
+    }
+    let targets = outs.iter().map(|spec| reader.target(spec)).collect::<Result<_, _>>()?;
+    let ranges: Ranges = range_constraints
+        .into_iter()
+        .map(|(symbol, range)| (symbol, (range.min_val.unwrap_or(0), range.max_val)))
+        .collect();
+    let Reader { inputs, params, buffers, .. } = reader;
+    let graph = graph::graph(graph)?;
+    Ok(Model::new(Program { path: archive.path.clone(), graph, sources, targets, inputs, ranges }, params, buffers))
+}
+
+struct Reader<'a> {
+    weights: &'a Weights,
+    /// The first name in the signature of each tensor; the others are tied to it.
+    names: HashMap<usize, String>,
+    inputs: Vec<Input>,
+    params: BTreeMap<String, Tensor>,
+    buffers: BTreeMap<String, Tensor>,
+}
+
+impl Reader<'_> {
+    fn source(
+        &mut self,
+        spec: &InputSpec,
+        argument: &Argument,
+        types: &HashMap<String, TensorMeta>,
+    ) -> Result<Source, Fault> {
+        Ok(match spec {
+            InputSpec::Parameter { parameter_name: name } => {
+                let (name, tensor) = self.tensor(name)?;
+                self.params.insert(name.clone(), tensor);
+                Source::Parameter(name)
+            }
+            InputSpec::Buffer { buffer_name: name } => {
+                let (name, tensor) = self.tensor(name)?;
+                match self.params.contains_key(&name) {
+                    // a buffer that is a parameter's memory
+                    true => Source::Parameter(name),
+                    false => {
+                        self.buffers.insert(name.clone(), tensor);
+                        Source::Buffer(name)
+                    }
+                }
+            }
+            InputSpec::TensorConstant { tensor_constant_name: name } => Source::Constant(self.tensor(name)?.1),
+            InputSpec::UserInput(_) => match argument {
+                Argument::AsTensor(named) => {
+                    let meta = types.get(&named.name).ok_or_else(|| format!("`{}` has no type", named.name))?;
+                    self.input(named.name.clone(), meta)?
+                }
+                Argument::AsSymInt(Sym::AsName(name)) => self.number(name, DType::I64),
+                Argument::AsSymFloat(Sym::AsName(name)) => self.number(name, DType::F64),
+                Argument::AsSymBool(Sym::AsName(name)) => self.number(name, DType::Bool),
+                _ => Source::Unused,
+            },
+            InputSpec::ConstantInput(_) | InputSpec::Token(_) => Source::Unused,
+            InputSpec::CustomObj { custom_obj_name: name } => return Err(Fault::Pickled(name.clone())),
+        })
+    }
+
+    /// The first name of a tensor, and the tensor.
+    fn tensor(&mut self, name: &str) -> Result<(String, Tensor), Fault> {
+        match self.weights.number(name) {
+            Some(number) => {
+                let first = self.names.entry(number).or_insert_with(|| name.to_owned());
+                Ok((first.clone(), self.weights.tensor(number).clone()))
+            }
+            None if self.weights.is_pickled(name) => Err(Fault::Pickled(name.to_owned())),
+            None => Err(format!("the archive has no tensor `{name}`").into()),
+        }
+    }
+
+    fn input(&mut self, name: String, meta: &TensorMeta) -> Result<Source, Fault> {
+        let dtype = weights::dtype(meta.dtype).ok_or_else(|| format!("`{name}` has dtype {}", meta.dtype))?;
+        let size = |length: &Length| match length {
+            Length::AsInt(n) => Ok(InputSize(Size::Number(*n))),
+            Length::AsExpr(e) => size_text::parse(&e.expr_str).map(InputSize),
+        };
+        let sizes = meta.sizes.iter().map(size).collect::<Result<_, _>>()?;
+        self.inputs.push(Input { name, dtype, sizes, number: false });
+        Ok(Source::Input(self.inputs.len() - 1))
+    }
+
+    fn number(&mut self, name: &str, dtype: DType) -> Source {
+        self.inputs.push(Input { name: name.to_owned(), dtype, sizes: Vec::new(), number: true });
+        Source::Input(self.inputs.len() - 1)
+    }
+
+    fn target(&self, spec: &OutputSpec) -> Result<Target, Fault> {
+        let first = |name: &str| {
+            let first = self.weights.number(name).and_then(|number| self.names.get(&number));
+            first.map_or_else(|| name.to_owned(), String::clone)
+        };
+        let input = |name: &str| {
+            let at = self.inputs.iter().position(|input| input.name == name);
+            at.ok_or_else(|| format!("no input is called `{name}`"))
+        };
+        Ok(match spec {
+            OutputSpec::UserOutput(_) => Target::Result,
+            OutputSpec::LossOutput(_) => Target::Loss,
+            OutputSpec::BufferMutation { buffer_name } => Target::WriteBuffer(first(buffer_name)),
+            OutputSpec::ParameterMutation { parameter_name } => Target::WriteParameter(first(parameter_name)),
+            OutputSpec::UserInputMutation { user_input_name } => Target::WriteInput(input(user_input_name)?),
+            OutputSpec::GradientToParameter { parameter_name } => Target::ParameterGradient(first(parameter_name)),
+            OutputSpec::GradientToUserInput { user_input_name } => Target::InputGradient(input(user_input_name)?),
+            OutputSpec::Token(_) => Target::Unused,
+        })
+    }
+}
