@@ -93,13 +93,7 @@ impl Evidence {
 
     /// Calls near recorded ones, by the names whose forms differ between `source` and `own`; `None` if no case calls
     /// them.
-    pub(super) fn near(
-        &self,
-        at: usize,
-        own: &RowSource,
-        source: &RowSource,
-        row: &Arc<Row>,
-    ) -> Option<Near> {
+    pub(super) fn near(&self, at: usize, own: &RowSource, source: &RowSource, row: &Arc<Row>) -> Option<Near> {
         let texts = |source: &RowSource| -> Vec<(Name, String, Vec<Name>)> {
             let form = |(library, alias): &(&'static str, Rule<Alias>)| {
                 let params = alias.tree.given.iter().flatten().map(|given| given.name.name).collect();
@@ -141,7 +135,8 @@ fn all_forms(database: &Database, downstream: &[Downstream], set: &RowSet) -> Fo
     let mut first = 0;
     for database in databases {
         let lowered: Vec<Arc<Row>> = database.rows.iter().filter_map(|row| set.row(row.name())).collect();
-        let rows = database.rows.iter().zip(&lowered).enumerate().map(|(at, (source, row))| (first + at, source, &**row));
+        let rows =
+            database.rows.iter().zip(&lowered).enumerate().map(|(at, (source, row))| (first + at, source, &**row));
         forms = forms.or(Forms::upstream(&database.calls, set)).with(rows);
         first += lowered.len();
     }

@@ -37,7 +37,9 @@ impl Score {
                 Verdict::Equivalent(_) => share.equivalent += 1,
                 Verdict::Check(_) => share.refuted += 1,
                 Verdict::Recorded(_) | Verdict::Downstream(_) if mutant.meaning => share.refuted += 1,
-                Verdict::Recorded(_) | Verdict::Downstream(_) | Verdict::Survived(_) | Verdict::Crashed => share.survived += 1,
+                Verdict::Recorded(_) | Verdict::Downstream(_) | Verdict::Survived(_) | Verdict::Crashed => {
+                    share.survived += 1
+                }
             }
         }
         score

@@ -242,7 +242,8 @@ ops:
         assert!(diags.is_empty(), "{:?}", diags.sorted().iter().map(|diag| &diag.message).collect::<Vec<_>>());
         (database, checked)
     };
-    let ((without, without_checked), (with, with_checked)) = (downstream(below), downstream(&format!("{below}{points}")));
+    let ((without, without_checked), (with, with_checked)) =
+        (downstream(below), downstream(&format!("{below}{points}")));
     let silent = bench().with_downstream(&without, &without_checked);
     assert!(matches!(silent.judge(sum), Verdict::Survived(_)), "{:?}", silent.judge(sum));
     let told = bench().with_downstream(&with, &with_checked);

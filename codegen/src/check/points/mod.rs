@@ -287,11 +287,13 @@ fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
             // An empty list does not show its inner sizes in brackets; `f32[0, 2]` does.
             let open = !matches!(tree, read::Tree::Zeros(_)) && numbers.is_empty();
             let shaped = a.shape == shape || open && a.is_empty() && a.shape.starts_with(&shape);
-            typed && shaped && a.scalars().iter().zip(&numbers).all(|(found, stated)| match (found, stated) {
-                // A float of 64 bits does not hold every integer of 64 bits.
-                (Scalar::Int(found), Scalar::Int(stated)) => found == stated,
-                _ => is_stated(found.as_f64(), stated.as_f64()),
-            })
+            typed
+                && shaped
+                && a.scalars().iter().zip(&numbers).all(|(found, stated)| match (found, stated) {
+                    // A float of 64 bits does not hold every integer of 64 bits.
+                    (Scalar::Int(found), Scalar::Int(stated)) => found == stated,
+                    _ => is_stated(found.as_f64(), stated.as_f64()),
+                })
         })
     };
     let right = tensors.len() == trees.len() && tensors.iter().zip(&trees).all(|(a, tree)| agrees(a, tree));
