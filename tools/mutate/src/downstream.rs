@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use fulgurite_codegen::check::rows::RowSet;
-use fulgurite_codegen::check::{self, Checked};
+use fulgurite_codegen::check::rows::{self, RowSet};
+use fulgurite_codegen::check::{self, Checked, closure, walk};
 use fulgurite_codegen::diag::{Diagnostics, Level};
 use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::{Database, RowSource};
 use fulgurite_core::Name;
+use fulgurite_core::lang::Node;
+use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
-
-use super::evidence::reach;
 
 /// A database without faults, downstream of the mutated one.
 pub(super) struct Downstream<'a> {
@@ -49,4 +49,30 @@ impl<'a> Downstream<'a> {
         let of = caller.map_or(String::new(), |caller| format!(" of `{}`", caller.op.as_str()));
         Some(format!("{}{of}", error.code))
     }
+}
+
+/// The row, and all rows that its bodies and rules call, directly or not.
+pub(super) fn reach(root: Name, set: &RowSet) -> FxHashSet<Name> {
+    let mut all = FxHashSet::default();
+    let mut open = vec![root];
+    while let Some(name) = open.pop() {
+        let Some(row) = set.row(name) else { continue };
+        if !all.insert(name) {
+            continue;
+        }
+        let mut calls: Vec<Name> = closure::calls(&row).into_iter().map(|call| call.op).collect();
+        for (_, rule) in row.vjp.iter().chain(&row.jvp) {
+            walk::block(rule, &mut |e| {
+                if let Node::Call(f, _) = &*e.node {
+                    calls.push(f.name);
+                }
+            });
+        }
+        for call in calls {
+            // `conv.vjp.x` is derived from `conv`.
+            let named = call.as_str().split(".vjp.").next().map_or(call, Name::new);
+            open.extend(set.candidates(rows::base(named).unwrap_or(named)).iter().map(|row| row.op));
+        }
+    }
+    all
 }

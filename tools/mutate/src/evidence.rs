@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fulgurite_codegen::check::recorded::{Case, Forms, Runner};
-use fulgurite_codegen::check::rows::{self, RowSet};
-use fulgurite_codegen::check::{closure, walk};
+use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::pipeline::Table;
 use fulgurite_codegen::schema::{Database, RowSource, Rule};
 use fulgurite_core::Name;
-use fulgurite_core::lang::{Alias, Node};
+use fulgurite_core::lang::Alias;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::downstream::Downstream;
+use super::downstream::{Downstream, reach};
 use super::recorded::{Comparer, Near, facts, near};
 
 /// At most this many cases that depend on a row through others: further ones refute no more mutants.
@@ -147,30 +146,4 @@ fn all_forms(database: &Database, downstream: &[Downstream], set: &RowSet) -> Fo
 fn is_known(case: &Case, forms: &Forms, set: &RowSet) -> bool {
     let (row, name) = case.callee();
     if row { !set.candidates(name).is_empty() } else { !forms.rows(name).is_empty() }
-}
-
-/// The row, and all rows that its bodies and rules call, directly or not.
-pub(super) fn reach(root: Name, set: &RowSet) -> FxHashSet<Name> {
-    let mut all = FxHashSet::default();
-    let mut open = vec![root];
-    while let Some(name) = open.pop() {
-        let Some(row) = set.row(name) else { continue };
-        if !all.insert(name) {
-            continue;
-        }
-        let mut calls: Vec<Name> = closure::calls(&row).into_iter().map(|call| call.op).collect();
-        for (_, rule) in row.vjp.iter().chain(&row.jvp) {
-            walk::block(rule, &mut |e| {
-                if let Node::Call(f, _) = &*e.node {
-                    calls.push(f.name);
-                }
-            });
-        }
-        for call in calls {
-            // `conv.vjp.x` is derived from `conv`.
-            let named = call.as_str().split(".vjp.").next().map_or(call, Name::new);
-            open.extend(set.candidates(rows::base(named).unwrap_or(named)).iter().map(|row| row.op));
-        }
-    }
-    all
 }
