@@ -11,7 +11,7 @@ use fulgurite_codegen::check::recorded::Case;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::nearest::nearest;
 use fulgurite_core::Name;
-use fulgurite_ops_verbs::cli::{self, CommandFault, Common, FAILED, FINE, Outcome, Paint, Verbs, load};
+use fulgurite_ops_verbs::cli::{self, CommandFault, Common, FAILED, FINE, Loaded, Outcome, Paint, Verbs, load};
 use serde_json::json;
 
 use crate::judge::{Bench, Verdict, judge_all};
@@ -46,7 +46,7 @@ pub fn run_words(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write,
 /// Makes wrong rows one at a time, and finds the evidence that refutes each.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cargo ops mutate\n  cargo ops mutate --count 200 --seed 7\n  cargo ops mutate --row softmax\n  cargo ops mutate --wrong mine.yaml\n  cargo ops mutate --json | jq '.score, .meaning_score'"
+    after_help = "Examples:\n  cargo ops mutate\n  cargo ops mutate --count 200 --seed 7\n  cargo ops mutate --row softmax\n  cargo ops mutate --with compat/pytorch\n  cargo ops mutate --wrong mine.yaml\n  cargo ops mutate --json | jq '.score, .meaning_score'"
 )]
 pub struct Mutate {
     /// The seed by which mutants are chosen, if not all are tried
@@ -58,6 +58,9 @@ pub struct Mutate {
     /// The folder with values recorded from PyTorch; without this option, `tests/data` beside the database, if it exists
     #[arg(long, value_name = "DIR")]
     pub recorded: Option<PathBuf>,
+    /// A database that uses the rows, or its folder: its points and PyTorch's values of its rows are evidence as well
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub with: Vec<PathBuf>,
     /// Make mutants of these rows only
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub row: Vec<String>,
@@ -84,9 +87,10 @@ impl Mutate {
     fn run(&self, common: &Common, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let start = Instant::now();
         let loaded = load(common, None)?;
-        if loaded.diags.errors() > 0 {
-            // A row that is already wrong cannot be mutated.
-            let (diags, sources) = (&loaded.diags, &loaded.sources);
+        let downstream = self.downstream(common, &loaded)?;
+        // A row that is already wrong cannot be mutated, and a wrong caller refutes nothing.
+        if let Some(wrong) = downstream.iter().chain([&loaded]).find(|loaded| loaded.diags.errors() > 0) {
+            let (diags, sources) = (&wrong.diags, &wrong.sources);
             let text = match common.json {
                 true => render::json(diags, sources),
                 false => render::text(diags, sources, Style { color: paint.color, width: 100 }),
@@ -118,6 +122,8 @@ impl Mutate {
         let made = all.len();
         let mutants = choose(all, self.count.unwrap_or(usize::MAX), self.seed);
         let bench = Bench::new(&loaded.database, &loaded.sources, &loaded.checked, &loaded.upstream);
+        let bench =
+            downstream.iter().fold(bench, |bench, other| bench.with_downstream(&other.database, &other.checked));
         let bench = match self.cases(&loaded.files.rows.path)? {
             Some(cases) => bench.with_recorded(cases),
             None => bench,
@@ -183,6 +189,13 @@ impl Mutate {
             writeln!(err, "Tried {} of {made} mutants in {seconds:.1} s", mutants.len())?;
         }
         Ok(FINE)
+    }
+
+    /// The databases of `--with`, whose rows use those of `loaded`.
+    fn downstream(&self, common: &Common, loaded: &Loaded) -> Result<Vec<Loaded>, CommandFault> {
+        let common = Common { file: None, upstream: Some(loaded.files.rows.path.clone()), ..common.clone() };
+        let file = |path: &PathBuf| if path.is_dir() { path.join("ops.yaml") } else { path.clone() };
+        self.with.iter().map(|path| load(&common, Some(&file(path)))).collect()
     }
 
     /// PyTorch's values; `None` if no folder is named and the database has none beside it.

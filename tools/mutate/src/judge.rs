@@ -19,6 +19,7 @@ use fulgurite_core::row::Row;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mutant;
+use super::downstream::Downstream;
 use super::everywhere::{self, Everywhere};
 use super::evidence::Evidence;
 use super::recorded::Near;
@@ -32,6 +33,8 @@ pub enum Verdict {
     Check(&'static str),
     /// The mutant disagrees with the values that PyTorch gave in this recorded case.
     Recorded(String),
+    /// `check` refuses a database downstream of the mutant, with this code and row.
+    Downstream(String),
     /// The mutant is equivalent to its row, for this reason.
     Equivalent(String),
     /// No evidence refutes the mutant; the point would refute it, if one was found.
@@ -46,6 +49,7 @@ impl Verdict {
         match self {
             Verdict::Check(_) => "check",
             Verdict::Recorded(_) => "recorded",
+            Verdict::Downstream(_) => "downstream",
             Verdict::Equivalent(_) => "equivalent",
             Verdict::Survived(_) => "survived",
             Verdict::Crashed => "crashed",
@@ -62,10 +66,10 @@ impl Verdict {
         if let Verdict::Survived(point) = self { point.as_deref() } else { None }
     }
 
-    /// The recorded case, or the reason of the equivalence.
+    /// The recorded case, the refusal downstream, or the reason of the equivalence.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Verdict::Recorded(text) | Verdict::Equivalent(text) => Some(text),
+            Verdict::Recorded(text) | Verdict::Downstream(text) | Verdict::Equivalent(text) => Some(text),
             Verdict::Check(_) | Verdict::Survived(_) | Verdict::Crashed => None,
         }
     }
@@ -87,6 +91,10 @@ pub struct Bench<'a> {
     callers: FxHashMap<Name, Vec<usize>>,
     /// For each name, the indices of the rows that its calls may mean.
     siblings: FxHashMap<Name, Vec<usize>>,
+    /// The databases that use this one, as evidence.
+    downstream: Vec<Downstream<'a>>,
+    /// Every row, with those downstream.
+    wide: Table,
     /// Values that PyTorch gave.
     evidence: Option<Evidence>,
 }
@@ -105,12 +113,20 @@ impl<'a> Bench<'a> {
             let called: FxHashSet<Name> = checked.rows.get(at).into_iter().flat_map(called).collect();
             called.into_iter().for_each(|name| callers.entry(name).or_default().push(at));
         }
-        Bench { database, sources, table, callers, siblings, evidence: None }
+        let wide = table.clone();
+        Bench { database, sources, table, callers, siblings, downstream: Vec::new(), wide, evidence: None }
     }
 
-    /// Adds values that PyTorch gave, as evidence.
+    /// Adds a database without faults that may use the rows of this one, as evidence.
+    pub fn with_downstream(mut self, database: &'a Database, checked: &Checked) -> Bench<'a> {
+        self.downstream.push(Downstream::new(database, checked, &mut self.wide));
+        self
+    }
+
+    /// Adds values that PyTorch gave, as evidence. They are also calls of rows of the databases downstream that were
+    /// added before.
     pub fn with_recorded(mut self, cases: Vec<Case>) -> Bench<'a> {
-        self.evidence = Some(Evidence::new(cases, self.database, &self.table));
+        self.evidence = Some(Evidence::new(cases, self.database, &self.downstream, self.wide.clone()));
         self
     }
 
@@ -130,7 +146,20 @@ impl<'a> Bench<'a> {
             let (right, wrong) = (Side { source: own, row: &row_of }, Side { source: &source, row: &row });
             same::reason(mutant, right, wrong, &graded, &self.table)
         });
-        equal.map_or_else(|| self.look(mutant, &source, &row), Verdict::Equivalent)
+        if let Some(why) = equal {
+            return Verdict::Equivalent(why);
+        }
+        match self.used(mutant, &row) {
+            Some(refusal) => Verdict::Downstream(refusal),
+            None => self.look(mutant, &source, &row),
+        }
+    }
+
+    /// The refusal of a database downstream that uses the mutant. A fact that the row states twice must be refuted
+    /// without it.
+    fn used(&self, mutant: &Mutant, row: &Arc<Row>) -> Option<String> {
+        let mut downstream = self.downstream.iter().filter(|_| mutant.meaning);
+        downstream.find_map(|database| database.refutes(row, &self.wide))
     }
 
     /// Checks the mutant, without the points of its row whose text is in `without`. Returns the accepted row, or the
@@ -142,7 +171,7 @@ impl<'a> Bench<'a> {
         let (source, row, graded) = self.check(mutant, &siblings, without).map_err(Verdict::Check)?;
         // A fact that a row states twice must be refuted by `check` alone.
         let evidence = self.evidence.as_ref().filter(|_| mutant.meaning);
-        if let Some(case) = evidence.and_then(|e| e.refutes(mutant.at, &source, &row, &self.table)) {
+        if let Some(case) = evidence.and_then(|e| e.refutes(mutant.at, &source, &row)) {
             return Err(Verdict::Recorded(case.to_owned()));
         }
         let mut around = others(&self.callers);
@@ -191,7 +220,7 @@ impl<'a> Bench<'a> {
             return Verdict::Survived(None);
         };
         if matches!(mutant.key.as_str(), "aten" | "torch") {
-            let near = self.evidence.as_ref().and_then(|e| e.near(mutant.at, own, source, wrong, &self.table));
+            let near = self.evidence.as_ref().and_then(|e| e.near(mutant.at, own, source, wrong));
             return match near {
                 Some(Near::Differs(call)) => Verdict::Survived(Some(call)),
                 Some(Near::Same(tried, accepted)) if accepted >= ENOUGH => Verdict::Equivalent(format!(

@@ -7,6 +7,7 @@
 
 pub mod classes;
 pub mod command;
+mod downstream;
 mod everywhere;
 mod evidence;
 mod exprs;

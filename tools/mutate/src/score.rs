@@ -36,8 +36,10 @@ impl Score {
             match verdict {
                 Verdict::Equivalent(_) => share.equivalent += 1,
                 Verdict::Check(_) => share.refuted += 1,
-                Verdict::Recorded(_) if mutant.meaning => share.refuted += 1,
-                Verdict::Recorded(_) | Verdict::Survived(_) | Verdict::Crashed => share.survived += 1,
+                Verdict::Recorded(_) | Verdict::Downstream(_) if mutant.meaning => share.refuted += 1,
+                Verdict::Recorded(_) | Verdict::Downstream(_) | Verdict::Survived(_) | Verdict::Crashed => {
+                    share.survived += 1
+                }
             }
         }
         score

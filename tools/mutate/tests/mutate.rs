@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use fulgurite_codegen::check::recorded::of_name;
 use fulgurite_codegen::check::{self, Checked};
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::files::Files;
-use fulgurite_codegen::pipeline::Table;
+use fulgurite_codegen::pipeline::{Table, read_rows};
 use fulgurite_codegen::schema::{Database, read_database};
 use fulgurite_codegen::source::Sources;
 use fulgurite_mutate::command::run_words;
@@ -211,6 +212,48 @@ fn points_apart_are_evidence() {
     assert!(with < without, "{with} of {without} mutants survive");
 }
 
+/// A row whose own points say little is refuted by points, and by recorded calls, of rows downstream that call it.
+#[test]
+fn databases_downstream_are_evidence() {
+    let below = "\
+ops:
+- op: squared
+  doc: The product of a number and itself
+  sig: '(x: T[..S]) -> T[..S]'
+  decomp: mul(x, x)
+- op: torch.of_itself
+  doc: The product of a number and itself
+  sig: '(input: T[..S]) -> T[..S]'
+  decomp: squared(input)
+";
+    let points = "  tests: {points: [{input: 3, out: 9}]}\n";
+    let call = r#"{"op": "torch.of_itself", "tensors": [{"dtype": "f64", "shape": [], "data": [3.0]}], "args": [{"t": 0}], "kwargs": {}}"#;
+    let came = r#"{"status": "ok", "out": [{"dtype": "f64", "shape": [], "data": [9.0]}]}"#;
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    let (database, checked, sources) = read(ROWS);
+    let all = mutate::mutants(&database, &sources);
+    let sum = all.iter().find(|m| m.row == "mul" && m.edit.1 == "x + y").expect("a sum in the place of the product");
+    let bench = || Bench::new(&database, &sources, &checked, &Table::default());
+    let table = read_rows(ROWS, "ops.yaml").expect("rows");
+    let downstream = |text: &str| {
+        let (database, _, mut diags) = parsed(text);
+        let upstream = table.completed_for(&database, &database.names().collect());
+        let checked = check::run(&database, &upstream, &mut diags);
+        assert!(diags.is_empty(), "{:?}", diags.sorted().iter().map(|diag| &diag.message).collect::<Vec<_>>());
+        (database, checked)
+    };
+    let ((without, without_checked), (with, with_checked)) =
+        (downstream(below), downstream(&format!("{below}{points}")));
+    let silent = bench().with_downstream(&without, &without_checked);
+    assert!(matches!(silent.judge(sum), Verdict::Survived(_)), "{:?}", silent.judge(sum));
+    let told = bench().with_downstream(&with, &with_checked);
+    assert_eq!(told.judge(sum), Verdict::Downstream("E301 of `torch.of_itself`".to_owned()));
+    let case = of_name(&json(call), &json(came), "case.1").expect("a case");
+    let recorded = silent.with_recorded(vec![case]);
+    assert_eq!(recorded.recorded(), (1, 1));
+    assert_eq!(recorded.judge(sum), Verdict::Recorded("case.1".to_owned()));
+}
+
 /// Of two refused calls that the dtypes refuse one says nothing more than the other; what a condition refuses is kept.
 #[test]
 fn refused_points_that_say_nothing_are_named() {
@@ -298,6 +341,17 @@ fn the_command_says_what_survives() {
     assert!(status == 2 && err.contains("E910"), "{err}");
     let (status, _, err) = run(&["--count", "0"]);
     assert!(status == 2 && err.contains("the number of mutants is at least 1"), "{err}");
+    // the point of a row downstream says what a product is
+    let below = folder.join("below");
+    std::fs::create_dir_all(&below).expect("a folder");
+    let squared = "ops:\n- op: squared\n  doc: The square\n  sig: '(x: T[..S]) -> T[..S]'\n  decomp: mul(x, x)\n  tests: {points: [{x: 3, out: 9}]}\n";
+    std::fs::write(below.join("ops.yaml"), squared).expect("a database");
+    let with = below.display().to_string();
+    let (status, out, err) = run(&["--row", "mul", "--with", &with]);
+    assert!(status == 0 && !out.contains("`x * y` -> `x + y`"), "{out}{err}");
+    std::fs::write(below.join("ops.yaml"), squared.replace("out: 9", "out: 8")).expect("a database");
+    let (status, out, err) = run(&["--with", &with]);
+    assert!(status == 1 && out.is_empty() && err.contains("E301"), "{err}");
     // a wrong row stands for one of the database
     let wrong = folder.join("wrong.yaml");
     std::fs::write(&wrong, "ops:\n- op: mul\n  doc: d\n\n- op: sofplus\n  doc: d\n").expect("rows");

@@ -16,12 +16,12 @@ use fulgurite_core::facts;
 use fulgurite_core::lang::ast::{Access, Elem, Param};
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{self, Env, const_eval};
-use fulgurite_core::{DTypeSet, Name, Value};
+use fulgurite_core::{DTypeSet, Name, Scalar, Value};
 use rustc_hash::FxHashMap;
 
 use super::cases::Case;
 use super::closure;
-use super::gradients::arrays::dense::{Stop, V, floats, ty, types};
+use super::gradients::arrays::dense::{Stop, V, ty, types};
 use super::rows::RowSet;
 use crate::diag::Diag;
 use crate::schema::RowSource;
@@ -283,12 +283,17 @@ fn differs(result: &Value<V<f64>>, stated: &Written) -> Option<String> {
     let agrees = |a: &Array<f64>, tree: &read::Tree| {
         let (dtype, tree) = tree.typed();
         tree.array().is_some_and(|(shape, numbers)| {
-            let numbers: Vec<f64> = numbers.iter().map(|s| s.as_f64()).collect();
             let typed = dtype.or(stated.dtype).is_none_or(|dtype| a.dtype == dtype);
             // An empty list does not show its inner sizes in brackets; `f32[0, 2]` does.
             let open = !matches!(tree, read::Tree::Zeros(_)) && numbers.is_empty();
             let shaped = a.shape == shape || open && a.is_empty() && a.shape.starts_with(&shape);
-            typed && shaped && floats(a).iter().zip(&numbers).all(|(a, b)| is_stated(*a, *b))
+            typed
+                && shaped
+                && a.scalars().iter().zip(&numbers).all(|(found, stated)| match (found, stated) {
+                    // A float of 64 bits does not hold every integer of 64 bits.
+                    (Scalar::Int(found), Scalar::Int(stated)) => found == stated,
+                    _ => is_stated(found.as_f64(), stated.as_f64()),
+                })
         })
     };
     let right = tensors.len() == trees.len() && tensors.iter().zip(&trees).all(|(a, tree)| agrees(a, tree));

@@ -86,6 +86,14 @@ impl Forms {
         self
     }
 
+    /// These forms, and those of `others` whose names have none here.
+    pub fn or(mut self, others: Forms) -> Forms {
+        for (name, forms) in others.by_name {
+            self.by_name.entry(name).or_insert(forms);
+        }
+        self
+    }
+
     fn add(&mut self, at: Option<usize>, row: &Row, aliases: &[(&'static str, Rule<Alias>)]) {
         for (library, alias) in aliases {
             let form = (at, row.op, Form::new(row, &alias.tree));
