@@ -20,7 +20,8 @@ const FLOORS: &[(&str, u8)] = &[
     // a crate with classes of its own tests them with what the project's tests share
     ("fulgurite-pytorch", 5),
     ("fulgurite-torch", 5),
-    ("fulgurite-tests", 6),
+    ("fulgurite-models", 6),
+    ("fulgurite-tests", 7),
     ("fulgurite-demo", 5),
     ("fulgurite-conformance", 6),
     ("fulgurite-bench", 6),

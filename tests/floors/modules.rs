@@ -19,6 +19,7 @@ pub const CRATES: &[&str] = &[
     "generated/kernels",
     "compat/pytorch",
     "compat/torch",
+    "compat/models",
     "tools/mutate",
     "tools/demo",
     "tools/bench",

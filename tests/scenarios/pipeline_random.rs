@@ -1,7 +1,7 @@
 //! S3 on programs that nobody chose: random graphs of parameters and inputs, random absent cotangents, random cuts.
 
 use super::pipeline::{Grads, data, disjoint, grads, interp, values};
-use fulgurite::pipeline::{Accumulate, Cut, Handover, Model, Stage, run};
+use fulgurite::pipeline::{Accumulate, Cut, Handover, Stage, StagedModel, run};
 use fulgurite::prelude::*;
 use fulgurite::schedule::Generator;
 use fulgurite_tests::draws::{self, Property, Verdict};
@@ -142,7 +142,7 @@ fn s3_random_cuts() {
         let want = grad(params, |p| loss(program, p, inputs));
         let of = program.clone();
         let f = move |p: Vec<Tensor>, x: Vec<Tensor>| loss(&of, &p, &x);
-        let model = Model::cut("random", f, params, inputs, Cut::Balanced(*stages)).map_err(|e| e.to_string())?;
+        let model = StagedModel::cut("random", f, params, inputs, Cut::Balanced(*stages)).map_err(|e| e.to_string())?;
         assert_eq!(model.chain().stages().len(), *stages);
         let s = Generator { kind: "zb1p", ranks: *stages, micro_batches: 3, chunks: 1 }.make();
         let s = s.map_err(|e| e.to_string())?;

@@ -1,7 +1,7 @@
 //! S3: schedules run on stages. S3-19, S3-23, S3-24, and models that are cut.
 
 use super::pipeline::{bits, data, disjoint, grads, interp, matrix, number, values};
-use fulgurite::pipeline::{Accumulate, Chain, Cut, Done, Edge, Model, Stage, Transport, run, run_rank};
+use fulgurite::pipeline::{Accumulate, Chain, Cut, Done, Edge, Stage, StagedModel, Transport, run, run_rank};
 use fulgurite::prelude::*;
 use fulgurite::schedule::{Action, Generator, KINDS, Schedule};
 use fulgurite::trace::ProxyTy;
@@ -309,7 +309,7 @@ fn batch(mb: usize) -> (Tensor, Tensor, Key) {
 }
 
 /// The gradients of a cut model under a schedule, and the losses.
-fn model_run(model: &Model, s: &Schedule, params: &Gpt) -> (Vec<Option<Tensor>>, Vec<f64>) {
+fn model_run(model: &StagedModel, s: &Schedule, params: &Gpt) -> (Vec<Option<Tensor>>, Vec<f64>) {
     let mut feed = |stage: usize, mb: usize| Ok(model.feed(stage, &batch(mb)));
     let done = run(model.chain(), s, |stage| model.params(stage, params), Accumulate::ByMicroBatch, &mut feed);
     let done = done.unwrap_or_else(|e| panic!("{e}"));
@@ -337,7 +337,7 @@ fn a_model_cut_into_stages() {
         fulgurite::tree::describe(&sum.unwrap()).0.iter().map(|g| data(g).iter().map(|g| g / 4.0).collect()).collect();
     let marks = Cut::At(&["block[1]", "block[2]", "block[3]"]);
     for cut in [marks, Cut::Balanced(4)] {
-        let model = Model::cut_with("gpt", f, &params, &batch(0), cut, on).unwrap();
+        let model = StagedModel::cut_with("gpt", f, &params, &batch(0), cut, on).unwrap();
         assert_eq!(model.chain().stages().len(), 4);
         let costs = model.costs();
         let most = costs.iter().copied().fold(0.0, f64::max);
@@ -378,7 +378,7 @@ fn one_rank(stages: usize, m: usize) -> Schedule {
 fn a_model_that_can_not_be_cut_so() {
     let params = gpt(2);
     let f = |p: Gpt, b: (Tensor, Tensor, Key)| loss(&p, &b);
-    let refused = |cut| Model::cut("gpt", f, &params, &batch(0), cut).unwrap_err();
+    let refused = |cut| StagedModel::cut("gpt", f, &params, &batch(0), cut).unwrap_err();
     let e = refused(Cut::At(&["block[9]"]));
     assert!(e.code() == "E756" && e.to_string().contains("block[0], block[1]"), "{e}");
     let e = refused(Cut::At(&["block[1]", "block[0]"]));

@@ -2,6 +2,8 @@
 
 use super::program::{cut, numbers, of, parse, run};
 use fulgurite::bind::SymbolicTrace;
+use fulgurite::core::loc::Loc;
+use fulgurite::foreign::{self, Given};
 use fulgurite::jit::Stats;
 use fulgurite::ops::{self, Conv, Mean, Slice, Std, Var, VarMean, arange, cat, full};
 use fulgurite::prelude::*;
@@ -363,4 +365,20 @@ fn bounds_at_the_ends_of_numbers_are_no_panic() {
         }
     }
     let _ = fulgurite_core::dim::recorded().iter().map(ToString::to_string).collect::<Vec<_>>();
+}
+
+#[test]
+fn a_size_is_a_number_of_a_call_by_another_name() {
+    let none: &[usize] = &[];
+    let call = |name: &str, args: &[Given]| {
+        let outs = foreign::call(name, args, &[], None, Loc::NOWHERE).unwrap_or_else(|e| panic!("{e}")).outs;
+        outs.into_iter().next().flatten().expect("one result")
+    };
+    // an option of a composite, and a number in the place of a tensor
+    let f = move |x: Tensor, _: Tensor| {
+        let [n, m] = x.dims();
+        let steps = call("aten.arange.start_step", &[Given::Int(0), Given::Size(m), Given::Int(1)]);
+        x + call("aten.add.Tensor", &[Given::Tensor(steps), Given::Size(n)])
+    };
+    once(f, &[(&[4, 3], none), (&[9, 2], none), (&[2, 5], none)], &[]);
 }

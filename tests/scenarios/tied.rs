@@ -1,6 +1,6 @@
 //! Parameters and buffers of several stages.
 
-use fulgurite::pipeline::{Accumulate, Chain, Cut, Model, Stage, run};
+use fulgurite::pipeline::{Accumulate, Chain, Cut, Stage, StagedModel, run};
 use fulgurite::prelude::*;
 use fulgurite::schedule::Generator;
 
@@ -34,7 +34,7 @@ fn a_shared_weight_read_without_a_gradient() {
             let p = params();
             let whole = jit(move |p: P, x: Tensor| value_and_grad(&p, |p| f(p.clone(), x.clone())));
             let (_, want) = whole.call((p.clone(), x())).unwrap_or_else(|e| panic!("{e}"));
-            let model = Model::cut("tied", f, &p, &x(), Cut::At(&["b", "c"])).unwrap_or_else(|e| panic!("{e}"));
+            let model = StagedModel::cut("tied", f, &p, &x(), Cut::At(&["b", "c"])).unwrap_or_else(|e| panic!("{e}"));
             for kind in ["gpipe", "1f1b", "zb1p"] {
                 for ranks in [1, 3] {
                     let chunks = 3 / ranks;
@@ -92,7 +92,7 @@ fn a_buffer_of_several_stages_is_not_written() {
                 if read { (b * no_grad(|| &buffer * 1.0)).sum() } else { b.sum() }
             })
         };
-        Model::cut("counted", f, &p, &x(), Cut::At(&["b"]))
+        StagedModel::cut("counted", f, &p, &x(), Cut::At(&["b"]))
     };
     assert!(cut(true, false, false).is_ok() && cut(false, true, true).is_ok());
     for (first, second, read) in [(true, true, false), (true, false, true)] {

@@ -27,6 +27,9 @@ pub struct Sizes;
 /// The program of docs/cuda.md, which is only compiled, because the machines of the tests have no GPU.
 #[doc = include_str!("../../docs/cuda.md")]
 pub struct CudaPage;
+/// The program of docs/models.md.
+#[doc = include_str!("../../docs/models.md")]
+pub struct ModelsPage;
 /// The program of docs/pytorch.md.
 #[doc = include_str!("../../docs/pytorch.md")]
 pub struct PytorchPage;

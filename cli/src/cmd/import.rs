@@ -83,9 +83,10 @@ fn compared(
     let found = compare(model, values, tolerance)?;
     let worst = found.worst.as_ref().map_or(0.0, |worst| worst.error);
     if ui.mode() == Mode::Json {
-        let first = found.first.as_ref().map(|d| {
-            json!({"name": d.name, "target": d.target, "place": d.loc.to_string(), "error": d.error})
-        });
+        let first = found
+            .first
+            .as_ref()
+            .map(|d| json!({"name": d.name, "target": d.target, "place": d.loc.to_string(), "error": d.error}));
         ui.object(&json!({"v": 1, "compared": found.compared, "worst": worst, "first": first}));
     } else {
         ui.result(&format!("{} values are compared, the largest difference is {worst:.1e}", found.compared));
@@ -101,12 +102,14 @@ fn compared(
     Ok(if found.first.is_none() { 0 } else { FAILED })
 }
 
-/// The program with symbolic sizes, as it is recorded on inputs of zeros.
+/// The program with symbolic sizes, as it is recorded on inputs of zeros. The model is captured, because the sizes of its
+/// parameters are fixed.
 fn trace(model: &Model) -> Result<String, Error> {
     let inputs: Vec<Tensor> = model.example_inputs()?;
-    let f = jit(|model: Model, inputs: Vec<Tensor>| model.call(&inputs)).named("model").keep_traces();
+    let model = model.clone();
+    let f = jit(move |inputs: Vec<Tensor>| model.call(&inputs)).named("model").keep_traces();
     let f = f.caching(Caching::Symbolic);
-    f.call((model.clone(), inputs))?;
+    f.call(inputs)?;
     let acquired = f.stages().first().map(|stage| stage.name.to_owned());
     Ok(acquired.and_then(|stage| f.trace(&stage)).unwrap_or_default())
 }

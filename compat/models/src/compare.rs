@@ -1,7 +1,7 @@
 //! Compares the values of a model with those of the framework that exported it, to find the first call that differs.
 
 use crate::model::Model;
-use crate::replay::Value;
+use crate::value::GraphValue;
 use fulgurite::core::loc::Loc;
 use fulgurite::{Error, Tensor};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub fn compare(model: &Model, values: &BTreeMap<String, Tensor>, tolerance: f64)
     let inputs = model.inputs().iter().map(|i| input(&i.name)).collect::<Result<Vec<_>, _>>()?;
     let mut found = Comparison::default();
     model.observe(&inputs, &mut |node, name, value| {
-        let (Some(expected), Value::Tensor(value)) = (values.get(name), value) else { return };
+        let (Some(expected), GraphValue::Tensor(value)) = (values.get(name), value) else { return };
         let error = difference(value, expected);
         let here = || Difference { name: name.to_owned(), target: node.target.clone(), loc: node.loc, error };
         found.compared += 1;

@@ -8,25 +8,25 @@ pub type ValueId = u32;
 
 /// A program: each value is made once, before it is used.
 #[derive(Debug, Default)]
-pub struct Graph {
+pub struct ModelGraph {
     /// The inputs, in order.
     pub inputs: Vec<ValueId>,
     /// The calls, in order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ModelCall>,
     /// The outputs, in order.
-    pub outputs: Vec<Argument>,
+    pub outputs: Vec<CallArgument>,
     /// The name of each value in the file.
     pub names: Vec<String>,
 }
 
 /// A call.
 #[derive(Debug)]
-pub struct Node {
+pub struct ModelCall {
     /// The called function, such as `aten.add.Tensor` or `_operator.mul`.
     pub target: String,
-    pub positional: Vec<Argument>,
-    pub named: Vec<(String, Argument)>,
-    pub outputs: Vec<Output>,
+    pub positional: Vec<CallArgument>,
+    pub named: Vec<(String, CallArgument)>,
+    pub outputs: Vec<CallResult>,
     /// The modules around the call, outermost first: `layer1`, `0`, `conv1`.
     pub scope: Vec<String>,
     /// The line of the source that made the call.
@@ -37,16 +37,16 @@ pub struct Node {
 
 /// An argument of a call, or an output of a graph.
 #[derive(Debug)]
-pub enum Argument {
+pub enum CallArgument {
     /// Nothing.
     None,
     Value(ValueId),
     Number(Scalar),
     Text(String),
     DType(DType),
-    List(Vec<Argument>),
+    List(Vec<CallArgument>),
     /// A program, for a call with a program as an argument.
-    Graph(Box<Graph>),
+    ModelGraph(Box<ModelGraph>),
     /// A device, a memory layout: every value here is dense and of the program's device.
     Ignored,
     /// An argument that no row can have, in words.
@@ -55,7 +55,7 @@ pub enum Argument {
 
 /// A result of a call.
 #[derive(Debug)]
-pub enum Output {
+pub enum CallResult {
     /// A result that is not used.
     None,
     One(ValueId),
@@ -63,34 +63,37 @@ pub enum Output {
     List(Vec<ValueId>),
 }
 
-impl Argument {
+impl CallArgument {
     /// Visits every value of the argument.
     pub fn values(&self, visit: &mut impl FnMut(ValueId)) {
         match self {
-            Argument::Value(id) => visit(*id),
-            Argument::List(items) => items.iter().for_each(|item| item.values(visit)),
+            CallArgument::Value(id) => visit(*id),
+            CallArgument::List(items) => items.iter().for_each(|item| item.values(visit)),
             _ => {}
         }
     }
 }
 
-impl Node {
+impl ModelCall {
     /// The arguments, positional ones first.
-    pub fn arguments(&self) -> impl Iterator<Item = &Argument> {
+    pub fn arguments(&self) -> impl Iterator<Item = &CallArgument> {
         self.positional.iter().chain(self.named.iter().map(|(_, argument)| argument))
     }
 
     /// The results that have a name.
     pub fn results(&self) -> impl Iterator<Item = ValueId> {
-        self.outputs.iter().flat_map(|output| match output {
-            Output::None => &[],
-            Output::One(id) => std::slice::from_ref(id),
-            Output::List(ids) => ids.as_slice(),
-        }).copied()
+        self.outputs
+            .iter()
+            .flat_map(|output| match output {
+                CallResult::None => &[],
+                CallResult::One(id) => std::slice::from_ref(id),
+                CallResult::List(ids) => ids.as_slice(),
+            })
+            .copied()
     }
 }
 
-impl Graph {
+impl ModelGraph {
     /// Notes for each node the values whose last use it is, so that a replay frees them.
     pub fn note_last_uses(&mut self) {
         let mut used = vec![false; self.names.len()];
@@ -111,11 +114,11 @@ impl Graph {
     }
 
     /// All nodes, those of programs in arguments behind the node that has them.
-    pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Node)) {
+    pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a ModelCall)) {
         for node in &self.nodes {
             visit(node);
             for argument in node.arguments() {
-                if let Argument::Graph(graph) = argument {
+                if let CallArgument::ModelGraph(graph) = argument {
                     graph.walk(visit);
                 }
             }

@@ -1,7 +1,7 @@
 //! The functions of exported programs that compute sizes and numbers instead of tensors: Python's operators, some of
 //! `math`, and the sizes of tensors. They run while the program is replayed.
 
-use crate::replay::Value;
+use crate::value::GraphValue;
 use fulgurite::core::{Dim, Scalar};
 
 /// A function of numbers, by the number of its arguments.
@@ -100,22 +100,22 @@ pub fn is_known(target: &str) -> bool {
 ///
 /// # Errors
 /// The function is unknown, or does not take these arguments, in words.
-pub fn call(target: &str, args: &[Value]) -> Result<Value, String> {
+pub fn call(target: &str, args: &[GraphValue]) -> Result<GraphValue, String> {
     let function = find(target).ok_or_else(|| format!("`{target}` is no function of numbers"))?;
     function.call(args).ok_or_else(|| {
-        let kinds: Vec<&str> = args.iter().map(Value::kind).collect();
+        let kinds: Vec<&str> = args.iter().map(GraphValue::kind).collect();
         format!("`{target}` is not defined for {}", kinds.join(" and "))
     })
 }
 
 impl Function {
-    fn call(self, args: &[Value]) -> Option<Value> {
-        let number = |n: f64| Some(Value::Number(Scalar::Float(n)));
-        let truth = |b: bool| Some(Value::Number(Scalar::Bool(b)));
+    fn call(self, args: &[GraphValue]) -> Option<GraphValue> {
+        let number = |n: f64| Some(GraphValue::Number(Scalar::Float(n)));
+        let truth = |b: bool| Some(GraphValue::Number(Scalar::Bool(b)));
         match (self, args) {
-            (Function::Nothing, _) => Some(Value::None),
+            (Function::Nothing, _) => Some(GraphValue::None),
             (Function::Both(exact, float), [a, b]) => match (size(a), size(b)) {
-                (Some(a), Some(b)) => exact(a, b).map(Value::Size),
+                (Some(a), Some(b)) => exact(a, b).map(GraphValue::Size),
                 _ => number(float(float_of(a)?, float_of(b)?)),
             },
             (Function::Compare(exact, float), [a, b]) => match (size(a), size(b)) {
@@ -125,59 +125,62 @@ impl Function {
             (Function::Float(f), [a, b]) => number(f(float_of(a)?, float_of(b)?)),
             (Function::Unary(f), [x]) => number(f(float_of(x)?)),
             (Function::Round(f), [x]) => match size(x) {
-                Some(size) => Some(Value::Size(size)),
+                Some(size) => Some(GraphValue::Size(size)),
                 None => whole(f(float_of(x)?)),
             },
             (Function::ToInt, [x]) => match size(x) {
-                Some(size) => Some(Value::Size(size)),
+                Some(size) => Some(GraphValue::Size(size)),
                 None => whole(float_of(x)?.trunc()),
             },
             (Function::Truth(f), [a, b]) => truth(f(bool_of(a)?, bool_of(b)?)),
             (Function::Not, [x]) => truth(!bool_of(x)?),
             (Function::Negate, [x]) => match size(x) {
-                Some(size) => Some(Value::Size(-size)),
+                Some(size) => Some(GraphValue::Size(-size)),
                 None => number(-float_of(x)?),
             },
             (Function::Choose, [condition, yes, no]) => {
                 Some(if bool_of(condition)? { yes.clone() } else { no.clone() })
             }
-            (Function::SizeOf, [Value::Tensor(x), axis]) => {
+            (Function::SizeOf, [GraphValue::Tensor(x), axis]) => {
                 let (shape, axis) = (x.shape(), size(axis)?.value());
                 let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
-                usize::try_from(axis).ok().and_then(|axis| shape.get(axis)).map(|size| Value::Size(*size))
+                usize::try_from(axis).ok().and_then(|axis| shape.get(axis)).map(|size| GraphValue::Size(*size))
             }
-            (Function::Count, [Value::Tensor(x)]) => Some(Value::Size(x.numel())),
-            (Function::Item, [Value::Tensor(x)]) => {
-                x.buffer().ok().filter(|b| b.len() == 1).and_then(|b| b.scalars().first().copied()).map(Value::Number)
-            }
+            (Function::Count, [GraphValue::Tensor(x)]) => Some(GraphValue::Size(x.numel())),
+            (Function::Item, [GraphValue::Tensor(x)]) => x
+                .buffer()
+                .ok()
+                .filter(|b| b.len() == 1)
+                .and_then(|b| b.scalars().first().copied())
+                .map(GraphValue::Number),
             _ => None,
         }
     }
 }
 
-fn whole(x: f64) -> Option<Value> {
-    (x.abs() < 9e15).then(|| Value::Size(Dim::from(x as i64)))
+fn whole(x: f64) -> Option<GraphValue> {
+    (x.abs() < 9e15).then(|| GraphValue::Size(Dim::from(x as i64)))
 }
 
-fn size(x: &Value) -> Option<Dim> {
+fn size(x: &GraphValue) -> Option<Dim> {
     match x {
-        Value::Size(size) => Some(*size),
-        Value::Number(Scalar::Int(n)) => Some(Dim::from(*n)),
-        Value::Number(Scalar::Bool(b)) => Some(Dim::from(i64::from(*b))),
+        GraphValue::Size(size) => Some(*size),
+        GraphValue::Number(Scalar::Int(n)) => Some(Dim::from(*n)),
+        GraphValue::Number(Scalar::Bool(b)) => Some(Dim::from(i64::from(*b))),
         _ => None,
     }
 }
 
-fn float_of(x: &Value) -> Option<f64> {
+fn float_of(x: &GraphValue) -> Option<f64> {
     match x {
-        Value::Number(Scalar::Float(x)) => Some(*x),
+        GraphValue::Number(Scalar::Float(x)) => Some(*x),
         _ => size(x).map(|size| size.value() as f64),
     }
 }
 
-fn bool_of(x: &Value) -> Option<bool> {
+fn bool_of(x: &GraphValue) -> Option<bool> {
     match x {
-        Value::Number(Scalar::Bool(b)) => Some(*b),
+        GraphValue::Number(Scalar::Bool(b)) => Some(*b),
         _ => float_of(x).map(|x| x != 0.0),
     }
 }

@@ -1,6 +1,6 @@
 //! The inputs of a model, and what they must be: dtypes, sizes and the ranges of sizes.
 
-use crate::size_text::Size;
+use crate::size_text::SizeExpression;
 use fulgurite::buffer::Buffer;
 use fulgurite::core::{DType, Dim};
 use fulgurite::{Error, Tensor};
@@ -22,7 +22,7 @@ pub struct Input {
 
 /// A size of an input: a number, or a function of symbols whose values the inputs of a call give.
 #[derive(Clone, Debug)]
-pub struct InputSize(pub(crate) Size);
+pub struct InputSize(pub(crate) SizeExpression);
 
 impl fmt::Display for InputSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +60,7 @@ pub fn check(inputs: &[Input], ranges: &Ranges, given: &[Tensor]) -> Result<(), 
             return Err(mismatch(input, tensor, ""));
         }
         for (size, found) in input.sizes.iter().zip(&shape) {
-            if let Size::Symbol(name) = &size.0 {
+            if let SizeExpression::Symbol(name) = &size.0 {
                 symbols.entry(name.clone()).or_insert(*found);
             }
         }
@@ -74,7 +74,8 @@ pub fn check(inputs: &[Input], ranges: &Ranges, given: &[Tensor]) -> Result<(), 
             let (input, axis) = place_of(inputs, name);
             let range = most.map_or(format!("at least {least}"), |most| format!("from {least} to {most}"));
             let claim = format!("`{input}` has size {} on axis {axis}, and the model takes {range}", value.hint());
-            let why = format!("`{name}` is the symbol of this size; the ranges were chosen when the model was exported");
+            let why =
+                format!("`{name}` is the symbol of this size; the ranges were chosen when the model was exported");
             return Err(Error::new("E935", claim).note(why));
         }
     }
@@ -125,7 +126,7 @@ fn mismatch(input: &Input, tensor: &Tensor, why: &str) -> Error {
 
 /// The first input and axis whose size is the symbol.
 fn place_of<'a>(inputs: &'a [Input], symbol: &str) -> (&'a str, usize) {
-    let is_symbol = |size: &InputSize| matches!(&size.0, Size::Symbol(name) if name == symbol);
+    let is_symbol = |size: &InputSize| matches!(&size.0, SizeExpression::Symbol(name) if name == symbol);
     let found = inputs.iter().find_map(|input| Some((input.name.as_str(), input.sizes.iter().position(is_symbol)?)));
     found.unwrap_or(("", 0))
 }

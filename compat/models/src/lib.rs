@@ -9,12 +9,12 @@
 //!
 //! let model = import("resnet18.pt2")?;
 //! let images = Tensor::from_vec(vec![0.5f32; 2 * 3 * 64 * 64], [2, 3, 64, 64]);
-//! let logits = model.call(&[images.clone()])?;
+//! let logits = model.call([&images])?;
 //!
 //! // compiled, and differentiated by the parameters
 //! let step = jit(|model: fulgurite_models::Model, images: Tensor| {
 //!     try_value_and_grad(model.params(), |params| {
-//!         let logits = model.with(params).call(&[images.clone()])?;
+//!         let logits = model.with(params).call([&images])?;
 //!         Ok::<_, Error>(logits[0].square().mean())
 //!     })
 //! });
@@ -37,10 +37,11 @@ mod pt2;
 mod replay;
 mod report;
 mod size_text;
+mod value;
 
 pub use compare::{Comparison, Difference, compare};
 pub use inputs::{Input, InputSize};
-pub use model::{Model, Results};
+pub use model::{Model, ModelResults};
 pub use report::{Missing, missing};
 
 use fulgurite::Error;

@@ -1,8 +1,9 @@
 //! A model: its program, parameters and buffers.
 
-use crate::graph::Graph;
+use crate::graph::ModelGraph;
 use crate::inputs::{self, Input, Ranges};
-use crate::replay::{self, Observer, Value};
+use crate::replay::{self, Observer};
+use crate::value::GraphValue;
 use fulgurite::tree::{Leaves, Visitor, VisitorMut};
 use fulgurite::{Error, Key, Tensor, Tree};
 use std::collections::BTreeMap;
@@ -11,20 +12,20 @@ use std::sync::Arc;
 
 /// The fixed part of a model.
 #[derive(Debug)]
-pub struct Program {
+pub struct ModelProgram {
     pub path: PathBuf,
-    pub graph: Graph,
+    pub graph: ModelGraph,
     /// The source of each input of the graph.
-    pub sources: Vec<Source>,
+    pub sources: Vec<InputSource>,
     /// The use of each output of the graph.
-    pub targets: Vec<Target>,
+    pub targets: Vec<OutputTarget>,
     pub inputs: Vec<Input>,
     pub ranges: Ranges,
 }
 
 /// The source of an input of the graph.
 #[derive(Debug)]
-pub enum Source {
+pub enum InputSource {
     Parameter(String),
     Buffer(String),
     Constant(Tensor),
@@ -36,7 +37,7 @@ pub enum Source {
 
 /// The use of an output of the graph.
 #[derive(Debug)]
-pub enum Target {
+pub enum OutputTarget {
     Result,
     Loss,
     /// The next value of a buffer, a parameter or an input.
@@ -54,7 +55,7 @@ pub enum Target {
 /// A model is a tree: it can be an argument of `jit`, and `checkpoint::save` writes it. A clone shares the tensors.
 #[derive(Clone, Debug)]
 pub struct Model {
-    program: Arc<Program>,
+    program: Arc<ModelProgram>,
     params: BTreeMap<String, Tensor>,
     buffers: BTreeMap<String, Tensor>,
     key: Option<Key>,
@@ -62,7 +63,7 @@ pub struct Model {
 
 /// The results of [`Model::run`].
 #[derive(Clone, Debug, Default)]
-pub struct Results {
+pub struct ModelResults {
     /// The outputs of the model. Numbers are tensors of rank 0; an output that is `None` is left out.
     pub outputs: Vec<Tensor>,
     /// The loss, if the backward was exported with the model; it is among the outputs too.
@@ -75,7 +76,7 @@ pub struct Results {
 
 impl Model {
     pub(crate) fn new(
-        program: Program,
+        program: ModelProgram,
         params: BTreeMap<String, Tensor>,
         buffers: BTreeMap<String, Tensor>,
     ) -> Model {
@@ -127,7 +128,7 @@ impl Model {
         self.len() == 0
     }
 
-    pub(crate) fn graph(&self) -> &Graph {
+    pub(crate) fn graph(&self) -> &ModelGraph {
         &self.program.graph
     }
 
@@ -150,7 +151,7 @@ impl Model {
     ///
     /// # Errors
     /// Those of [`Model::run`].
-    pub fn call(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
+    pub fn call<'a>(&self, inputs: impl IntoIterator<Item = &'a Tensor>) -> Result<Vec<Tensor>, Error> {
         Ok(self.run(inputs)?.outputs)
     }
 
@@ -159,49 +160,50 @@ impl Model {
     /// # Errors
     /// E935 for inputs of another number, dtype or size, E934 for a call without a row, E936 for an argument that no row
     /// takes, and the refusals of rows.
-    pub fn run(&self, inputs: &[Tensor]) -> Result<Results, Error> {
-        self.observe(inputs, &mut |_, _, _| {})
+    pub fn run<'a>(&self, inputs: impl IntoIterator<Item = &'a Tensor>) -> Result<ModelResults, Error> {
+        let inputs: Vec<Tensor> = inputs.into_iter().cloned().collect();
+        self.observe(&inputs, &mut |_, _, _| {})
     }
 
     /// Like [`Model::run`]; `seen` gets each named result of a call.
-    pub(crate) fn observe(&self, inputs: &[Tensor], seen: &mut Observer) -> Result<Results, Error> {
+    pub(crate) fn observe(&self, inputs: &[Tensor], seen: &mut Observer) -> Result<ModelResults, Error> {
         let program = &*self.program;
         inputs::check(&program.inputs, &program.ranges, inputs)?;
         let values = program.sources.iter().map(|source| self.source(source, inputs)).collect::<Result<_, _>>()?;
         let values = replay::run(&program.graph, values, self.key.clone(), seen)?;
-        let mut results = Results::default();
+        let mut results = ModelResults::default();
         for (target, value) in program.targets.iter().zip(values) {
             self.deliver(target, &value, inputs, &mut results)?;
         }
         Ok(results)
     }
 
-    fn source(&self, source: &Source, inputs: &[Tensor]) -> Result<Value, Error> {
+    fn source(&self, source: &InputSource, inputs: &[Tensor]) -> Result<GraphValue, Error> {
         let named = |map: &BTreeMap<String, Tensor>, kind: &str, name: &String| {
             let missing = || Error::new("E935", format!("the model needs a {kind} `{name}`, and none is given"));
-            map.get(name).cloned().map(Value::Tensor).ok_or_else(missing)
+            map.get(name).cloned().map(GraphValue::Tensor).ok_or_else(missing)
         };
         match source {
-            Source::Parameter(name) => named(&self.params, "parameter", name),
-            Source::Buffer(name) => named(&self.buffers, "buffer", name),
-            Source::Constant(tensor) => Ok(Value::Tensor(tensor.clone())),
-            Source::Input(at) => {
+            InputSource::Parameter(name) => named(&self.params, "parameter", name),
+            InputSource::Buffer(name) => named(&self.buffers, "buffer", name),
+            InputSource::Constant(tensor) => Ok(GraphValue::Tensor(tensor.clone())),
+            InputSource::Input(at) => {
                 let tensor = inputs[*at].clone();
                 match self.program.inputs[*at].number {
                     true => number(&self.program.inputs[*at], &tensor),
-                    false => Ok(Value::Tensor(tensor)),
+                    false => Ok(GraphValue::Tensor(tensor)),
                 }
             }
-            Source::Unused => Ok(Value::None),
+            InputSource::Unused => Ok(GraphValue::None),
         }
     }
 
     fn deliver(
         &self,
-        target: &Target,
-        value: &Value,
+        target: &OutputTarget,
+        value: &GraphValue,
         inputs: &[Tensor],
-        results: &mut Results,
+        results: &mut ModelResults,
     ) -> Result<(), Error> {
         let Some(tensor) = value.tensor() else { return Ok(()) };
         let write = |to: Option<&Tensor>| match to {
@@ -209,28 +211,31 @@ impl Model {
             None => Ok(()),
         };
         match target {
-            Target::Result => results.outputs.push(tensor),
-            Target::Loss => {
+            OutputTarget::Result => results.outputs.push(tensor),
+            OutputTarget::Loss => {
                 results.loss = Some(tensor.clone());
                 results.outputs.push(tensor);
             }
-            Target::WriteBuffer(name) => write(self.buffers.get(name))?,
-            Target::WriteParameter(name) => write(self.params.get(name))?,
-            Target::WriteInput(at) => write(inputs.get(*at))?,
-            Target::ParameterGradient(name) => _ = results.gradients.insert(name.clone(), tensor),
-            Target::InputGradient(at) => _ = results.input_gradients.insert(*at, tensor),
-            Target::Unused => {}
+            OutputTarget::WriteBuffer(name) => write(self.buffers.get(name))?,
+            OutputTarget::WriteParameter(name) => write(self.params.get(name))?,
+            OutputTarget::WriteInput(at) => write(inputs.get(*at))?,
+            OutputTarget::ParameterGradient(name) => _ = results.gradients.insert(name.clone(), tensor),
+            OutputTarget::InputGradient(at) => _ = results.input_gradients.insert(*at, tensor),
+            OutputTarget::Unused => {}
         }
         Ok(())
     }
 }
 
 /// The number that an input gives: its element, which must be known.
-fn number(input: &Input, tensor: &Tensor) -> Result<Value, Error> {
-    let known = tensor.buffer().ok().and_then(|b| b.item()).map(Value::Number);
+fn number(input: &Input, tensor: &Tensor) -> Result<GraphValue, Error> {
+    let known = tensor.buffer().ok().and_then(|b| b.item()).map(GraphValue::Number);
     known.ok_or_else(|| {
-        Error::new("E935", format!("the input `{}` is a number of the program, and its element is not known", input.name))
-            .help("call the model outside of the compiled function, or capture the number")
+        Error::new(
+            "E935",
+            format!("the input `{}` is a number of the program, and its element is not known", input.name),
+        )
+        .help("call the model outside of the compiled function, or capture the number")
     })
 }
 

@@ -4,7 +4,7 @@ use fulgurite::foreign;
 
 /// What a call of a graph calls.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Callee {
+pub enum Implementation {
     /// Rows with these names in other libraries, tried in this order.
     Rows(Vec<String>),
     /// Likewise; the result is written to the first argument.
@@ -12,14 +12,14 @@ pub enum Callee {
     /// A function of sizes and numbers.
     Host,
     /// A program among the arguments, whose calls are made in a region.
-    Region(Region),
+    CallRegion(CallRegion),
     /// Neither.
     Missing,
 }
 
 /// The regions in which a program is called.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Region {
+pub enum CallRegion {
     /// `torch.autocast`.
     Autocast,
     /// `torch.set_grad_enabled`.
@@ -27,26 +27,26 @@ pub enum Region {
 }
 
 /// The regions by the names of PyTorch's operators that take programs.
-const REGIONS: &[(&str, Region)] = &[
-    ("higher_order.wrap_with_autocast", Region::Autocast),
-    ("higher_order.wrap_with_set_grad_enabled", Region::Gradient),
+const REGIONS: &[(&str, CallRegion)] = &[
+    ("higher_order.wrap_with_autocast", CallRegion::Autocast),
+    ("higher_order.wrap_with_set_grad_enabled", CallRegion::Gradient),
 ];
 
 /// The rows behind `target`, such as `aten.add.Tensor`, or the function of sizes that it names.
-pub fn callee(target: &str) -> Callee {
+pub fn implementation(target: &str) -> Implementation {
     if crate::host::is_known(target) {
-        return Callee::Host;
+        return Implementation::Host;
     }
     if let Some((_, region)) = REGIONS.iter().find(|(name, _)| *name == target) {
-        return Callee::Region(*region);
+        return Implementation::CallRegion(*region);
     }
     let rows = spellings(target);
     if !rows.is_empty() {
-        return Callee::Rows(rows);
+        return Implementation::Rows(rows);
     }
     match functional(target).map(|target| spellings(&target)) {
-        Some(rows) if !rows.is_empty() => Callee::Written(rows),
-        _ => Callee::Missing,
+        Some(rows) if !rows.is_empty() => Implementation::Written(rows),
+        _ => Implementation::Missing,
     }
 }
 

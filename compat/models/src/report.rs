@@ -1,8 +1,8 @@
 //! The calls of a model that have no row: all of them, with the number of calls and a line of the source.
 
-use crate::graph::Node;
+use crate::graph::ModelCall;
 use crate::model::Model;
-use crate::names::{Callee, callee};
+use crate::names::{Implementation, implementation};
 use fulgurite::Error;
 use fulgurite::core::loc::Loc;
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ pub struct Missing {
 /// The calls of the model that have no row, by name.
 pub fn missing(model: &Model) -> Vec<Missing> {
     let mut found: BTreeMap<String, Missing> = BTreeMap::new();
-    model.graph().walk(&mut |node: &Node| {
-        if callee(&node.target) == Callee::Missing {
+    model.graph().walk(&mut |node: &ModelCall| {
+        if implementation(&node.target) == Implementation::Missing {
             let new = || Missing { target: node.target.clone(), calls: 0, loc: node.loc };
             found.entry(node.target.clone()).or_insert_with(new).calls += 1;
         }

@@ -7,16 +7,16 @@ use std::fmt;
 
 /// A size of the sizes of inputs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Size {
+pub enum SizeExpression {
     Number(i64),
     Symbol(String),
     /// A function of sizes.
-    Of(Function, Vec<Size>),
+    Of(SizeFunction, Vec<SizeExpression>),
 }
 
 /// The functions of sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Function {
+pub enum SizeFunction {
     Add,
     Mul,
     FloorDiv,
@@ -32,7 +32,7 @@ const DEEPEST: usize = 64;
 ///
 /// # Errors
 /// The text is not of the grammar.
-pub fn parse(text: &str) -> Result<Size, String> {
+pub fn parse(text: &str) -> Result<SizeExpression, String> {
     let mut reader = Reader { text, at: 0 };
     let size = reader.size(0)?;
     match reader.rest() {
@@ -76,24 +76,24 @@ impl<'a> Reader<'a> {
         &rest[..end]
     }
 
-    fn size(&mut self, depth: usize) -> Result<Size, String> {
+    fn size(&mut self, depth: usize) -> Result<SizeExpression, String> {
         if depth > DEEPEST {
             return Err(format!("it is nested deeper than {DEEPEST} levels"));
         }
         if self.rest().starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
-            return Ok(Size::Number(self.number()?));
+            return Ok(SizeExpression::Number(self.number()?));
         }
         let word = self.word(|c| c.is_ascii_alphanumeric() || c == '_');
         self.expect('(')?;
         let size = match word {
-            "Integer" => Size::Number(self.number()?),
+            "Integer" => SizeExpression::Number(self.number()?),
             "Symbol" => self.symbol()?,
-            "Add" => self.function(Function::Add, depth)?,
-            "Mul" => self.function(Function::Mul, depth)?,
-            "FloorDiv" | "CleanDiv" => self.function(Function::FloorDiv, depth)?,
-            "Mod" | "PythonMod" => self.function(Function::Mod, depth)?,
-            "Max" => self.function(Function::Max, depth)?,
-            "Min" => self.function(Function::Min, depth)?,
+            "Add" => self.function(SizeFunction::Add, depth)?,
+            "Mul" => self.function(SizeFunction::Mul, depth)?,
+            "FloorDiv" | "CleanDiv" => self.function(SizeFunction::FloorDiv, depth)?,
+            "Mod" | "PythonMod" => self.function(SizeFunction::Mod, depth)?,
+            "Max" => self.function(SizeFunction::Max, depth)?,
+            "Min" => self.function(SizeFunction::Min, depth)?,
             "Pow" => self.power(depth)?,
             _ => return Err(format!("`{word}` is no function of sizes")),
         };
@@ -107,17 +107,17 @@ impl<'a> Reader<'a> {
     }
 
     /// The name of a symbol, and its assumptions, which all sizes share.
-    fn symbol(&mut self) -> Result<Size, String> {
+    fn symbol(&mut self) -> Result<SizeExpression, String> {
         let quote = if self.take('\'') { '\'' } else { self.expect('"').map(|()| '"')? };
         let name = self.word(|c| c.is_alphanumeric() || c == '_');
         self.expect(quote)?;
         while self.take(',') {
             self.word(|c| c.is_alphanumeric() || c == '_' || c == '=');
         }
-        Ok(Size::Symbol(name.to_owned()))
+        Ok(SizeExpression::Symbol(name.to_owned()))
     }
 
-    fn function(&mut self, function: Function, depth: usize) -> Result<Size, String> {
+    fn function(&mut self, function: SizeFunction, depth: usize) -> Result<SizeExpression, String> {
         let mut args = vec![self.size(depth + 1)?];
         while self.take(',') {
             // assumptions may follow the arguments: `evaluate=False`
@@ -127,39 +127,39 @@ impl<'a> Reader<'a> {
             }
             args.push(self.size(depth + 1)?);
         }
-        Ok(Size::Of(function, args))
+        Ok(SizeExpression::Of(function, args))
     }
 
     /// A power with a small whole exponent, as a product.
-    fn power(&mut self, depth: usize) -> Result<Size, String> {
+    fn power(&mut self, depth: usize) -> Result<SizeExpression, String> {
         let base = self.size(depth + 1)?;
         self.expect(',')?;
         match self.size(depth + 1)? {
-            Size::Number(n @ 1..=8) => Ok(Size::Of(Function::Mul, vec![base; n as usize])),
+            SizeExpression::Number(n @ 1..=8) => Ok(SizeExpression::Of(SizeFunction::Mul, vec![base; n as usize])),
             _ => Err("the exponent of a size is no whole number from 1 to 8".to_owned()),
         }
     }
 }
 
-impl Size {
+impl SizeExpression {
     /// The size for these values of symbols; `None` if a symbol has no value, or for a division by zero.
     pub fn value(&self, symbols: &BTreeMap<String, Dim>) -> Option<Dim> {
         match self {
-            Size::Number(n) => Some(Dim::from(*n)),
-            Size::Symbol(name) => symbols.get(name).copied(),
-            Size::Of(function, args) => {
+            SizeExpression::Number(n) => Some(Dim::from(*n)),
+            SizeExpression::Symbol(name) => symbols.get(name).copied(),
+            SizeExpression::Of(function, args) => {
                 let mut args = args.iter().map(|arg| arg.value(symbols));
                 let first = args.next()??;
                 args.try_fold(first, |a, b| {
                     let b = b?;
                     Some(match function {
-                        Function::Add => a + b,
-                        Function::Mul => a * b,
-                        Function::FloorDiv | Function::Mod if b.is(0) => return None,
-                        Function::FloorDiv => a / b,
-                        Function::Mod => a % b,
-                        Function::Max => a.max(b),
-                        Function::Min => a.min(b),
+                        SizeFunction::Add => a + b,
+                        SizeFunction::Mul => a * b,
+                        SizeFunction::FloorDiv | SizeFunction::Mod if b.is(0) => return None,
+                        SizeFunction::FloorDiv => a / b,
+                        SizeFunction::Mod => a % b,
+                        SizeFunction::Max => a.max(b),
+                        SizeFunction::Min => a.min(b),
                     })
                 })
             }
@@ -168,18 +168,19 @@ impl Size {
 }
 
 /// The size as a formula, such as `2*s70 + 1`.
-impl fmt::Display for Size {
+impl fmt::Display for SizeExpression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let joined = |args: &[Size], by: &str| args.iter().map(Size::to_string).collect::<Vec<_>>().join(by);
+        let joined =
+            |args: &[SizeExpression], by: &str| args.iter().map(SizeExpression::to_string).collect::<Vec<_>>().join(by);
         match self {
-            Size::Number(n) => write!(f, "{n}"),
-            Size::Symbol(name) => f.write_str(name),
-            Size::Of(Function::Add, args) => write!(f, "({})", joined(args, " + ")),
-            Size::Of(Function::Mul, args) => f.write_str(&joined(args, "*")),
-            Size::Of(Function::FloorDiv, args) => write!(f, "({})", joined(args, " / ")),
-            Size::Of(Function::Mod, args) => write!(f, "({})", joined(args, " % ")),
-            Size::Of(Function::Max, args) => write!(f, "max({})", joined(args, ", ")),
-            Size::Of(Function::Min, args) => write!(f, "min({})", joined(args, ", ")),
+            SizeExpression::Number(n) => write!(f, "{n}"),
+            SizeExpression::Symbol(name) => f.write_str(name),
+            SizeExpression::Of(SizeFunction::Add, args) => write!(f, "({})", joined(args, " + ")),
+            SizeExpression::Of(SizeFunction::Mul, args) => f.write_str(&joined(args, "*")),
+            SizeExpression::Of(SizeFunction::FloorDiv, args) => write!(f, "({})", joined(args, " / ")),
+            SizeExpression::Of(SizeFunction::Mod, args) => write!(f, "({})", joined(args, " % ")),
+            SizeExpression::Of(SizeFunction::Max, args) => write!(f, "max({})", joined(args, ", ")),
+            SizeExpression::Of(SizeFunction::Min, args) => write!(f, "min({})", joined(args, ", ")),
         }
     }
 }
@@ -203,7 +204,9 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         let deep = "Add(".repeat(10_000);
-        for text in ["", "Symbol(s)", "__import__('os')", "Integer(99999999999999999999)", "Add()", "Integer(1) ", &deep] {
+        for text in
+            ["", "Symbol(s)", "__import__('os')", "Integer(99999999999999999999)", "Add()", "Integer(1) ", &deep]
+        {
             assert!(parse(text).is_err() || text == "Integer(1) ", "{text}");
         }
         let zero = parse("FloorDiv(Integer(1), Integer(0))").unwrap();

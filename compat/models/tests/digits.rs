@@ -1,8 +1,8 @@
 //! The small model in `data`, exported by PyTorch 2.15 (`data/make.py`), gives PyTorch's values: outputs, gradients,
 //! statistics after a call in training, at once and compiled, for every size in its range.
 
-use fulgurite::{checkpoint, ops};
 use fulgurite::prelude::*;
+use fulgurite::{checkpoint, ops};
 use fulgurite_models::{Model, compare, import};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,8 +51,8 @@ fn a_model_says_what_it_takes() {
 fn outputs_are_those_of_pytorch_at_once_and_compiled() -> Result<(), Error> {
     let (model, values) = (model("digits.pt2"), values());
     let images = values["images"].clone();
-    close("at once", &model.call(&[images.clone()])?[0], &values["logits"], 1e-5);
-    let compiled = jit(|model: Model, images: Tensor| model.call(&[images])).keep_traces();
+    close("at once", &model.call([&images])?[0], &values["logits"], 1e-5);
+    let compiled = jit(|model: Model, images: Tensor| model.call([&images])).keep_traces();
     close("compiled", &compiled.call((model, images))?[0], &values["logits"], 1e-5);
     // traces name the modules and the parameters of the model
     let trace = compiled.trace("acquired").expect("texts are kept");
@@ -63,8 +63,8 @@ fn outputs_are_those_of_pytorch_at_once_and_compiled() -> Result<(), Error> {
 #[test]
 fn one_program_serves_every_size_and_a_size_out_of_range_is_named() -> Result<(), Error> {
     let (model, images) = (model("digits.pt2"), values()["images"].clone());
-    let all = model.call(&[images.clone()])?[0].to_f64()?;
-    let compiled = jit(|model: Model, images: Tensor| model.call(&[images])).caching(Caching::Symbolic);
+    let all = model.call([&images])?[0].to_f64()?;
+    let compiled = jit(|model: Model, images: Tensor| model.call([&images])).caching(Caching::Symbolic);
     for n in [16usize, 2, 5, 3, 7] {
         let some = images.slice_with(ops::Slice { stop: Some(n.into()), ..d() });
         let logits = compiled.call((model.clone(), some))?[0].to_f64()?;
@@ -73,12 +73,12 @@ fn one_program_serves_every_size_and_a_size_out_of_range_is_named() -> Result<()
     }
     assert_eq!(compiled.stats().misses.len(), 1, "{}", compiled.stats());
     let none = Tensor::from_vec(Vec::<f32>::new(), [0, 1, 8, 8]);
-    let refused = model.call(&[none]).expect_err("no image");
+    let refused = model.call([&none]).expect_err("no image");
     assert_eq!(refused.code(), "E935");
     assert_eq!(refused.claim(), "`images` has size 0 on axis 0, and the model takes from 1 to 512");
     let flat = Tensor::from_vec(vec![0f32; 64], [1, 1, 64]);
-    assert_eq!(model.call(&[flat]).expect_err("another rank").code(), "E935");
-    assert_eq!(model.call(&[]).expect_err("an input is missing").code(), "E935");
+    assert_eq!(model.call([&flat]).expect_err("another rank").code(), "E935");
+    assert_eq!(model.call([]).expect_err("an input is missing").code(), "E935");
     Ok(())
 }
 
@@ -87,7 +87,7 @@ fn gradients_are_those_of_pytorch() -> Result<(), Error> {
     let (model, values) = (model("digits.pt2"), values());
     let step = jit(|model: Model, images: Tensor, labels: Tensor| {
         try_value_and_grad(model.params(), |params| {
-            Ok::<_, Error>(loss(&model.with(params).call(&[images.clone()])?[0], &labels))
+            Ok::<_, Error>(loss(&model.with(params).call([&images])?[0], &labels))
         })
     });
     let (_, gradients) = step.call((model, values["images"].clone(), values["labels"].clone()))?;
@@ -104,13 +104,13 @@ fn training_moves_the_buffers_as_pytorch_does() -> Result<(), Error> {
     for compiled in [false, true] {
         let model = model("digits.train.pt2");
         let f = jit(|model: Model, images: Tensor| {
-            let logits = model.call(&[images])?;
+            let logits = model.call([&images])?;
             Ok::<_, Error>((model, logits))
         });
         let (model, logits) = match compiled {
             true => f.call((model, values["images"].clone()))?,
             false => {
-                let logits = model.call(&[values["images"].clone()])?;
+                let logits = model.call([&values["images"]])?;
                 (model, logits)
             }
         };
@@ -131,7 +131,7 @@ fn a_model_is_saved_and_loaded_as_a_tree() -> Result<(), Error> {
         model.params().iter().map(|(name, x)| (name.clone(), zeros_like(x))).collect();
     checkpoint::load(&path, &mut zeros)?;
     let images = values()["images"].clone();
-    let (a, b) = (model.call(&[images.clone()])?, model.with(&zeros).call(&[images])?);
+    let (a, b) = (model.call([&images])?, model.with(&zeros).call([&images])?);
     assert_eq!(a[0].to_f64()?, b[0].to_f64()?);
     std::fs::remove_file(&path).expect("the file was written");
     Ok(())

@@ -32,7 +32,7 @@ pub enum Cut<'n> {
 
 /// A model as stages.
 #[derive(Debug)]
-pub struct Model {
+pub struct StagedModel {
     chain: Chain,
     /// For each stage, the leaves of the model's parameters that belong to it.
     params: Vec<Vec<usize>>,
@@ -43,24 +43,24 @@ pub struct Model {
     leaves: usize,
 }
 
-impl Model {
+impl StagedModel {
     /// The model `f(parameters, batch)` as stages, traced for arguments of the types of `params` and `batch`.
     ///
     /// # Errors
     /// E756 where the model can't be cut this way, and errors of tracing.
-    pub fn cut<F, M, P, X>(name: &str, f: F, params: &P, batch: &X, cut: Cut) -> Result<Model, Error>
+    pub fn cut<F, M, P, X>(name: &str, f: F, params: &P, batch: &X, cut: Cut) -> Result<StagedModel, Error>
     where
         P: Tree,
         X: Tree,
         (P, X): Arguments<F, M>,
     {
-        Model::cut_with(name, f, params, batch, cut, Ok)
+        StagedModel::cut_with(name, f, params, batch, cut, Ok)
     }
 
-    /// Like [`Model::cut`], with `stage` to configure each stage: [`Stage::on`], [`Stage::handing`], ….
+    /// Like [`StagedModel::cut`], with `stage` to configure each stage: [`Stage::on`], [`Stage::handing`], ….
     ///
     /// # Errors
-    /// Reports the errors of [`Model::cut`] and those of `stage`.
+    /// Reports the errors of [`StagedModel::cut`] and those of `stage`.
     pub fn cut_with<F, M, P, X>(
         name: &str,
         f: F,
@@ -68,7 +68,7 @@ impl Model {
         batch: &X,
         cut: Cut,
         stage: impl Fn(Stage) -> Result<Stage, Error>,
-    ) -> Result<Model, Error>
+    ) -> Result<StagedModel, Error>
     where
         P: Tree,
         X: Tree,
@@ -86,7 +86,7 @@ impl Model {
         let chain = Chain::new(stages.into_iter().map(stage).collect::<Result<_, _>>()?)?;
         let cost = |s: usize| costs[begins[s]..begins.get(s + 1).copied().unwrap_or(costs.len())].iter().sum();
         let costs = (0..begins.len()).map(cost).collect();
-        Ok(Model { chain, params, fed, costs, leaves: made.params })
+        Ok(StagedModel { chain, params, fed, costs, leaves: made.params })
     }
 
     /// The stages of the model.

@@ -20,7 +20,7 @@ mod traced;
 pub use crate::backward_split::{BackwardSplit, HandedValue, Handover, Origin, Report, WeightUnit};
 pub use chain::Chain;
 pub use cotangents::{Cotangent, Cotangents};
-pub use cut::{Cut, Model};
+pub use cut::{Cut, StagedModel};
 pub use local::run;
 pub use rank::{Direction, Done, Edge, Feed, Rank, Transport, run_rank};
 pub use run::StageRun;

@@ -50,7 +50,11 @@ impl MappedFile {
         let copied = dtype == DType::Bool || bytes.as_ptr().align_offset(ALIGN) != 0 || bytes.is_empty();
         match copied || cfg!(target_endian = "big") {
             true => Buffer::from_bytes(dtype, shape, bytes),
-            false => Ok(Buffer::from_block(Block::of_file(&self.0, from)?, dtype, shape)),
+            false => {
+                // SAFETY: the bytes are those of the file, and aligned.
+                let block = unsafe { Block::of_file(&self.0, bytes.as_ptr()) }?;
+                Ok(Buffer::from_block(block, dtype, shape))
+            }
         }
     }
 }

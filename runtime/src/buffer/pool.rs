@@ -11,8 +11,8 @@ use super::slab::{self, Piece};
 use memmap2::{Mmap, MmapMut};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex};
 
 /// The alignment of the data of every block, and the size of its header: one cache line.
 pub const ALIGN: usize = 64;
@@ -145,15 +145,13 @@ impl Block {
         Ok(block)
     }
 
-    /// A block over the bytes of a mapped file from `from` on. It is never unique, so that it is only read.
+    /// A block over bytes of a mapped file, which it keeps mapped. It is never unique, so that it is only read.
     ///
-    /// # Panics
-    /// If the file ends before `from`, or the place is not aligned to [`ALIGN`].
-    pub fn of_file(file: &Arc<Mmap>, from: usize) -> Result<Block, OutOfMemory> {
-        let data = file[from..].as_ptr().cast_mut();
-        assert_eq!(data.align_offset(ALIGN), 0);
-        // SAFETY: the data are aligned, and the block keeps the file mapped.
-        let block = unsafe { Block::lent(data) }?;
+    /// # Safety
+    /// `data` points into the file, and is aligned to [`ALIGN`].
+    pub unsafe fn of_file(file: &Arc<Mmap>, data: *const u8) -> Result<Block, OutOfMemory> {
+        // SAFETY: the caller upholds the contract, and the block keeps the file mapped.
+        let block = unsafe { Block::lent(data.cast_mut()) }?;
         // SAFETY: the block is fresh, hence unshared.
         unsafe { (*block.0.as_ptr()).link = Link { file: Arc::into_raw(file.clone()) } };
         Ok(block)

@@ -26,7 +26,7 @@ use digits::Digits;
 use folder::{Folder, Found, Learner};
 use fulgurite::comm::Ranks;
 use fulgurite::jit::CompileStage;
-use fulgurite::pipeline::Model;
+use fulgurite::pipeline::StagedModel;
 use fulgurite::prelude::*;
 use fulgurite::tree;
 use metrics::{History, Log};
@@ -74,7 +74,7 @@ struct Prepared<T: Task> {
     done: u64,
     parameters: usize,
     /// On several ranks: the plan of who runs which stages, and the model in stages.
-    shares: Option<(Plan, Model)>,
+    shares: Option<(Plan, StagedModel)>,
 }
 
 fn prepare<T: Task>(args: &args::Train, found: Option<&Found>, ranks: Option<usize>) -> Result<Prepared<T>, Fault> {

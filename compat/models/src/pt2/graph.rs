@@ -1,8 +1,8 @@
-//! Turns the graph of the schema into a [`Graph`]: names become numbers, and each is made once and before it is used.
+//! Turns the graph of the schema into a [`ModelGraph`]: names become numbers, and each is made once and before it is used.
 
 use super::schema as json;
 use super::weights::dtype;
-use crate::graph::{Argument, Graph, Node, Output, ValueId};
+use crate::graph::{CallArgument, CallResult, ModelCall, ModelGraph, ValueId};
 use fulgurite::core::loc::Loc;
 use fulgurite::core::{Name, Scalar};
 use std::collections::HashMap;
@@ -14,27 +14,27 @@ const DEEPEST: usize = 16;
 ///
 /// # Errors
 /// The first contradiction, in words.
-pub fn graph(from: json::Graph) -> Result<Graph, String> {
+pub fn graph(from: json::GraphSchema) -> Result<ModelGraph, String> {
     Maker::default().graph(from, 0)
 }
 
 #[derive(Default)]
 struct Maker {
     ids: HashMap<String, ValueId>,
-    graph: Graph,
+    graph: ModelGraph,
 }
 
 impl Maker {
-    fn graph(mut self, from: json::Graph, depth: usize) -> Result<Graph, String> {
+    fn graph(mut self, from: json::GraphSchema, depth: usize) -> Result<ModelGraph, String> {
         if depth > DEEPEST {
             return Err(format!("programs are nested deeper than {DEEPEST} levels"));
         }
         for input in from.inputs {
             let id = match input {
-                json::Argument::AsTensor(named) => self.define(named.name)?,
-                json::Argument::AsSymInt(json::Sym::AsName(name))
-                | json::Argument::AsSymFloat(json::Sym::AsName(name))
-                | json::Argument::AsSymBool(json::Sym::AsName(name)) => self.define(name)?,
+                json::ArgumentUnion::AsTensor(named) => self.define(named.name)?,
+                json::ArgumentUnion::AsSymInt(json::Sym::AsName(name))
+                | json::ArgumentUnion::AsSymFloat(json::Sym::AsName(name))
+                | json::ArgumentUnion::AsSymBool(json::Sym::AsName(name)) => self.define(name)?,
                 // a constant, which the calls repeat
                 _ => self.define(String::new())?,
             };
@@ -62,12 +62,12 @@ impl Maker {
         }
     }
 
-    fn value(&self, name: &str) -> Result<Argument, String> {
+    fn value(&self, name: &str) -> Result<CallArgument, String> {
         let id = self.ids.get(name).ok_or_else(|| format!("`{name}` is used before it is made"))?;
-        Ok(Argument::Value(*id))
+        Ok(CallArgument::Value(*id))
     }
 
-    fn node(&mut self, from: json::Node, depth: usize) -> Result<Node, String> {
+    fn node(&mut self, from: json::NodeSchema, depth: usize) -> Result<ModelCall, String> {
         let target = from.target.strip_prefix("torch.ops.").map_or(from.target.clone(), str::to_owned);
         let (mut positional, mut named) = (Vec::new(), Vec::new());
         for input in from.inputs {
@@ -78,7 +78,7 @@ impl Maker {
             }
         }
         let outputs = from.outputs.into_iter().map(|output| self.output(output)).collect::<Result<_, _>>()?;
-        Ok(Node {
+        Ok(ModelCall {
             target,
             positional,
             named,
@@ -89,35 +89,35 @@ impl Maker {
         })
     }
 
-    fn output(&mut self, from: json::Argument) -> Result<Output, String> {
-        use json::Argument as A;
+    fn output(&mut self, from: json::ArgumentUnion) -> Result<CallResult, String> {
+        use json::ArgumentUnion as A;
         Ok(match from {
-            A::AsTensor(named) => Output::One(self.define(named.name)?),
+            A::AsTensor(named) => CallResult::One(self.define(named.name)?),
             A::AsSymInt(json::Sym::AsName(name))
             | A::AsSymFloat(json::Sym::AsName(name))
-            | A::AsSymBool(json::Sym::AsName(name)) => Output::One(self.define(name)?),
-            A::AsOptionalTensor(json::OptionalTensor::AsTensor(named)) => Output::One(self.define(named.name)?),
+            | A::AsSymBool(json::Sym::AsName(name)) => CallResult::One(self.define(name)?),
+            A::AsOptionalTensor(json::OptionalTensor::AsTensor(named)) => CallResult::One(self.define(named.name)?),
             A::AsTensors(list) => {
-                Output::List(list.into_iter().map(|named| self.define(named.name)).collect::<Result<_, _>>()?)
+                CallResult::List(list.into_iter().map(|named| self.define(named.name)).collect::<Result<_, _>>()?)
             }
-            _ => Output::None,
+            _ => CallResult::None,
         })
     }
 
-    fn argument(&mut self, from: json::Argument, depth: usize) -> Result<Argument, String> {
-        use json::Argument as A;
+    fn argument(&mut self, from: json::ArgumentUnion, depth: usize) -> Result<CallArgument, String> {
+        use json::ArgumentUnion as A;
         fn list<T>(
             items: Vec<T>,
-            mut each: impl FnMut(T) -> Result<Argument, String>,
-        ) -> Result<Argument, String> {
-            Ok(Argument::List(items.into_iter().map(&mut each).collect::<Result<_, _>>()?))
+            mut each: impl FnMut(T) -> Result<CallArgument, String>,
+        ) -> Result<CallArgument, String> {
+            Ok(CallArgument::List(items.into_iter().map(&mut each).collect::<Result<_, _>>()?))
         }
-        let int = |n: i64| Ok(Argument::Number(Scalar::Int(n)));
-        let float = |x: json::Float| Ok(Argument::Number(Scalar::Float(x.0)));
-        let bool = |b: bool| Ok(Argument::Number(Scalar::Bool(b)));
-        let unsupported = |what: &str| Ok(Argument::Unsupported(what.to_owned()));
+        let int = |n: i64| Ok(CallArgument::Number(Scalar::Int(n)));
+        let float = |x: json::Float| Ok(CallArgument::Number(Scalar::Float(x.0)));
+        let bool = |b: bool| Ok(CallArgument::Number(Scalar::Bool(b)));
+        let unsupported = |what: &str| Ok(CallArgument::Unsupported(what.to_owned()));
         match from {
-            A::AsNone(_) => Ok(Argument::None),
+            A::AsNone(_) => Ok(CallArgument::None),
             A::AsTensor(named) => self.value(&named.name),
             A::AsTensors(items) => list(items, |named| self.value(&named.name)),
             A::AsNestedTensors(lists) => list(lists, |items| list(items, |named| self.value(&named.name))),
@@ -133,16 +133,16 @@ impl Maker {
             A::AsBools(items) => list(items, bool),
             A::AsSymInt(sym) | A::AsSymFloat(sym) | A::AsSymBool(sym) => self.sym(sym),
             A::AsSymInts(items) | A::AsSymFloats(items) | A::AsSymBools(items) => list(items, |sym| self.sym(sym)),
-            A::AsString(text) => Ok(Argument::Text(text)),
-            A::AsStrings(items) => list(items, |text| Ok(Argument::Text(text))),
+            A::AsString(text) => Ok(CallArgument::Text(text)),
+            A::AsStrings(items) => list(items, |text| Ok(CallArgument::Text(text))),
             A::AsScalarType(code) => match dtype(code) {
-                Some(dtype) => Ok(Argument::DType(dtype)),
+                Some(dtype) => Ok(CallArgument::DType(dtype)),
                 None => unsupported(&format!("dtype {code} of schema 8")),
             },
-            A::AsMemoryFormat(_) | A::AsDevice(_) => Ok(Argument::Ignored),
-            A::AsLayout(STRIDED) => Ok(Argument::Ignored),
+            A::AsMemoryFormat(_) | A::AsDevice(_) => Ok(CallArgument::Ignored),
+            A::AsLayout(STRIDED) => Ok(CallArgument::Ignored),
             A::AsLayout(_) => unsupported("a sparse tensor"),
-            A::AsGraph(from) => Ok(Argument::Graph(Box::new(Maker::default().graph(from.graph, depth + 1)?))),
+            A::AsGraph(from) => Ok(CallArgument::ModelGraph(Box::new(Maker::default().graph(from.graph, depth + 1)?))),
             A::AsCustomObj(_) => unsupported("an object of a class"),
             A::AsOperator(_) => unsupported("an operator as an argument"),
             A::AsComplex(_) => unsupported("a complex number"),
@@ -150,19 +150,19 @@ impl Maker {
         }
     }
 
-    fn optional(&self, item: json::OptionalTensor) -> Result<Argument, String> {
+    fn optional(&self, item: json::OptionalTensor) -> Result<CallArgument, String> {
         match item {
             json::OptionalTensor::AsTensor(named) => self.value(&named.name),
-            json::OptionalTensor::AsNone(_) => Ok(Argument::None),
+            json::OptionalTensor::AsNone(_) => Ok(CallArgument::None),
         }
     }
 
-    fn sym(&self, sym: json::Sym) -> Result<Argument, String> {
+    fn sym(&self, sym: json::Sym) -> Result<CallArgument, String> {
         Ok(match sym {
             json::Sym::AsName(name) => self.value(&name)?,
-            json::Sym::AsInt(n) => Argument::Number(Scalar::Int(n)),
-            json::Sym::AsFloat(x) => Argument::Number(Scalar::Float(x.0)),
-            json::Sym::AsBool(b) => Argument::Number(Scalar::Bool(b)),
+            json::Sym::AsInt(n) => CallArgument::Number(Scalar::Int(n)),
+            json::Sym::AsFloat(x) => CallArgument::Number(Scalar::Float(x.0)),
+            json::Sym::AsBool(b) => CallArgument::Number(Scalar::Bool(b)),
         })
     }
 }

@@ -7,14 +7,14 @@ mod weights;
 use crate::archive::Archive;
 use crate::fault;
 use crate::inputs::{Input, InputSize, Ranges};
-use crate::model::{Model, Program, Source, Target};
-use crate::size_text::{self, Size};
+use crate::model::{InputSource, Model, ModelProgram, OutputTarget};
+use crate::size_text::{self, SizeExpression};
 use fulgurite::core::DType;
 use fulgurite::{Error, Tensor};
-use schema::{Argument, ExportedProgram, InputSpec, Length, OutputSpec, Sym, TensorMeta, Versioned};
+use schema::{ArgumentUnion, ExportedProgram, InputSpec, Length, OutputSpec, Sym, TensorMeta, Versioned};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use weights::Weights;
+use weights::ArchiveTensors;
 
 /// The version of the schema whose programs are read.
 const MAJOR: i64 = 8;
@@ -38,7 +38,7 @@ pub fn read(path: &Path) -> Result<Model, Error> {
         return Err(fault::version(path, format!("schema {major}.{minor}"), format!("schema {MAJOR}")));
     }
     let program: ExportedProgram = serde_json::from_slice(text).map_err(broken)?;
-    let weights = Weights::read(&archive, &name)?;
+    let weights = ArchiveTensors::read(&archive, &name)?;
     model(&archive, program, &weights).map_err(|fault| match fault {
         Fault::Contradiction(why) => fault::broken(path, &part, why),
         Fault::Pickled(name) => fault::pickled(path, &name),
@@ -67,7 +67,7 @@ impl From<String> for Fault {
     }
 }
 
-fn model(archive: &Archive, program: ExportedProgram, weights: &Weights) -> Result<Model, Fault> {
+fn model(archive: &Archive, program: ExportedProgram, weights: &ArchiveTensors) -> Result<Model, Fault> {
     let ExportedProgram { graph_module, range_constraints } = program;
     let (graph, signature) = (graph_module.graph, graph_module.signature);
     let (ins, outs) = (&signature.input_specs, &signature.output_specs);
@@ -92,11 +92,15 @@ fn model(archive: &Archive, program: ExportedProgram, weights: &Weights) -> Resu
         .collect();
     let Reader { inputs, params, buffers, .. } = reader;
     let graph = graph::graph(graph)?;
-    Ok(Model::new(Program { path: archive.path.clone(), graph, sources, targets, inputs, ranges }, params, buffers))
+    Ok(Model::new(
+        ModelProgram { path: archive.path.clone(), graph, sources, targets, inputs, ranges },
+        params,
+        buffers,
+    ))
 }
 
 struct Reader<'a> {
-    weights: &'a Weights,
+    weights: &'a ArchiveTensors,
     /// The first name in the signature of each tensor; the others are tied to it.
     names: HashMap<usize, String>,
     inputs: Vec<Input>,
@@ -108,38 +112,38 @@ impl Reader<'_> {
     fn source(
         &mut self,
         spec: &InputSpec,
-        argument: &Argument,
+        argument: &ArgumentUnion,
         types: &HashMap<String, TensorMeta>,
-    ) -> Result<Source, Fault> {
+    ) -> Result<InputSource, Fault> {
         Ok(match spec {
             InputSpec::Parameter { parameter_name: name } => {
                 let (name, tensor) = self.tensor(name)?;
                 self.params.insert(name.clone(), tensor);
-                Source::Parameter(name)
+                InputSource::Parameter(name)
             }
             InputSpec::Buffer { buffer_name: name } => {
                 let (name, tensor) = self.tensor(name)?;
                 match self.params.contains_key(&name) {
                     // a buffer that is a parameter's memory
-                    true => Source::Parameter(name),
+                    true => InputSource::Parameter(name),
                     false => {
                         self.buffers.insert(name.clone(), tensor);
-                        Source::Buffer(name)
+                        InputSource::Buffer(name)
                     }
                 }
             }
-            InputSpec::TensorConstant { tensor_constant_name: name } => Source::Constant(self.tensor(name)?.1),
+            InputSpec::TensorConstant { tensor_constant_name: name } => InputSource::Constant(self.tensor(name)?.1),
             InputSpec::UserInput(_) => match argument {
-                Argument::AsTensor(named) => {
+                ArgumentUnion::AsTensor(named) => {
                     let meta = types.get(&named.name).ok_or_else(|| format!("`{}` has no type", named.name))?;
                     self.input(named.name.clone(), meta)?
                 }
-                Argument::AsSymInt(Sym::AsName(name)) => self.number(name, DType::I64),
-                Argument::AsSymFloat(Sym::AsName(name)) => self.number(name, DType::F64),
-                Argument::AsSymBool(Sym::AsName(name)) => self.number(name, DType::Bool),
-                _ => Source::Unused,
+                ArgumentUnion::AsSymInt(Sym::AsName(name)) => self.number(name, DType::I64),
+                ArgumentUnion::AsSymFloat(Sym::AsName(name)) => self.number(name, DType::F64),
+                ArgumentUnion::AsSymBool(Sym::AsName(name)) => self.number(name, DType::Bool),
+                _ => InputSource::Unused,
             },
-            InputSpec::ConstantInput(_) | InputSpec::Token(_) => Source::Unused,
+            InputSpec::ConstantInput(_) | InputSpec::Token(_) => InputSource::Unused,
             InputSpec::CustomObj { custom_obj_name: name } => return Err(Fault::Pickled(name.clone())),
         })
     }
@@ -156,23 +160,23 @@ impl Reader<'_> {
         }
     }
 
-    fn input(&mut self, name: String, meta: &TensorMeta) -> Result<Source, Fault> {
+    fn input(&mut self, name: String, meta: &TensorMeta) -> Result<InputSource, Fault> {
         let dtype = weights::dtype(meta.dtype).ok_or_else(|| format!("`{name}` has dtype {}", meta.dtype))?;
         let size = |length: &Length| match length {
-            Length::AsInt(n) => Ok(InputSize(Size::Number(*n))),
+            Length::AsInt(n) => Ok(InputSize(SizeExpression::Number(*n))),
             Length::AsExpr(e) => size_text::parse(&e.expr_str).map(InputSize),
         };
         let sizes = meta.sizes.iter().map(size).collect::<Result<_, _>>()?;
         self.inputs.push(Input { name, dtype, sizes, number: false });
-        Ok(Source::Input(self.inputs.len() - 1))
+        Ok(InputSource::Input(self.inputs.len() - 1))
     }
 
-    fn number(&mut self, name: &str, dtype: DType) -> Source {
+    fn number(&mut self, name: &str, dtype: DType) -> InputSource {
         self.inputs.push(Input { name: name.to_owned(), dtype, sizes: Vec::new(), number: true });
-        Source::Input(self.inputs.len() - 1)
+        InputSource::Input(self.inputs.len() - 1)
     }
 
-    fn target(&self, spec: &OutputSpec) -> Result<Target, Fault> {
+    fn target(&self, spec: &OutputSpec) -> Result<OutputTarget, Fault> {
         let first = |name: &str| {
             let first = self.weights.number(name).and_then(|number| self.names.get(&number));
             first.map_or_else(|| name.to_owned(), String::clone)
@@ -182,14 +186,16 @@ impl Reader<'_> {
             at.ok_or_else(|| format!("no input is called `{name}`"))
         };
         Ok(match spec {
-            OutputSpec::UserOutput(_) => Target::Result,
-            OutputSpec::LossOutput(_) => Target::Loss,
-            OutputSpec::BufferMutation { buffer_name } => Target::WriteBuffer(first(buffer_name)),
-            OutputSpec::ParameterMutation { parameter_name } => Target::WriteParameter(first(parameter_name)),
-            OutputSpec::UserInputMutation { user_input_name } => Target::WriteInput(input(user_input_name)?),
-            OutputSpec::GradientToParameter { parameter_name } => Target::ParameterGradient(first(parameter_name)),
-            OutputSpec::GradientToUserInput { user_input_name } => Target::InputGradient(input(user_input_name)?),
-            OutputSpec::Token(_) => Target::Unused,
+            OutputSpec::UserOutput(_) => OutputTarget::Result,
+            OutputSpec::LossOutput(_) => OutputTarget::Loss,
+            OutputSpec::BufferMutation { buffer_name } => OutputTarget::WriteBuffer(first(buffer_name)),
+            OutputSpec::ParameterMutation { parameter_name } => OutputTarget::WriteParameter(first(parameter_name)),
+            OutputSpec::UserInputMutation { user_input_name } => OutputTarget::WriteInput(input(user_input_name)?),
+            OutputSpec::GradientToParameter { parameter_name } => {
+                OutputTarget::ParameterGradient(first(parameter_name))
+            }
+            OutputSpec::GradientToUserInput { user_input_name } => OutputTarget::InputGradient(input(user_input_name)?),
+            OutputSpec::Token(_) => OutputTarget::Unused,
         })
     }
 }

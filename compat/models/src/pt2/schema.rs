@@ -1,6 +1,8 @@
 //! The JSON of an exported program, schema 8 (`torch/_export/serde/schema.py`), as far as it is read. A union is an
 //! object of one key.
 
+#![expect(clippy::enum_variant_names, reason = "the keys of unions are `as_tensor`, `as_int`, …")]
+
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
 use std::borrow::Cow;
@@ -36,26 +38,26 @@ pub struct Range {
 #[derive(Deserialize)]
 pub struct GraphModule<'a> {
     #[serde(borrow)]
-    pub graph: Graph<'a>,
+    pub graph: GraphSchema<'a>,
     pub signature: Signature,
 }
 
 #[derive(Deserialize)]
-pub struct Graph<'a> {
-    pub inputs: Vec<Argument<'a>>,
-    pub outputs: Vec<Argument<'a>>,
+pub struct GraphSchema<'a> {
+    pub inputs: Vec<ArgumentUnion<'a>>,
+    pub outputs: Vec<ArgumentUnion<'a>>,
     #[serde(borrow)]
-    pub nodes: Vec<Node<'a>>,
+    pub nodes: Vec<NodeSchema<'a>>,
     pub tensor_values: HashMap<String, TensorMeta>,
 }
 
 #[derive(Deserialize)]
-pub struct Node<'a> {
+pub struct NodeSchema<'a> {
     pub target: String,
     #[serde(borrow)]
     pub inputs: Vec<NamedArgument<'a>>,
     #[serde(borrow)]
-    pub outputs: Vec<Argument<'a>>,
+    pub outputs: Vec<ArgumentUnion<'a>>,
     #[serde(borrow)]
     pub metadata: Metadata<'a>,
 }
@@ -73,7 +75,7 @@ pub struct Metadata<'a> {
 pub struct NamedArgument<'a> {
     pub name: String,
     #[serde(borrow)]
-    pub arg: Argument<'a>,
+    pub arg: ArgumentUnion<'a>,
     #[serde(default)]
     pub kind: Option<u8>,
 }
@@ -83,10 +85,10 @@ pub const KEYWORD: u8 = 2;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Argument<'a> {
+pub enum ArgumentUnion<'a> {
     AsNone(IgnoredAny),
-    AsTensor(Named),
-    AsTensors(Vec<Named>),
+    AsTensor(TensorName),
+    AsTensors(Vec<TensorName>),
     AsInt(i64),
     AsInts(Vec<i64>),
     AsFloat(Float),
@@ -112,7 +114,7 @@ pub enum Argument<'a> {
     AsCustomObj(IgnoredAny),
     AsOperator(IgnoredAny),
     AsComplex(IgnoredAny),
-    AsNestedTensors(Vec<Vec<Named>>),
+    AsNestedTensors(Vec<Vec<TensorName>>),
     AsIntLists(Vec<Vec<i64>>),
     AsFloatLists(Vec<Vec<Float>>),
     AsStringToArgument(IgnoredAny),
@@ -121,19 +123,19 @@ pub enum Argument<'a> {
 #[derive(Deserialize)]
 pub struct GraphArgument<'a> {
     #[serde(borrow)]
-    pub graph: Graph<'a>,
+    pub graph: GraphSchema<'a>,
 }
 
 /// A thing that has a name.
 #[derive(Deserialize)]
-pub struct Named {
+pub struct TensorName {
     pub name: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OptionalTensor {
-    AsTensor(Named),
+    AsTensor(TensorName),
     AsNone(IgnoredAny),
 }
 

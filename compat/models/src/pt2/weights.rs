@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// The tensors of a model.
 #[derive(Default)]
-pub struct Weights {
+pub struct ArchiveTensors {
     tensors: Vec<Tensor>,
     /// The number of the tensor of each name; tied names have one tensor.
     numbers: HashMap<String, usize>,
@@ -45,13 +45,13 @@ pub fn dtype(code: i64) -> Option<DType> {
     })
 }
 
-impl Weights {
+impl ArchiveTensors {
     /// Reads the tensors of `data/weights` and `data/constants`.
     ///
     /// # Errors
     /// E931 for an entry that does not have the bytes that its type needs.
-    pub fn read(archive: &Archive, model: &str) -> Result<Weights, Error> {
-        let mut weights = Weights::default();
+    pub fn read(archive: &Archive, model: &str) -> Result<ArchiveTensors, Error> {
+        let mut weights = ArchiveTensors::default();
         let mut seen = HashMap::new();
         let mut budget = archive.file.bytes().len().saturating_mul(COPIED);
         for folder in ["weights", "constants"] {
@@ -145,9 +145,10 @@ impl View {
         }
         let too_large = || "its sizes are too large".to_owned();
         let count = sizes.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).ok_or_else(too_large)?;
-        let last = sizes.iter().zip(&strides).try_fold(offset, |at, (size, stride)| {
-            at.checked_add(size.saturating_sub(1).checked_mul(*stride)?)
-        });
+        let last = sizes
+            .iter()
+            .zip(&strides)
+            .try_fold(offset, |at, (size, stride)| at.checked_add(size.saturating_sub(1).checked_mul(*stride)?));
         let from = offset.checked_mul(dtype.size()).and_then(|n| n.checked_add(storage.start));
         let end = last.and_then(|at| at.checked_add(1)).and_then(|n| n.checked_mul(dtype.size()));
         let (from, end) = (from.ok_or_else(too_large)?, end.ok_or_else(too_large)?);

@@ -18,7 +18,7 @@ use crate::ui::Ui;
 use fulgurite::comm::{FIRST_TAG, Ranks, Tag, bytes, floats};
 use fulgurite::jit;
 use fulgurite::optim::AdamW;
-use fulgurite::pipeline::{Accumulate, Direction, Edge, Model, Rank, Transport};
+use fulgurite::pipeline::{Accumulate, Direction, Edge, Rank, StagedModel, Transport};
 use fulgurite::prelude::*;
 use fulgurite::schedule::{Action, Kind, Work};
 use fulgurite::trace::ProxyTy;
@@ -80,7 +80,7 @@ type Update = Box<dyn Fn(&mut Learner<Vec<Tensor>>, (Vec<Tensor>, Tensor, Tensor
 pub struct Crew {
     ranks: Ranks,
     plan: Plan,
-    model: Model,
+    model: StagedModel,
     own: Vec<Own>,
     update: Update,
     clip: f64,
@@ -91,7 +91,7 @@ pub struct Crew {
 impl Crew {
     /// Takes this rank's stages out of a model that was cut as the plan says. Gradients longer than `clip` are
     /// shortened to it.
-    pub fn new<M: Tree>(ranks: Ranks, plan: Plan, model: Model, whole: &Learner<M>, clip: f64) -> Crew {
+    pub fn new<M: Tree>(ranks: Ranks, plan: Plan, model: StagedModel, whole: &Learner<M>, clip: f64) -> Crew {
         let own = |number: usize| Own { number, learner: learner_of(&model, number, whole) };
         let own = plan.stages(ranks.rank()).map(own).collect();
         let update =
@@ -353,7 +353,7 @@ fn lost(stage: usize) -> Error {
 }
 
 /// The part of a model's parameters and optimiser state that belongs to a stage.
-fn learner_of<M: Tree>(model: &Model, stage: usize, whole: &Learner<M>) -> Learner<Vec<Tensor>> {
+fn learner_of<M: Tree>(model: &StagedModel, stage: usize, whole: &Learner<M>) -> Learner<Vec<Tensor>> {
     let (params, AdamW { m, v, step, beta1, beta2, eps, decay }) = whole;
     let (m, v) = (model.params(stage, m), model.params(stage, v));
     let (beta1, beta2, eps, decay) = (*beta1, *beta2, *eps, *decay);

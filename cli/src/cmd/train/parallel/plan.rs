@@ -5,7 +5,7 @@ use crate::args::Processes;
 use crate::fault::{Fault, USAGE};
 use fulgurite::buffer::Buffer;
 use fulgurite::core::counted;
-use fulgurite::pipeline::{Cut, Model};
+use fulgurite::pipeline::{Cut, StagedModel};
 use fulgurite::prelude::*;
 use fulgurite::schedule::{Action, Generator, KINDS, Kind, Limits, Schedule, Work, check};
 use std::fmt;
@@ -72,10 +72,10 @@ impl Plan {
     ///
     /// # Errors
     /// E756: the model can't be cut so. Errors of the model.
-    pub fn cut<T: Task>(&self, model: &T::Model, (x, y): (&Tensor, &Tensor)) -> Result<Model, Fault> {
+    pub fn cut<T: Task>(&self, model: &T::Model, (x, y): (&Tensor, &Tensor)) -> Result<StagedModel, Fault> {
         let batch = (self.examples(x, 0, 0)?, self.examples(y, 0, 0)?);
         let loss = |model: T::Model, (x, y): (Tensor, Tensor)| T::loss(&model, &x, &y);
-        let made = Model::cut("model", loss, model, &batch, Cut::Balanced(self.schedule.stages));
+        let made = StagedModel::cut("model", loss, model, &batch, Cut::Balanced(self.schedule.stages));
         made.map_err(usage)
     }
 

@@ -1,0 +1,61 @@
+//! The values of a running graph.
+
+use fulgurite::Tensor;
+use fulgurite::core::{DType, Dim, Scalar};
+use fulgurite::foreign::Given;
+
+/// A value of a running graph.
+#[derive(Clone, Debug)]
+pub enum GraphValue {
+    /// Nothing.
+    None,
+    Tensor(Tensor),
+    List(Vec<GraphValue>),
+    Number(Scalar),
+    /// A size, which may be symbolic.
+    Size(Dim),
+    Text(String),
+    DType(DType),
+}
+
+impl GraphValue {
+    /// The kind of value, in words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            GraphValue::None => "nothing",
+            GraphValue::Tensor(_) => "a tensor",
+            GraphValue::List(_) => "a list",
+            GraphValue::Number(_) => "a number",
+            GraphValue::Size(_) => "a size",
+            GraphValue::Text(_) => "a text",
+            GraphValue::DType(_) => "a dtype",
+        }
+    }
+
+    /// The value as a tensor: numbers become tensors of rank 0.
+    pub fn tensor(&self) -> Option<Tensor> {
+        match self {
+            GraphValue::Tensor(x) => Some(x.clone()),
+            GraphValue::Number(Scalar::Bool(b)) => Some(Tensor::scalar(*b)),
+            GraphValue::Number(Scalar::Int(n)) => Some(Tensor::scalar(*n)),
+            GraphValue::Number(Scalar::Float(x)) => Some(Tensor::scalar(*x)),
+            GraphValue::Size(size) => Some(Tensor::scalar(size.value())),
+            GraphValue::None | GraphValue::List(_) | GraphValue::Text(_) | GraphValue::DType(_) => None,
+        }
+    }
+}
+
+impl From<&GraphValue> for Given {
+    fn from(value: &GraphValue) -> Given {
+        match value {
+            GraphValue::None => Given::None,
+            GraphValue::Tensor(x) => Given::Tensor(x.clone()),
+            GraphValue::List(items) => Given::List(items.iter().map(Given::from).collect()),
+            GraphValue::Number(x) => Given::from(*x),
+            GraphValue::Size(size) if size.is_const() => Given::Int(size.value()),
+            GraphValue::Size(size) => Given::Size(*size),
+            GraphValue::Text(text) => Given::Str(text.clone()),
+            GraphValue::DType(dtype) => Given::DType(*dtype),
+        }
+    }
+}
