@@ -27,7 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fulgurite-bench", 6),
 ];
 /// Commands and examples: nothing stands on them.
-const TOP: u8 = 7;
+const TOP: u8 = 8;
 
 struct Manifest {
     name: String,

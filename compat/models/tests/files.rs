@@ -72,7 +72,10 @@ fn broken_archives_are_refused_with_the_part() {
     assert!(e.code() == "E932" && e.claim().contains("schema 9.20; schema 8 can be read"), "{e}");
     let e = refused("twice", &replaced("weights/weight_12", "weights/weight_13"));
     assert!(e.code() == "E931" && e.claim().contains("there are two entries `data/weights/weight_13`"), "{e}");
-    let e = refused("absent", &replaced("\"name\": \"relu\"", "\"name\": \"reli\""));
+    let e = refused(
+        "absent",
+        &replaced("\"arg\": {\"as_tensor\": {\"name\": \"relu\"", "\"arg\": {\"as_tensor\": {\"name\": \"reli\""),
+    );
     assert!(e.code() == "E931" && e.claim().contains("models/model.json"), "{e}");
     let e = refused("large", &replaced("\"as_int\": 64", "\"as_int\": 99"));
     assert!(e.code() == "E931" && e.claim().contains("and the tensor needs"), "{e}");
