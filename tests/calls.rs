@@ -10,6 +10,32 @@ use fulgurite_tests::rows::{TestRow, rows};
 /// Calls that are drawn of a row before it counts as one without.
 const DRAWS: usize = 20;
 
+/// The calls of ATen whose result lies in the memory of their first argument, by PyTorch's schemas, are views here too, so
+/// that a write to one of the two reaches the other. Those that may copy are told apart when a model is imported; a list
+/// of parts is no view, and a write to a part is refused there.
+#[test]
+fn what_shares_memory_in_pytorch_is_a_view() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../codegen/src/pytorch/signatures.json");
+    let text = std::fs::read_to_string(path).expect("the schemas of PyTorch");
+    let schemas: std::collections::BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+    let shares = |schema: &str| schema.contains("(Tensor(a) self") && schema.ends_with("-> Tensor(a)");
+    let names = schemas.iter().filter(|(_, schema)| schema.as_str().is_some_and(shares)).map(|(name, _)| name);
+    // a cast to the dtype that the argument has is the argument; one to another dtype is a copy
+    let casts = |name: &str| name.starts_with("aten.to.");
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for name in names.filter(|name| !casts(name)) {
+        for form in fulgurite::foreign::forms(name) {
+            seen += 1;
+            if !form.symbol.is_view() {
+                wrong.push(format!("{name} ({})", form.symbol.name()));
+            }
+        }
+    }
+    assert!(seen > 20, "{seen} forms");
+    assert_eq!(wrong, Vec::<String>::new(), "these are no views");
+}
+
 const WISH: Wish = Wish { dtype: None, values: Values::Small, numbers: true, empty: true, case: 0 };
 
 /// A row without calls would be a row without tests.

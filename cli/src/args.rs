@@ -98,6 +98,8 @@ pub enum Command {
     Bench(Bench),
     /// Read a model that PyTorch exported, and say what it needs
     Import(Import),
+    /// Call a model on inputs from files or expressions
+    Run(Run),
     /// Run recorded calls of PyTorch operators and write the results
     Conformance(Conformance),
     /// Show the relevant parts of this machine, which of them are used, and why
@@ -140,6 +142,23 @@ pub struct Train {
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1337, help_heading = "Data")]
     pub seed: u64,
+
+    /// Train this model that PyTorch exported, on --data, by --loss
+    #[arg(long, value_name = "FILE", requires_all = ["data", "loss"], help_heading = "Imported model",
+          conflicts_with_all = ["task", "text", "seconds", "depth", "width", "heads", "context", "precision", "resume", "save_every", "plot", "prompt"])]
+    pub model: Option<PathBuf>,
+    /// Samples: a safetensors file with the model's inputs by name, and a target
+    #[arg(long, value_name = "FILE", requires = "model", help_heading = "Imported model")]
+    pub data: Option<PathBuf>,
+    /// The row that makes a loss of the first output and the target: cross_entropy, mse_loss, …
+    #[arg(long, value_name = "ROW", requires = "model", help_heading = "Imported model")]
+    pub loss: Option<String>,
+    /// The target's name in the file (default: the one tensor that is no input)
+    #[arg(long, value_name = "NAME", requires = "model", help_heading = "Imported model")]
+    pub target: Option<String>,
+    /// Weights to begin with: a file that an earlier run wrote
+    #[arg(long, value_name = "FILE", requires = "model", help_heading = "Imported model")]
+    pub weights: Option<PathBuf>,
 
     /// Steps in all
     #[arg(long, value_name = "N", help_heading = "Length")]
@@ -371,6 +390,34 @@ Exit status 1: some calls have no row (all of them are listed, with their Python
   fulgurite import resnet18.pt2 --compare values.safetensors
 
 docs/models.md has a script that writes such values.";
+
+/// Options of `run`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = RUN)]
+pub struct Run {
+    /// The archive of `torch.export.save`
+    pub model: PathBuf,
+    /// An input: a safetensors file that has it under its name, FILE:OTHER for another name, or an expression of `eval`
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub input: Vec<String>,
+    /// Other weights: a file that `train --model` wrote
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
+    /// Write the outputs to a safetensors file instead of printing them
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Seed of the random numbers, for models that draw some
+    #[arg(long, value_name = "N", default_value_t = 1337)]
+    pub seed: u64,
+    /// Number of threads (default: one per core)
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+const RUN: &str = "\
+  fulgurite run digits.pt2 --input images=digits.safetensors
+  fulgurite run digits.pt2 --input 'images=full([1, 1, 8, 8], 0.5)'
+  fulgurite run digits.pt2 --input images=digits.safetensors --weights runs/model/weights.safetensors";
 
 /// Options of `conformance`.
 #[derive(Args, Clone, Debug)]

@@ -25,6 +25,54 @@ fn a_model_is_described() {
     assert!(trace.contains("scope \"block1\"") && trace.contains("conv.py:"), "{trace}");
 }
 
+/// `NAME=FILE` for the images of the committed values.
+fn images() -> String {
+    format!("images={}", model("digits.values.safetensors"))
+}
+
+#[test]
+fn a_model_runs_on_files_and_expressions() {
+    let f = Folder::new("model-run");
+    let digits = model("digits.pt2");
+    let ran = fulgurite(&f.0, &["run", &digits, "--input", &images(), "--json"]).fine();
+    let json: Value = serde_json::from_str(&ran.out).expect("one object");
+    assert_eq!(json["outputs"][0]["shape"], serde_json::json!([16, 10]));
+    let ran = fulgurite(&f.0, &["run", &digits, "--input", "images=full([1, 1, 8, 8], 0.5)"]).fine();
+    assert!(ran.out.ends_with("f32[1, 10]\n"), "{}", ran.out);
+    fulgurite(&f.0, &["run", &digits, "--input", &images(), "--out", "out.safetensors"]).fine();
+    let written = fulgurite::checkpoint::tensors(f.0.join("out.safetensors")).expect("written");
+    assert_eq!(written["output0"].buffer().expect("in memory").shape(), [16, 10]);
+    for wrong in [&["run", &digits][..], &["run", &digits, "--input", "x=1"], &["run", &digits, "--input", "images"]] {
+        let ran = fulgurite(&f.0, wrong).refused(2, "E935");
+        assert!(ran.err.contains("the model takes `images: f32["), "{}", ran.err);
+    }
+    // a value that does not fit is refused by the model
+    fulgurite(&f.0, &["run", &digits, "--input", "images=[1, 2]"]).refused(2, "E935");
+}
+
+#[test]
+fn a_model_is_trained_and_its_weights_are_read_again() {
+    let f = Folder::new("model-train");
+    let (digits, data) = (model("digits.train.pt2"), model("digits.values.safetensors"));
+    let train = ["train", "--model", &digits, "--data", &data, "--target", "labels", "--batch", "16", "--json"];
+    let with = |more: &[&str]| fulgurite(&f.0, &[&train[..], more].concat());
+    let ran = with(&["--loss", "cross_entropy", "--steps", "30", "--out", "out"]).fine();
+    let losses: Vec<f64> = ran
+        .out
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("an object")["loss"].as_f64().expect("a number"))
+        .collect();
+    assert!(losses.len() == 10 && losses[9] < losses[0], "{losses:?}");
+    let again = ["run", &digits, "--weights", "out/weights.safetensors", "--input", &images(), "--json"];
+    let (before, after) =
+        (fulgurite(&f.0, &["run", &digits, "--input", &images(), "--json"]).fine(), fulgurite(&f.0, &again).fine());
+    assert_ne!(before.out, after.out);
+    let ran = with(&["--loss", "cross_entropi"]).refused(2, "E903");
+    assert!(ran.err.contains("did you mean `cross_entropy`?"), "{}", ran.err);
+    // without data and a loss it is wrong use
+    assert_eq!(fulgurite(&f.0, &["train", "--model", &digits]).status, Some(2));
+}
+
 #[test]
 fn values_are_compared() {
     let f = Folder::new("import-compare");

@@ -4,7 +4,7 @@ mod bench;
 mod conformance;
 mod doctor;
 mod eval;
-mod import;
+mod models;
 mod sample;
 mod schedule;
 mod trace;
@@ -41,7 +41,12 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
         }
     })?;
     let done = match command {
-        Command::Train(args) => return train::run(&args, ui),
+        Command::Train(args) => {
+            return match args.model.clone() {
+                Some(model) => models::train::run(&args, &model, ui),
+                None => train::run(&args, ui),
+            };
+        }
         Command::Doctor(args) => return doctor::run(&args, ui),
         Command::Sample(args) => return sample::run(&args, ui),
         Command::Schedule(args) => schedule::run(&args, ui),
@@ -49,7 +54,8 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
         Command::Eval(args) => eval::run(&args, ui),
         Command::Bench(args) => bench::run(&args, ui),
         Command::Conformance(args) => return conformance::run(&args, ui),
-        Command::Import(args) => return import::run(&args, ui),
+        Command::Import(args) => return models::import::run(&args, ui),
+        Command::Run(args) => models::run::run(&args, ui),
         Command::Ops(verb) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
             let status = ops::run(OpsCommand { verb, common: cli.common.ops() }, &mut out, &mut err);

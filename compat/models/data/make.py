@@ -8,6 +8,8 @@ Machine Learning Repository, CC BY 4.0), and writes beside itself
 
 - digits.pt2: the net in evaluation, core ATen, for batches of 1 to 512 images;
 - digits.train.pt2: the net in training, as `torch.export.export` gives it: BatchNorm moves its running statistics;
+- writes.train.pt2 and writes.values.safetensors: writes to results that share memory with other values, or don't;
+- control.pt2 and control.values.safetensors: a choice, a loop and a scan, on values of a fixed seed;
 - digits.values.safetensors: inputs, and what PyTorch makes of them: outputs, gradients, statistics after one call.
 """
 import pathlib
@@ -15,6 +17,7 @@ import torch
 from safetensors.torch import save_file
 from sklearn.datasets import load_digits
 from torch import nn
+from torch._higher_order_ops import scan, while_loop
 from torch.export import Dim, export, save
 
 HERE = pathlib.Path(__file__).parent
@@ -31,6 +34,58 @@ class Digits(nn.Module):
 
     def forward(self, images):
         return self.head(self.block2(self.block1(images)).flatten(1))
+
+
+class Control(nn.Module):
+    """A choice by the sum of x, a loop until its sum is large, and a scan over the rows of xs."""
+
+    def forward(self, x, xs):
+        y = torch.cond(x.sum() > 0, lambda x: x.relu(), lambda x: x.sigmoid() * 2, (x,))
+        count, z = while_loop(lambda n, z: z.sum() < 50, lambda n, z: (n + 1, z * 1.5 + 0.25), (torch.tensor(0), y))
+        last, sines = scan(lambda c, u: (c * 0.5 + u, c.sin()), torch.zeros(4), xs, dim=0)
+        return y, count, z, last, sines
+
+
+class Writes(nn.Module):
+    """Writes to results of calls that may return their argument, or a view of it, or a copy."""
+
+    def forward(self, x):
+        a = x * 1
+        a.contiguous().add_(1)  # is a
+        b = x * 2
+        b.t().contiguous().mul_(3)  # a copy
+        c = x * 3
+        c.t().reshape(-1).mul_(3)  # a copy
+        d = x * 4
+        d.reshape(-1)[2:5].zero_()  # a view of d
+        e = x * 5
+        nn.functional.dropout(e, 0.5, training=False).neg_()  # is e
+        f = x * 6
+        f.to(torch.float32).add_(2)  # is f
+        g = x * 7
+        g.to(torch.float64).add_(2)  # another dtype
+        h = x * 8
+        h.clone().add_(2)  # a copy
+        i = x * 9
+        i.t()[1].copy_(torch.ones(3))  # a view of i
+        j = x[None].expand(2, 3, 4).reshape(6, 4).add_(1)  # a copy
+        return a, b, c, d, e, f, g, h, i, j
+
+
+def writes():
+    net, x = Writes().eval(), torch.randn(3, 4)
+    save(export(net, (x,)), HERE / "writes.train.pt2")
+    save_file({"x": x, **{f"out{n}": v.contiguous() for n, v in enumerate(net(x))}}, HERE / "writes.values.safetensors")
+
+
+def control():
+    net, values = Control().eval(), {}
+    x, xs = torch.randn(3, 4), torch.randn(5, 4)
+    save(export(net, (x, xs)).run_decompositions(), HERE / "control.pt2")
+    for name, x in (("negative", -x.abs()), ("positive", x.abs())):
+        results = dict(zip(("y", "count", "z", "last", "sines"), net(x, xs)))
+        values |= {f"{name}.{key}": value for key, value in ({"x": x, "xs": xs} | results).items()}
+    save_file({name: v.contiguous().clone() for name, v in values.items()}, HERE / "control.values.safetensors")
 
 
 def main():
@@ -66,3 +121,5 @@ def main():
 
 
 main()
+control()
+writes()

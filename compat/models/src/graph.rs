@@ -1,7 +1,9 @@
 //! The program of a model in a form that no file format has a part in: values, calls and their arguments.
 
+use crate::names::{Implementation, implementation};
 use fulgurite::core::loc::Loc;
 use fulgurite::core::{DType, Scalar};
+use std::sync::OnceLock;
 
 /// A value of a graph: an input, or a result of a node.
 pub type ValueId = u32;
@@ -17,6 +19,8 @@ pub struct ModelGraph {
     pub outputs: Vec<CallArgument>,
     /// The name of each value in the file.
     pub names: Vec<String>,
+    /// For a program that writes values, whether each value lies in memory in the order of its axes; otherwise empty.
+    pub dense: Vec<bool>,
 }
 
 /// A call.
@@ -33,6 +37,8 @@ pub struct ModelCall {
     pub loc: Loc,
     /// The values that no later node and no output uses.
     pub last_uses: Vec<ValueId>,
+    /// What the target stands for, once that was asked.
+    pub resolved: OnceLock<Implementation>,
 }
 
 /// An argument of a call, or an output of a graph.
@@ -46,7 +52,7 @@ pub enum CallArgument {
     DType(DType),
     List(Vec<CallArgument>),
     /// A program, for a call with a program as an argument.
-    ModelGraph(Box<ModelGraph>),
+    Graph(Box<ModelGraph>),
     /// A device, a memory layout: every value here is dense and of the program's device.
     Ignored,
     /// An argument that no row can have, in words.
@@ -64,6 +70,14 @@ pub enum CallResult {
 }
 
 impl CallArgument {
+    /// The program, if the argument is one.
+    pub fn graph(&self) -> Option<&ModelGraph> {
+        match self {
+            CallArgument::Graph(graph) => Some(graph),
+            _ => None,
+        }
+    }
+
     /// Visits every value of the argument.
     pub fn values(&self, visit: &mut impl FnMut(ValueId)) {
         match self {
@@ -75,6 +89,11 @@ impl CallArgument {
 }
 
 impl ModelCall {
+    /// What the call calls.
+    pub fn implementation(&self) -> &Implementation {
+        self.resolved.get_or_init(|| implementation(&self.target))
+    }
+
     /// The arguments, positional ones first.
     pub fn arguments(&self) -> impl Iterator<Item = &CallArgument> {
         self.positional.iter().chain(self.named.iter().map(|(_, argument)| argument))
@@ -118,7 +137,7 @@ impl ModelGraph {
         for node in &self.nodes {
             visit(node);
             for argument in node.arguments() {
-                if let CallArgument::ModelGraph(graph) = argument {
+                if let Some(graph) = argument.graph() {
                     graph.walk(visit);
                 }
             }

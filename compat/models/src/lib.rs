@@ -27,6 +27,7 @@
 
 mod archive;
 mod compare;
+mod control_flow;
 mod fault;
 mod graph;
 mod host;

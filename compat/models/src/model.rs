@@ -143,8 +143,9 @@ impl Model {
     }
 
     /// The model with a key from which a call draws its random numbers, as dropout does. Another call needs another key.
-    pub fn with_key(&self, key: Key) -> Model {
-        Model { key: Some(key), ..self.clone() }
+    /// `None` takes the key away.
+    pub fn with_key(&self, key: impl Into<Option<Key>>) -> Model {
+        Model { key: key.into(), ..self.clone() }
     }
 
     /// Calls the model.

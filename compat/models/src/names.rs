@@ -12,7 +12,9 @@ pub enum Implementation {
     /// A function of sizes and numbers.
     Host,
     /// A program among the arguments, whose calls are made in a region.
-    CallRegion(CallRegion),
+    Region(CallRegion),
+    /// A call that chooses or repeats programs among its arguments.
+    ControlFlow(ControlFlow),
     /// Neither.
     Missing,
 }
@@ -26,6 +28,24 @@ pub enum CallRegion {
     Gradient,
 }
 
+/// The calls that choose or repeat programs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ControlFlow {
+    /// One of two programs.
+    Cond,
+    /// A program for as long as another one says so.
+    While,
+    /// A program for each slice of sequences.
+    Scan,
+}
+
+/// The calls of control flow by the names of PyTorch's operators.
+const CONTROL_FLOW: &[(&str, ControlFlow)] = &[
+    ("higher_order.cond", ControlFlow::Cond),
+    ("higher_order.while_loop", ControlFlow::While),
+    ("higher_order.scan", ControlFlow::Scan),
+];
+
 /// The regions by the names of PyTorch's operators that take programs.
 const REGIONS: &[(&str, CallRegion)] = &[
     ("higher_order.wrap_with_autocast", CallRegion::Autocast),
@@ -38,7 +58,10 @@ pub fn implementation(target: &str) -> Implementation {
         return Implementation::Host;
     }
     if let Some((_, region)) = REGIONS.iter().find(|(name, _)| *name == target) {
-        return Implementation::CallRegion(*region);
+        return Implementation::Region(*region);
+    }
+    if let Some((_, flow)) = CONTROL_FLOW.iter().find(|(name, _)| *name == target) {
+        return Implementation::ControlFlow(*flow);
     }
     let rows = spellings(target);
     if !rows.is_empty() {

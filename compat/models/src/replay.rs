@@ -1,14 +1,17 @@
 //! Runs a graph: each call goes to the row behind its name, so that it computes at once, or becomes a line of the open
 //! trace.
 
+use crate::control_flow::{self, FlowParts};
 use crate::graph::{CallArgument, CallResult, ModelCall, ModelGraph, ValueId};
 use crate::host;
-use crate::names::{CallRegion, Implementation, implementation};
+use crate::names::{CallRegion, ControlFlow, Implementation};
 use crate::value::GraphValue;
 use fulgurite::core::Scalar;
 use fulgurite::foreign::{self, Given};
+use fulgurite::intrinsics::Intrinsic;
 use fulgurite::prelude::{autocast, enable_grad, named, no_grad};
-use fulgurite::{Error, Key, Tensor};
+use fulgurite::{Error, Key, Tensor, TensorOps};
+use std::collections::HashSet;
 
 /// A function that gets each named result of a call while a graph runs.
 pub type Observer<'a> = dyn FnMut(&ModelCall, &str, &GraphValue) + 'a;
@@ -34,7 +37,7 @@ fn inner(
     key: &mut Option<Key>,
     seen: &mut Observer,
 ) -> Result<Vec<GraphValue>, Error> {
-    let mut replay = Replay { graph, values: vec![None; graph.names.len()], key, seen };
+    let mut replay = Replay { graph, values: vec![None; graph.names.len()], parts: HashSet::new(), key, seen };
     for (id, value) in graph.inputs.iter().zip(inputs) {
         replay.values[*id as usize] = Some(value);
     }
@@ -49,6 +52,9 @@ const PLACEMENT: &[&str] = &["device", "layout", "memory_format", "pin_memory", 
 struct Replay<'a, 'o> {
     graph: &'a ModelGraph,
     values: Vec<Option<GraphValue>>,
+    /// The values that are parts of a list, or views of such parts. In PyTorch they lie in the memory of the whole, and
+    /// here they don't.
+    parts: HashSet<ValueId>,
     key: &'a mut Option<Key>,
     seen: &'a mut Observer<'o>,
 }
@@ -73,18 +79,26 @@ impl Replay<'_, '_> {
 
     fn node(&mut self, node: &ModelCall) -> Result<(), Error> {
         let unfit = |why: String| Error::new("E936", why).at(node.loc);
-        match implementation(&node.target) {
+        match node.implementation() {
             Implementation::Host => {
                 let args = node.positional.iter().map(|a| self.argument(a)).collect::<Result<Vec<_>, _>>();
                 let value = args.and_then(|args| host::call(&node.target, &args)).map_err(unfit)?;
                 self.keep(&node.outputs, vec![value]).map_err(unfit)?;
             }
             Implementation::Rows(names) => {
-                let results = self.row(node, &names)?;
+                let results = self.row(node, names)?;
                 self.keep(&node.outputs, results).map_err(unfit)?;
+                self.separate(node);
+                self.note_parts(node, names);
             }
             Implementation::Written(names) => {
-                let value = self.row(node, &names)?.into_iter().next();
+                if let Some(CallArgument::Value(id)) = node.positional.first()
+                    && self.parts.contains(id)
+                {
+                    let why = "a write to a part of a split tensor would have to reach the whole, and no row does that";
+                    return Err(unfit(why.to_owned()).help("export the model with `run_decompositions()`"));
+                }
+                let value = self.row(node, names)?.into_iter().next();
                 let target = node.positional.first().map(|a| self.argument(a)).transpose().map_err(unfit)?;
                 let (Some(GraphValue::Tensor(value)), Some(GraphValue::Tensor(target))) = (value, target) else {
                     return Err(unfit(format!("`{}` writes to an argument that is no tensor", node.target)));
@@ -93,8 +107,12 @@ impl Replay<'_, '_> {
                 written.check()?;
                 self.keep(&node.outputs, vec![GraphValue::Tensor(written)]).map_err(unfit)?;
             }
-            Implementation::CallRegion(region) => {
-                let results = self.region(node, region)?;
+            Implementation::Region(region) => {
+                let results = self.region(node, *region)?;
+                self.keep(&node.outputs, results).map_err(unfit)?;
+            }
+            Implementation::ControlFlow(flow) => {
+                let results = self.control_flow(node, *flow)?;
                 self.keep(&node.outputs, results).map_err(unfit)?;
             }
             Implementation::Missing => {
@@ -125,6 +143,9 @@ impl Replay<'_, '_> {
                 value => named.push((name.clone(), given(value))),
             }
         }
+        if let Some(same) = unchanged(names, &positional, &named) {
+            return Ok(vec![GraphValue::Tensor(same)]);
+        }
         let draws = names.iter().any(|name| foreign::forms(name).iter().any(|form| form.draws()));
         let key = if draws { self.key.as_mut().map(Key::next) } else { None };
         let mut first = None;
@@ -134,14 +155,62 @@ impl Replay<'_, '_> {
                 Err(e) => _ = first.get_or_insert(e),
             }
         }
-        Err(first.unwrap_or_else(|| unfit(format!("no row is called `{}`", node.target))))
+        let error = first.unwrap_or_else(|| unfit(format!("no row is called `{}`", node.target)));
+        Err(match draws && self.key.is_none() {
+            true => {
+                error.help("the call may draw random numbers: give the model a key, `model.with_key(Key::new(seed))`")
+            }
+            false => error,
+        })
+    }
+
+    /// Notes parts of a list, and views of such parts, in a program that writes values.
+    fn note_parts(&mut self, node: &ModelCall, names: &[String]) {
+        if self.graph.dense.is_empty() {
+            return;
+        }
+        match (&node.outputs[..], node.positional.first()) {
+            ([CallResult::List(ids)], _) => self.parts.extend(ids),
+            ([CallResult::One(id)], Some(CallArgument::Value(from))) if self.parts.contains(from) => {
+                let is_view = |name: &String| foreign::forms(name).iter().any(|form| form.symbol.is_view());
+                if names.iter().any(is_view) {
+                    self.parts.insert(*id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Copies the result of a call that PyTorch copied: a view of a value whose elements lie in another order can't have
+    /// the usual order. Here it may be a view, and a later write would reach the argument.
+    fn separate(&mut self, node: &ModelCall) {
+        let dense = |id: ValueId| self.graph.dense.get(id as usize).copied().unwrap_or(true);
+        let (Some(CallArgument::Value(from)), [CallResult::One(to)]) = (node.positional.first(), &node.outputs[..])
+        else {
+            return;
+        };
+        if dense(*from) || !dense(*to) {
+            return;
+        }
+        if let Some(GraphValue::Tensor(x)) = &self.values[*to as usize] {
+            self.values[*to as usize] = Some(GraphValue::Tensor(x.copy()));
+        }
+    }
+
+    /// Calls programs among the arguments, as the other arguments say.
+    fn control_flow(&mut self, node: &ModelCall, flow: ControlFlow) -> Result<Vec<GraphValue>, Error> {
+        let graphs = node.positional.iter().filter_map(CallArgument::graph).collect();
+        let values = node.positional.iter().filter(|a| a.graph().is_none()).map(|a| self.argument(a));
+        let values = values.collect::<Result<_, _>>().map_err(|why| Error::new("E936", why).at(node.loc))?;
+        let mut run = |graph: &ModelGraph, values| inner(graph, values, self.key, self.seen);
+        control_flow::call(flow, &FlowParts { graphs, values }, &mut run).map_err(|e| e.at(node.loc))
     }
 
     /// Calls the program among the arguments in a region that the arguments before it describe, on those behind it.
     fn region(&mut self, node: &ModelCall, region: CallRegion) -> Result<Vec<GraphValue>, Error> {
         let unfit = |why: String| Error::new("E936", why).at(node.loc);
-        let at = node.positional.iter().position(|a| matches!(a, CallArgument::ModelGraph(_)));
-        let Some((before, [CallArgument::ModelGraph(graph), inputs @ ..])) =
+        let at = node.positional.iter().position(|a| matches!(a, CallArgument::Graph(_)));
+        let Some((before, [CallArgument::Graph(graph), inputs @ ..])) =
             at.and_then(|at| node.positional.split_at_checked(at))
         else {
             return Err(unfit(format!("`{}` has no program among its arguments", node.target)));
@@ -202,10 +271,20 @@ impl Replay<'_, '_> {
             }
             CallArgument::Text(text) => GraphValue::Text(text.clone()),
             CallArgument::DType(dtype) => GraphValue::DType(*dtype),
-            CallArgument::ModelGraph(_) => return Err("a program as an argument".to_owned()),
+            CallArgument::Graph(_) => return Err("a program as an argument".to_owned()),
             CallArgument::Unsupported(what) => return Err(format!("{what}, which no row takes")),
         })
     }
+}
+
+/// The argument of a cast to the dtype that it has: PyTorch returns the argument itself, so that a write to the result is
+/// a write to it.
+fn unchanged(names: &[String], positional: &[Given], named: &[(String, Given)]) -> Option<Tensor> {
+    let cast = foreign::forms(names.first()?).iter().any(|form| form.symbol.name() == Intrinsic::Cast.name());
+    let Some(Given::Tensor(x)) = positional.first() else { return None };
+    let values = positional.iter().chain(named.iter().map(|(_, value)| value));
+    let dtype = values.filter_map(|value| if let Given::DType(dtype) = value { Some(*dtype) } else { None }).next();
+    (cast && dtype == Some(x.dtype())).then(|| x.clone())
 }
 
 /// The results of a row. What is a plain number in the other library is one here, unless it is not known yet.

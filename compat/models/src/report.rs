@@ -2,7 +2,7 @@
 
 use crate::graph::ModelCall;
 use crate::model::Model;
-use crate::names::{Implementation, implementation};
+use crate::names::Implementation;
 use fulgurite::Error;
 use fulgurite::core::loc::Loc;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub struct Missing {
 pub fn missing(model: &Model) -> Vec<Missing> {
     let mut found: BTreeMap<String, Missing> = BTreeMap::new();
     model.graph().walk(&mut |node: &ModelCall| {
-        if implementation(&node.target) == Implementation::Missing {
+        if *node.implementation() == Implementation::Missing {
             let new = || Missing { target: node.target.clone(), calls: 0, loc: node.loc };
             found.entry(node.target.clone()).or_insert_with(new).calls += 1;
         }

@@ -151,3 +151,36 @@ fn the_first_value_that_is_off_is_named() -> Result<(), Error> {
     assert!(first.loc.file.ends_with("conv.py") && first.loc.line > 0, "{:?}", first.loc);
     Ok(())
 }
+
+#[test]
+fn choices_loops_and_scans_are_those_of_pytorch() -> Result<(), Error> {
+    let model = model("control.pt2");
+    let values = checkpoint::tensors(file("control.values.safetensors")).expect("the values are committed");
+    for case in ["negative", "positive"] {
+        let value = |name: &str| &values[&format!("{case}.{name}")];
+        let found = model.call([value("x"), value("xs")])?;
+        for (found, name) in found.iter().zip(["y", "count", "z", "last", "sines"]) {
+            close(name, found, value(name), 1e-6);
+        }
+    }
+    // a compiled program does not know the condition
+    let compiled = jit(|model: Model, x: Tensor, xs: Tensor| model.call([&x, &xs]));
+    let refused = compiled.call((model, values["positive.x"].clone(), values["positive.xs"].clone()));
+    let refused = refused.map(|_| ()).expect_err("the sum is not known");
+    assert!(refused.code() == "E936" && refused.loc().line > 0, "{refused}");
+    Ok(())
+}
+
+#[test]
+fn writes_reach_what_shares_memory_in_pytorch() -> Result<(), Error> {
+    let model = model("writes.train.pt2");
+    let values = checkpoint::tensors(file("writes.values.safetensors")).expect("the values are committed");
+    let compiled = jit(|model: Model, x: Tensor| model.call([&x]));
+    for outputs in [model.call([&values["x"]])?, compiled.call((model, values["x"].clone()))?] {
+        assert_eq!(outputs.len(), 10);
+        for (n, found) in outputs.iter().enumerate() {
+            close(&format!("out{n}"), found, &values[&format!("out{n}")], 1e-6);
+        }
+    }
+    Ok(())
+}

@@ -32,8 +32,9 @@ cpu = torch.device("cpu")
 stats = f(4), f(4).abs() + 0.5
 classes, positive = f(5).abs(), f(3).abs()
 mixed = f(2, 4, dtype=torch.bfloat16), f(4, dtype=torch.float32), f(4, dtype=torch.float32)
+signs = torch.tensor([1.0, -1, 1, -1], dtype=torch.float64)
 # PyTorch gives no gradients by these, or rounds them to the narrow dtype on the way
-CONSTANT = [*stats, classes, positive, *mixed]
+CONSTANT = [*stats, classes, positive, signs, *mixed]
 logits, labels, soft = f(3, 5), torch.tensor([1, 4, 0]), torch.softmax(f(3, 5), 1)
 
 CALLS = [
@@ -48,7 +49,7 @@ CALLS = [
     ("aten.to.device", (x, cpu, torch.float32), {}), ("aten.to.other", (x, f(1, dtype=torch.float32)), {}),
     ("aten.type_as", (x, i(2)), {}), ("aten.contiguous", (x,), {}), ("aten.lift_fresh_copy", (x,), {}),
     ("aten.lift_fresh", (x,), {}), ("aten.reshape_as", (x, f(3, 2)), {}), ("aten.view_as", (x, f(6)), {}),
-    ("aten.expand_as", (f(3), x), {}), ("aten.zero", (x,), {}), ("aten.reshape", (x, [3, -1]), {}),
+    ("aten.zero", (x,), {}), ("aten.reshape", (x, [3, -1]), {}),
     ("aten._unsafe_view", (x, [6]), {}), ("aten.broadcast_to", (f(3), [2, 3]), {}),
     ("aten.new_ones", (x, [2]), {}), ("aten.new_full", (x, [2], 7.5), {}),
     ("aten.arange", (4,), {}), ("aten.arange.start", (1, 4), {}), ("aten.dropout", (x, 0.5, False), {}),
@@ -101,6 +102,15 @@ CALLS = [
     ("aten.binary_cross_entropy_with_logits", (x, torch.sigmoid(y), None, positive, 1), {}),
     ("aten.embedding_bag.padding_idx", (f(6, 3), torch.tensor([1, 4, 0, 2]), torch.tensor([0, 3]), False, 0, False, None, False, None), {}),
     ("aten.embedding_bag.padding_idx", (f(6, 3), torch.tensor([1, 4, 0, 2]), torch.tensor([0, 3]), False, 1, False, None, False, None), {}),
+    ("aten.cosine_similarity", (f(2, 3), f(2, 3)), {}), ("aten.pairwise_distance", (f(2, 3), f(2, 3), 2.0, 1e-6, True), {}),
+    ("aten.margin_ranking_loss", (f(4), f(4), signs, 0.5), {}),
+    ("aten.hinge_embedding_loss", (f(4), signs, 0.75, 2), {}),
+    ("aten.cosine_embedding_loss", (f(3, 4), f(3, 4), torch.tensor([1, -1, 1]), 0.25), {}),
+    ("aten.triplet_margin_loss", (f(3, 4), f(3, 4), f(3, 4)), {}), ("aten.bilinear", (f(2, 3), f(2, 2), f(4, 3, 2), f(4)), {}),
+    ("aten.one_hot", (i(4, high=3), 3), {}),
+    ("aten.kl_div", (torch.log_softmax(logits, 1), soft, 1), {}), ("aten.kl_div", (torch.log_softmax(logits, 1), logits, 2), {"log_target": True}),
+    ("aten.soft_margin_loss", (f(4), signs), {}),
+    ("aten.poisson_nll_loss", (f(4), f(4).abs(), True, False, 1e-8, 1), {}),
     ("aten.upsample_linear1d.vec", (f(1, 2, 4), [7], False, None), {}), ("aten.upsample_linear1d.vec", (f(1, 2, 4), None, False, [1.5]), {}),
     ("aten.upsample_nearest1d.vec", (f(1, 2, 4), [7], None), {}), ("aten.upsample_nearest1d.vec", (f(1, 2, 4), None, [1.5]), {}),
     ("aten.upsample_trilinear3d.vec", (f(1, 1, 2, 3, 2), [3, 4, 3], True, None), {}),

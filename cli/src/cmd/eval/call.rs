@@ -102,16 +102,10 @@ impl<'a> Evaluator<'a> {
     }
 
     fn unknown(&self, row: &str, span: Range<usize>) -> Fault {
-        let rows = symbol::all();
-        let names = rows.iter().map(|s| s.name()).filter(|n| !n.contains('.'));
         // The error marks only the name, which follows the receiver of a method.
         let name = self.text.get(span.clone()).and_then(|call| call.find(row)).map(|at| span.start + at);
         let span = name.map_or(span, |at| at..at + row.len());
-        let fault = Fault { code: "E903", ..wrong(self.text, span, format!("there is no operator `{row}`")) };
-        match fulgurite_codegen::nearest::nearest(row, names) {
-            Some(near) => fault.help(format!("did you mean `{near}`?")),
-            None => fault.help("`fulgurite list` shows the operators"),
-        }
+        suggest(Fault { code: "E903", ..wrong(self.text, span, format!("there is no operator `{row}`")) }, row)
     }
 
     /// The parameter of the signature for an argument.
@@ -281,3 +275,13 @@ enum Slot<'s> {
 
 /// 2^63, the first float beyond i64.
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+
+/// Adds the name that is nearest to `row` to a fault that says that there is no such row.
+pub fn suggest(fault: Fault, row: &str) -> Fault {
+    let rows = symbol::all();
+    let names = rows.iter().map(|s| s.name()).filter(|n| !n.contains('.'));
+    match fulgurite_codegen::nearest::nearest(row, names) {
+        Some(near) => fault.help(format!("did you mean `{near}`?")),
+        None => fault.help("`fulgurite list` shows the operators"),
+    }
+}

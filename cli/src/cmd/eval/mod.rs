@@ -55,6 +55,29 @@ pub fn run(args: &args::Eval, ui: &Ui) -> Outcome {
     Ok(())
 }
 
+/// The one result of an expression.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn value(text: &str) -> Result<Tensor, Fault> {
+    let results = Evaluator::new(text, None).results(&parse::parse(text)?)?;
+    let [one] = &results[..] else {
+        return Err(Fault::usage("E917", format!("the expression has {} results, and one is needed", results.len())));
+    };
+    one.check()?;
+    Ok(one.clone())
+}
+
+/// A tensor as text, and as JSON.
+///
+/// # Errors
+/// The error of a poisoned tensor.
+pub fn text(tensor: &Tensor) -> Result<String, Fault> {
+    print::text(tensor, 0, "")
+}
+pub use call::suggest;
+pub use print::json;
+
 /// The gradient of the sum of all float results, for every leaf.
 fn gradients(text: &str, expr: &Expr, leaves: &[Leaf]) -> Result<Vec<Tensor>, Fault> {
     let values: Vec<Tensor> = leaves.iter().map(|leaf| leaf.value.clone()).collect();

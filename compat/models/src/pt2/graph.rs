@@ -1,11 +1,14 @@
 //! Turns the graph of the schema into a [`ModelGraph`]: names become numbers, and each is made once and before it is used.
 
+use super::layout::ValueLayouts;
 use super::schema as json;
 use super::weights::dtype;
 use crate::graph::{CallArgument, CallResult, ModelCall, ModelGraph, ValueId};
+use crate::names::Implementation;
 use fulgurite::core::loc::Loc;
 use fulgurite::core::{Name, Scalar};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// The deepest nesting of programs in arguments.
 const DEEPEST: usize = 16;
@@ -49,6 +52,11 @@ impl Maker {
             self.graph.outputs.push(output);
         }
         self.graph.note_last_uses();
+        if self.graph.nodes.iter().any(|node| matches!(node.implementation(), Implementation::Written(_))) {
+            let mut layout = ValueLayouts::default();
+            let is_dense = |name: &String| from.tensor_values.get(name).is_none_or(|meta| layout.is_dense(meta));
+            self.graph.dense = self.graph.names.iter().map(is_dense).collect();
+        }
         Ok(self.graph)
     }
 
@@ -86,6 +94,7 @@ impl Maker {
             scope: scope(&from.metadata.nn_module_stack),
             loc: place(&from.metadata.stack_trace),
             last_uses: Vec::new(),
+            resolved: OnceLock::new(),
         })
     }
 
@@ -142,7 +151,7 @@ impl Maker {
             A::AsMemoryFormat(_) | A::AsDevice(_) => Ok(CallArgument::Ignored),
             A::AsLayout(STRIDED) => Ok(CallArgument::Ignored),
             A::AsLayout(_) => unsupported("a sparse tensor"),
-            A::AsGraph(from) => Ok(CallArgument::ModelGraph(Box::new(Maker::default().graph(from.graph, depth + 1)?))),
+            A::AsGraph(from) => Ok(CallArgument::Graph(Box::new(Maker::default().graph(from.graph, depth + 1)?))),
             A::AsCustomObj(_) => unsupported("an object of a class"),
             A::AsOperator(_) => unsupported("an operator as an argument"),
             A::AsComplex(_) => unsupported("a complex number"),

@@ -1,6 +1,7 @@
 //! Archives of `torch.export.save`.
 
 mod graph;
+mod layout;
 mod schema;
 mod weights;
 
