@@ -8,6 +8,7 @@ Machine Learning Repository, CC BY 4.0), and writes beside itself
 
 - digits.pt2: the net in evaluation, core ATen, for batches of 1 to 512 images;
 - digits.train.pt2: the net in training, as `torch.export.export` gives it: BatchNorm moves its running statistics;
+- split.train.pt2: a write to a part of a tensor, which is refused;
 - writes.train.pt2 and writes.values.safetensors: writes to results that share memory with other values, or don't;
 - control.pt2 and control.values.safetensors: a choice, a loop and a scan, on values of a fixed seed;
 - digits.values.safetensors: inputs, and what PyTorch makes of them: outputs, gradients, statistics after one call.
@@ -72,7 +73,18 @@ class Writes(nn.Module):
         return a, b, c, d, e, f, g, h, i, j
 
 
+class Split(nn.Module):
+    """A write to a part of a tensor that was split."""
+
+    def forward(self, x):
+        a = x * 1
+        first, second = a.chunk(2)
+        first.add_(1)
+        return a, second
+
+
 def writes():
+    save(export(Split().eval(), (torch.randn(4, 3),)), HERE / "split.train.pt2")
     net, x = Writes().eval(), torch.randn(3, 4)
     save(export(net, (x,)), HERE / "writes.train.pt2")
     save_file({"x": x, **{f"out{n}": v.contiguous() for n, v in enumerate(net(x))}}, HERE / "writes.values.safetensors")

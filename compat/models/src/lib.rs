@@ -32,6 +32,7 @@ mod fault;
 mod graph;
 mod host;
 mod inputs;
+mod memory;
 mod model;
 mod names;
 mod pt2;

@@ -4,6 +4,7 @@
 use crate::control_flow::{self, FlowParts};
 use crate::graph::{CallArgument, CallResult, ModelCall, ModelGraph, ValueId};
 use crate::host;
+use crate::memory::SharedMemory;
 use crate::names::{CallRegion, ControlFlow, Implementation};
 use crate::value::GraphValue;
 use fulgurite::core::Scalar;
@@ -11,7 +12,6 @@ use fulgurite::foreign::{self, Given};
 use fulgurite::intrinsics::Intrinsic;
 use fulgurite::prelude::{autocast, enable_grad, named, no_grad};
 use fulgurite::{Error, Key, Tensor, TensorOps};
-use std::collections::HashSet;
 
 /// A function that gets each named result of a call while a graph runs.
 pub type Observer<'a> = dyn FnMut(&ModelCall, &str, &GraphValue) + 'a;
@@ -37,7 +37,8 @@ fn inner(
     key: &mut Option<Key>,
     seen: &mut Observer,
 ) -> Result<Vec<GraphValue>, Error> {
-    let mut replay = Replay { graph, values: vec![None; graph.names.len()], parts: HashSet::new(), key, seen };
+    let mut replay =
+        Replay { graph, values: vec![None; graph.names.len()], memory: SharedMemory::new(graph), key, seen };
     for (id, value) in graph.inputs.iter().zip(inputs) {
         replay.values[*id as usize] = Some(value);
     }
@@ -52,9 +53,7 @@ const PLACEMENT: &[&str] = &["device", "layout", "memory_format", "pin_memory", 
 struct Replay<'a, 'o> {
     graph: &'a ModelGraph,
     values: Vec<Option<GraphValue>>,
-    /// The values that are parts of a list, or views of such parts. In PyTorch they lie in the memory of the whole, and
-    /// here they don't.
-    parts: HashSet<ValueId>,
+    memory: SharedMemory,
     key: &'a mut Option<Key>,
     seen: &'a mut Observer<'o>,
 }
@@ -89,15 +88,12 @@ impl Replay<'_, '_> {
                 let results = self.row(node, names)?;
                 self.keep(&node.outputs, results).map_err(unfit)?;
                 self.separate(node);
-                self.note_parts(node, names);
+                self.memory.note(node, names);
             }
             Implementation::Written(names) => {
-                if let Some(CallArgument::Value(id)) = node.positional.first()
-                    && self.parts.contains(id)
-                {
-                    let why = "a write to a part of a split tensor would have to reach the whole, and no row does that";
-                    return Err(unfit(why.to_owned()).help("export the model with `run_decompositions()`"));
-                }
+                self.memory.check_write(node).map_err(|why| {
+                    unfit(why.to_owned()).help("export the model with `run_decompositions()`, which writes to no value")
+                })?;
                 let value = self.row(node, names)?.into_iter().next();
                 let target = node.positional.first().map(|a| self.argument(a)).transpose().map_err(unfit)?;
                 let (Some(GraphValue::Tensor(value)), Some(GraphValue::Tensor(target))) = (value, target) else {
@@ -164,23 +160,6 @@ impl Replay<'_, '_> {
         })
     }
 
-    /// Notes parts of a list, and views of such parts, in a program that writes values.
-    fn note_parts(&mut self, node: &ModelCall, names: &[String]) {
-        if self.graph.dense.is_empty() {
-            return;
-        }
-        match (&node.outputs[..], node.positional.first()) {
-            ([CallResult::List(ids)], _) => self.parts.extend(ids),
-            ([CallResult::One(id)], Some(CallArgument::Value(from))) if self.parts.contains(from) => {
-                let is_view = |name: &String| foreign::forms(name).iter().any(|form| form.symbol.is_view());
-                if names.iter().any(is_view) {
-                    self.parts.insert(*id);
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// Copies the result of a call that PyTorch copied: a view of a value whose elements lie in another order can't have
     /// the usual order. Here it may be a view, and a later write would reach the argument.
     fn separate(&mut self, node: &ModelCall) {
@@ -226,6 +205,9 @@ impl Replay<'_, '_> {
             CallArgument::DType(dtype) => Some(*dtype),
             _ => None,
         });
+        if region == CallRegion::Autocast && enabled && dtype.is_none() {
+            return Err(unfit(format!("`{}` has no dtype", node.target)));
+        }
         let run = || inner(graph, inputs, self.key, self.seen);
         match region {
             CallRegion::Autocast => autocast(dtype.filter(|_| enabled), run),
@@ -278,13 +260,15 @@ impl Replay<'_, '_> {
 }
 
 /// The argument of a cast to the dtype that it has: PyTorch returns the argument itself, so that a write to the result is
-/// a write to it.
+/// a write to it. A true flag among the arguments may be `copy`.
 fn unchanged(names: &[String], positional: &[Given], named: &[(String, Given)]) -> Option<Tensor> {
     let cast = foreign::forms(names.first()?).iter().any(|form| form.symbol.name() == Intrinsic::Cast.name());
     let Some(Given::Tensor(x)) = positional.first() else { return None };
     let values = positional.iter().chain(named.iter().map(|(_, value)| value));
     let dtype = values.filter_map(|value| if let Given::DType(dtype) = value { Some(*dtype) } else { None }).next();
-    (cast && dtype == Some(x.dtype())).then(|| x.clone())
+    let is_flag = |value: &Given| matches!(value, Given::Bool(true));
+    let flags = positional.iter().any(is_flag) || named.iter().any(|(_, value)| is_flag(value));
+    (cast && !flags && dtype == Some(x.dtype())).then(|| x.clone())
 }
 
 /// The results of a row. What is a plain number in the other library is one here, unless it is not known yet.

@@ -184,3 +184,12 @@ fn writes_reach_what_shares_memory_in_pytorch() -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[test]
+fn a_write_to_a_part_of_a_split_tensor_is_refused() {
+    let model = model("split.train.pt2");
+    let x = Tensor::from_vec(vec![1f32; 12], [4, 3]);
+    let refused = model.call([&x]).expect_err("the whole would not see the write");
+    assert_eq!(refused.code(), "E936");
+    assert!(refused.claim().starts_with("a write to a part") && refused.loc().file.ends_with("make.py"), "{refused}");
+}
