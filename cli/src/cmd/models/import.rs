@@ -3,7 +3,7 @@
 use crate::args;
 use crate::fault::{FAILED, Fault};
 use crate::ui::{Mode, Ui};
-use fulgurite::prelude::{Caching, Error, Tensor, jit};
+use fulgurite::prelude::{Caching, Error, Key, Tensor, jit};
 use fulgurite_models::{Input, Missing, Model, compare, inspect, missing};
 use serde_json::json;
 
@@ -106,7 +106,8 @@ fn compared(
 /// parameters are fixed.
 fn trace(model: &Model) -> Result<String, Error> {
     let inputs: Vec<Tensor> = model.example_inputs()?;
-    let model = model.clone();
+    // a model that draws random numbers needs a key
+    let model = model.with_key(Key::new(0));
     let f = jit(move |inputs: Vec<Tensor>| model.call(&inputs)).named("model").keep_traces();
     let f = f.caching(Caching::Symbolic);
     f.call(inputs)?;
