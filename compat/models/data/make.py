@@ -11,6 +11,7 @@ Machine Learning Repository, CC BY 4.0), and writes beside itself
 - split.train.pt2: a write to a part of a tensor, which is refused;
 - writes.train.pt2 and writes.values.safetensors: writes to results that share memory with other values, or don't;
 - control.pt2 and control.values.safetensors: a choice, a loop and a scan, on values of a fixed seed;
+- digits.joint.pt2: the net with its loss and the gradients of its parameters, one program;
 - digits.values.safetensors: inputs, and what PyTorch makes of them: outputs, gradients, statistics after one call.
 """
 import pathlib
@@ -20,6 +21,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch._higher_order_ops import scan, while_loop
 from torch.export import Dim, export, save
+from torch.export.experimental import _export_forward_backward
 
 HERE = pathlib.Path(__file__).parent
 torch.manual_seed(0)
@@ -35,6 +37,15 @@ class Digits(nn.Module):
 
     def forward(self, images):
         return self.head(self.block2(self.block1(images)).flatten(1))
+
+
+class Loss(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, images, labels):
+        return nn.functional.cross_entropy(self.net(images), labels)
 
 
 class Control(nn.Module):
@@ -125,6 +136,7 @@ def main():
     values = {"images": sample, "labels": answer, "logits": net(sample).detach()}
     nn.functional.cross_entropy(net(sample), answer).backward()
     values |= {f"grad.{name}": p.grad.clone() for name, p in net.named_parameters()}
+    save(_export_forward_backward(export(Loss(net), (sample, answer))), HERE / "digits.joint.pt2")
     net.train()
     save(export(net, (sample,)), HERE / "digits.train.pt2")
     values["logits.train"] = net(sample).detach()

@@ -193,3 +193,17 @@ fn a_write_to_a_part_of_a_split_tensor_is_refused() {
     assert_eq!(refused.code(), "E936");
     assert!(refused.claim().starts_with("a write to a part") && refused.loc().file.ends_with("make.py"), "{refused}");
 }
+
+#[test]
+fn a_program_that_was_exported_with_its_backward_gives_its_gradients() -> Result<(), Error> {
+    let (model, values) = (model("digits.joint.pt2"), values());
+    let results = model.run([&values["images"], &values["labels"]])?;
+    let (logits, labels) = (&values["logits"], &values["labels"]);
+    close("loss", results.loss.as_ref().expect("the program has a loss"), &loss(logits, labels), 1e-5);
+    assert_eq!(results.gradients.len(), 10);
+    for (name, gradient) in &results.gradients {
+        let name = name.strip_prefix("net.").unwrap_or(name);
+        close(name, gradient, &values[&format!("grad.{name}")], 5e-5);
+    }
+    Ok(())
+}
