@@ -95,11 +95,14 @@ pub fn check(inputs: &[Input], ranges: &Ranges, given: &[Tensor]) -> Result<(), 
     Ok(())
 }
 
+/// An example of an input takes at most this many bytes, because its sizes come from the file.
+const MOST: usize = 1 << 30;
+
 /// Inputs of zeros. Each symbol has a size of its own, from 2 on where its range allows it, so that no two are equal by
 /// chance.
 ///
 /// # Errors
-/// E936 if a size has no value.
+/// E936 if a size has no value, or an input would be too large.
 pub fn example(inputs: &[Input], ranges: &Ranges) -> Result<Vec<Tensor>, Error> {
     let mut symbols: BTreeMap<String, Dim> = BTreeMap::new();
     for (number, (name, (least, most))) in ranges.iter().enumerate() {
@@ -112,7 +115,12 @@ pub fn example(inputs: &[Input], ranges: &Ranges) -> Result<Vec<Tensor>, Error> 
         input.sizes.iter().map(size).collect::<Option<Vec<usize>>>().ok_or_else(unknown)
     };
     let zeros = |input: &Input| {
-        let buffer = Buffer::zeros(input.dtype, &sizes(input)?).map_err(|e| Error::new("E936", e.to_string()))?;
+        let sizes = sizes(input)?;
+        let bytes = sizes.iter().try_fold(input.dtype.size(), |n, size| n.checked_mul(*size));
+        if bytes.is_none_or(|bytes| bytes > MOST) {
+            return Err(Error::new("E936", format!("an example of {input} takes more than {MOST} bytes")));
+        }
+        let buffer = Buffer::zeros(input.dtype, &sizes).map_err(|e| Error::new("E936", e.to_string()))?;
         Ok(Tensor::from_buffer(buffer))
     };
     inputs.iter().map(zeros).collect()

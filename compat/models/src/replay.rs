@@ -133,9 +133,11 @@ impl Replay<'_, '_> {
         let positional = node.positional.iter().map(|a| self.argument(a).map(given)).collect::<Result<Vec<_>, _>>();
         let positional = positional.map_err(unfit)?;
         let mut named = Vec::new();
-        for (name, argument) in node.named.iter().filter(|(name, _)| !PLACEMENT.contains(&name.as_str())) {
+        for (name, argument) in &node.named {
+            // an argument that no row takes, such as a sparse layout, is refused under any name
             match self.argument(argument).map_err(unfit)? {
                 GraphValue::None => {}
+                _ if PLACEMENT.contains(&name.as_str()) => {}
                 value => named.push((name.clone(), given(value))),
             }
         }

@@ -145,6 +145,8 @@ impl View {
         }
         let too_large = || "its sizes are too large".to_owned();
         let count = sizes.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).ok_or_else(too_large)?;
+        // the bytes too, because with strides of 0 a few bytes of a file have any number of elements
+        count.checked_mul(dtype.size()).ok_or_else(too_large)?;
         let last = sizes
             .iter()
             .zip(&strides)
@@ -186,5 +188,28 @@ impl View {
             }
         }
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(sizes: &[i64], strides: &[i64], bytes: usize) -> Result<View, String> {
+        let lengths = |list: &[i64]| list.iter().map(|n| Length::AsInt(*n)).collect();
+        let (sizes, strides) = (lengths(sizes), lengths(strides));
+        let meta = TensorMeta { dtype: 7, sizes, strides, storage_offset: Length::AsInt(0) };
+        View::new(DType::F32, &meta, 64..64 + bytes)
+    }
+
+    #[test]
+    fn views_lie_in_their_storage_and_have_a_number_of_bytes() {
+        assert!(view(&[2, 3], &[3, 1], 24).is_ok_and(|v| v.is_dense()));
+        assert!(view(&[2, 3], &[1, 2], 24).is_ok_and(|v| !v.is_dense()));
+        assert!(view(&[2, 3], &[3, 1], 23).is_err(), "one byte is missing");
+        // the elements can be counted, and their bytes can't
+        assert!(view(&[1 << 62], &[0], 4).is_err());
+        assert!(view(&[1 << 40, 1 << 40], &[0, 0], 4).is_err());
+        assert!(view(&[2], &[i64::MAX], 4).is_err());
     }
 }
