@@ -15,7 +15,7 @@ const DRAWS: usize = 20;
 /// of parts is no view, and a write to a part is refused there.
 #[test]
 fn what_shares_memory_in_pytorch_is_a_view() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../codegen/src/pytorch/signatures.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../codegen/src/libraries/signatures.json");
     let text = std::fs::read_to_string(path).expect("the schemas of PyTorch");
     let schemas: std::collections::BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).expect("JSON");
     let shares = |schema: &str| schema.contains("(Tensor(a) self") && schema.ends_with("-> Tensor(a)");

@@ -37,9 +37,6 @@ pub use subclass::{CLASS_KEYS, ClassSource};
 /// The blank in a new row that its author must fill; it is always refused.
 pub const BLANK: &str = "___";
 
-/// Libraries whose calls rows list, each under a key with its name.
-pub const LIBRARIES: [&str; 2] = ["aten", "torch"];
-
 /// A rule text and its tree.
 #[derive(Clone, Debug)]
 pub struct Rule<T> {

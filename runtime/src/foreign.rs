@@ -1,4 +1,4 @@
-//! Calls of rows by their names in other libraries: the `aten` and `torch` lists of databases, and alias rows.
+//! Calls of rows by their names in other libraries: the `aten`, `torch` and `onnx` lists of databases, and alias rows.
 //!
 //! The arguments of a call are positional and named values of a dynamic language. The call form maps each of them to an
 //! argument of the row, and the row's signature decides its meaning: an integer names an axis, a word or its number
@@ -67,11 +67,13 @@ pub struct Results {
 }
 
 /// The rows that `name` may call, in the order of the database; none for an unknown name. `aten.add.Tensor` and
-/// `torch.nn.functional.gelu` are such names; an ATen operator without overloads may be called `….default`.
+/// `torch.nn.functional.gelu` are such names; an ATen operator without overloads may be called `….default`. An operator
+/// of ONNX has the number of its version at the end, `onnx.Softmax.13`; a name without one is listed for all versions.
 pub fn forms(name: &str) -> &'static [ForeignForm] {
     static TABLE: OnceLock<FxHashMap<Name, Vec<ForeignForm>>> = OnceLock::new();
-    let name = Name::new(name.strip_suffix(".default").unwrap_or(name));
-    TABLE.get_or_init(table).get(&name).map_or(&[], Vec::as_slice)
+    let table = TABLE.get_or_init(table);
+    let listed = foreign::spellings(name).into_iter().find_map(|name| table.get(&Name::new(&name)));
+    listed.map_or(&[], Vec::as_slice)
 }
 
 /// Calls the row of this name: the first of its forms that accepts these arguments. The other library draws random
@@ -136,7 +138,7 @@ fn table() -> FxHashMap<Name, Vec<ForeignForm>> {
     for call in symbol::foreign_calls() {
         // the build has parsed and checked every form, and found its row
         let (Some(symbol), Ok(alias)) = (symbol::find(Name::new(call.op)), parse_alias(call.form)) else { continue };
-        let form = foreign::Form::new(symbol.row(), &alias);
+        let form = foreign::Form::new(symbol.row(), call.library, &alias);
         table.entry(alias.full(call.library)).or_default().push(ForeignForm { symbol, form });
     }
     table

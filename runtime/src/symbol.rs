@@ -11,6 +11,7 @@ pub use class::{Native, Port, Subclass, SubclassRef};
 
 use fulgurite_core::autocast::{self, Class};
 use fulgurite_core::facts::{self, RowFacts};
+use fulgurite_core::foreign::is_alias;
 use fulgurite_core::kernel::KernelEntry;
 use fulgurite_core::lang::ast::{Block, Param};
 use fulgurite_core::lower::Rows;
@@ -336,11 +337,6 @@ fn registry() -> &'static RwLock<Registry> {
         }
         RwLock::new(registry)
     })
-}
-
-/// Whether a row is a call of another library in that library's signature, such as `aten.constant_pad_nd`.
-pub fn is_alias(name: &str) -> bool {
-    name.starts_with("aten.") || name.starts_with("torch.")
 }
 
 /// The symbol with this name in any linked database, or the one that makes tensors of a class or takes them apart.

@@ -19,7 +19,7 @@ const LICENCES: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE", "README.md"];
 /// which a link leads, and data.
 const NEEDS: &[(&str, &[&str])] = &[
     ("fulgurite-row-kernels", &["ops.yaml"]),
-    ("fulgurite-codegen", &["src/pytorch/recorded.txt"]),
+    ("fulgurite-codegen", &["src/libraries/recorded.txt"]),
     ("fulgurite-ops-verbs", &["errors/E001.md"]),
     ("fulgurite-cli", &["docs/architecture.md", "docs/errors/E001.md", "data/digits.bin"]),
 ];

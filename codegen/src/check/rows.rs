@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::derive::{self, Derived};
+use fulgurite_core::foreign::is_alias;
 use fulgurite_core::lang::Node;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
@@ -291,9 +292,9 @@ pub fn with_rules(row: &Row, rows: &dyn Rows, called: &FxHashSet<Name>) -> (Row,
     (full, derived.rows)
 }
 
-/// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`) are no overloads.
+/// The row that `name` is an overload of. Alias rows (`aten.…`, `torch.…`, `onnx.…`) are no overloads.
 pub fn base(name: Name) -> Option<Name> {
     let (base, kind) = name.as_str().split_once('.')?;
-    let overload = !matches!(base, "aten" | "torch") && !kind.contains('.') && !matches!(kind, "vjp" | "jvp" | "d");
+    let overload = !is_alias(name.as_str()) && !kind.contains('.') && !matches!(kind, "vjp" | "jvp" | "d");
     overload.then(|| Name::new(base))
 }

@@ -30,10 +30,10 @@ use super::gradients::arrays::dense::Library;
 use super::rows::RowSet;
 use crate::diag::{Diag, Diagnostics};
 use crate::parallel;
-use crate::pytorch::is_alias;
 use crate::schema::{ClassSource, Database, RowSource};
 use crate::source::Place;
 use crate::yaml::Text;
+use fulgurite_core::foreign::is_alias;
 use meaning::{Found, Refuted};
 use world::World;
 

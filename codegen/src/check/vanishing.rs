@@ -20,9 +20,9 @@ use super::report;
 use super::rows::RowSet;
 use super::{rules, thresholds, walk};
 use crate::diag::Diag;
-use crate::pytorch::is_alias;
 use crate::schema::RowSource;
 use crate::yaml::Text;
+use fulgurite_core::foreign::is_alias;
 
 /// At most this many calls of a row are followed. Calls that differ in presence and words come first, because these
 /// decide which branches are taken.
@@ -108,7 +108,7 @@ fn numbers(opts: &[Opt], row: &Row, text: &Block) -> Vec<f64> {
         Node::Int(i) => found.push(*i as f64),
         _ => {}
     });
-    // the defaults of an alias row are PyTorch's, and the row means whatever becomes of them there
+    // the defaults of an alias row are the other library's, and the row means whatever becomes of them there
     let opts = if is_alias(row.op.as_str()) { &[] } else { opts };
     let defaults = opts.iter().filter_map(|opt| thresholds::literal(opt.default.as_ref()?));
     found.extend(defaults.map(Scalar::as_f64));

@@ -24,8 +24,8 @@ pub fn constant(op: Name) -> String {
 }
 
 /// The library of an alias row: `aten`, `torch`.
-pub fn library(op: &str) -> Option<&str> {
-    op.split_once('.').map(|(library, _)| library).filter(|library| crate::schema::LIBRARIES.contains(library))
+pub fn library(op: &str) -> Option<&'static str> {
+    fulgurite_core::foreign::library(op)
 }
 
 /// The modules of a row's function: `["torch", "nn", "functional"]`. An ATen overload has no module of its own.

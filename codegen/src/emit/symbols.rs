@@ -2,9 +2,10 @@
 
 use super::api::Export;
 use super::{Emitted, Target, Unit, names};
-use crate::pytorch::is_alias;
-use crate::schema::{Calls, LIBRARIES, Rule};
+use crate::libraries::owner;
+use crate::schema::{Calls, Rule};
 use fulgurite_core::Name;
+use fulgurite_core::foreign::{LIBRARIES, is_alias};
 use fulgurite_core::lang::{Alias, parse_alias};
 use fulgurite_core::row::{Meaning, Row, Ties};
 use std::collections::HashSet;
@@ -234,7 +235,8 @@ pub fn index(
     text += &module(&["ops".into()], &exports);
     for library in LIBRARIES {
         if exports.iter().any(|e| e.module[0] == library) {
-            let _ = write!(text, "/// Calls of PyTorch ({library}) in its own signatures.\n{ALIASES}");
+            let owner = owner(&format!("{library}."));
+            let _ = write!(text, "/// Calls of {owner} ({library}) in its own signatures.\n{ALIASES}");
             text += &module(&[library.into()], &exports);
         }
     }

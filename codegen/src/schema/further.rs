@@ -4,10 +4,11 @@
 //! those of the row's keys.
 
 use fulgurite_core::Name;
+use fulgurite_core::foreign::LIBRARIES;
 use rustc_hash::FxHashMap;
 
 use super::fields::Fields;
-use super::{Calls, Database, LIBRARIES, Rule};
+use super::{Calls, Database, Rule};
 use crate::diag::{Diag, Diagnostics};
 use crate::files;
 use crate::nearest::nearest;

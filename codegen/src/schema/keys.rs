@@ -80,6 +80,7 @@ pub const KEYS: &[Key] = &[
         "PyTorch's ATen overloads that the row is: `name`, or `name(parameters; fixed)`",
     ),
     key("torch", Form::List(&Form::Text), "PyTorch functions that the row is: `name`, or `name(parameters; fixed)`"),
+    key("onnx", Form::List(&Form::Text), "ONNX operators that the row is, `name` or `name.version`, likewise"),
     key("tests", Form::Keys(HINTS), "domain, points: for which numbers the row is meant, and examples"),
 ];
 

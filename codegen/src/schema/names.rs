@@ -1,10 +1,11 @@
 //! E012: checks names, which become names of Rust and CUDA C functions and of files, and words of the rule languages.
 
 use fulgurite_core::Name;
+use fulgurite_core::foreign::LIBRARIES;
 use fulgurite_core::lang::{Ident, OptType, Sig};
 
+use super::Rule;
 use super::pointwise::CONSTANTS;
-use super::{LIBRARIES, Rule};
 use crate::camel::camel;
 use crate::diag::Diag;
 use crate::source::Place;

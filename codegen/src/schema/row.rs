@@ -1,14 +1,13 @@
 //! Reads one row: each key by its type; the faults of all keys are reported together.
 
 use fulgurite_core::autocast::Class;
+use fulgurite_core::foreign::LIBRARIES;
 use fulgurite_core::lang::{Alias, Block, Dialect, Expr, Sig, parse_block, parse_expr, parse_rule, parse_sig};
 use fulgurite_core::row::Ties;
 
 use super::fields::Fields;
 use super::keys::{BODIES, HINTS};
-use super::{
-    Body, KEYS, Kink, LIBRARIES, RowSource, Rule, SkipVjp, TestHints, further, hints, kinds, names, pointwise,
-};
+use super::{Body, KEYS, Kink, RowSource, Rule, SkipVjp, TestHints, further, hints, kinds, names, pointwise};
 use crate::diag::{Diag, Diagnostics};
 use crate::nearest::nearest;
 use crate::source::Place;
@@ -359,7 +358,7 @@ impl RowReader<'_> {
         self.take("kernels").map_or_else(Vec::new, |node| self.fields.texts(node, "kernels"))
     }
 
-    /// `aten` and `torch`: names and call forms.
+    /// `aten`, `torch` and `onnx`: names and call forms.
     fn aliases(&mut self) -> Vec<(&'static str, Rule<Alias>)> {
         let mut all = Vec::new();
         for library in LIBRARIES {

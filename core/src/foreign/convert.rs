@@ -4,7 +4,7 @@ use super::{Given, Operand};
 use crate::lang::ast::{Elem, OptType, Param};
 use crate::row::Row;
 use crate::signature::{ArgTy, Refusal};
-use crate::{DType, Name, Scalar, Value};
+use crate::{Name, Scalar, Value};
 
 /// One value per parameter and option, in the order of the signature; `key` for random numbers.
 ///
@@ -136,7 +136,6 @@ fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
         (OptType::Num, Given::Size(d)) => Some(Value::size(*d)),
         (OptType::Str | OptType::Labels(_), Given::Str(s)) => Some(Value::Str(s.clone())),
         (OptType::Dtype(_), Given::DType(d)) => Some(Value::DType(*d)),
-        (OptType::Dtype(_), Given::Int(code)) => Some(Value::DType(torch_dtype(*code)?)),
         (OptType::Enum(words), Given::Str(s)) => word(words, |w| w.as_str() == s.replace('-', "_")),
         (OptType::Enum(words), Given::Int(i)) => {
             usize::try_from(*i).ok().and_then(|i| words.get(i)).map(|w| Value::Word(*w))
@@ -152,27 +151,4 @@ fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
 
 fn word<V>(words: &[Name], fits: impl Fn(&Name) -> bool) -> Option<Value<V>> {
     words.iter().find(|w| fits(w)).map(|w| Value::Word(*w))
-}
-
-/// PyTorch's numbers of dtypes (c10/core/ScalarType.h).
-fn torch_dtype(code: i64) -> Option<DType> {
-    const CODES: [Option<DType>; 16] = [
-        Some(DType::U8),
-        Some(DType::I8),
-        Some(DType::I16),
-        Some(DType::I32),
-        Some(DType::I64),
-        Some(DType::F16),
-        Some(DType::F32),
-        Some(DType::F64),
-        None,
-        None,
-        None,
-        Some(DType::Bool),
-        None,
-        None,
-        None,
-        Some(DType::BF16),
-    ];
-    CODES.get(usize::try_from(code).ok()?).copied().flatten()
 }

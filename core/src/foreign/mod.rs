@@ -1,14 +1,16 @@
-//! Calls of rows by the names of other libraries: the rows' `aten:` and `torch:` lists, and alias rows.
+//! Calls of rows by the names of other libraries: the rows' `aten:`, `torch:` and `onnx:` lists, and alias rows.
 //!
 //! A call comes in the form of that library: positional and named values of a dynamic language. The call form maps each
 //! value to an argument of the row ([`Form::arrange`]), and the row's signature converts it ([`arguments`]): an integer
 //! names an axis, a word or its number chooses from an `enum`, a single number repeats over axes.
 
 mod convert;
+mod library;
 
 pub use convert::arguments;
+pub use library::{LIBRARIES, dtype, is_alias, library, spellings};
 
-use crate::lang::ast::{ListItem, Node, Opt, UnOp};
+use crate::lang::ast::{ListItem, Node, Opt, OptType, UnOp};
 use crate::lang::{Alias, Becomes, Count, Expr, Gives, Ident};
 use crate::row::Row;
 use crate::signature::{ArgTy, Refusal};
@@ -62,6 +64,8 @@ pub struct Arranged<V> {
 /// The translation of calls under another library's name to calls of a row.
 #[derive(Debug)]
 pub struct Form<V> {
+    /// The library whose call it is.
+    library: &'static str,
     params: Vec<Param<V>>,
     /// Arguments of the row that the name implies.
     fixed: Vec<(Name, Given<V>)>,
@@ -85,9 +89,9 @@ struct Param<V> {
 }
 
 impl<V: Operand> Form<V> {
-    /// The call form `alias` of `row`.
-    pub fn new(row: &Row, alias: &Alias) -> Form<V> {
-        let Some(given) = &alias.given else { return Form::own(row) };
+    /// The call form `alias` of `row` in `library`.
+    pub fn new(row: &Row, library: &'static str, alias: &Alias) -> Form<V> {
+        let Some(given) = &alias.given else { return Form::own(row, library) };
         let params = given.iter().map(|g| Param {
             name: g.name.name,
             becomes: g.becomes.clone(),
@@ -97,11 +101,11 @@ impl<V: Operand> Form<V> {
             required: g.required,
         });
         let fixed = alias.fixed.iter().map(|(name, value)| (name.name, constant(value))).collect();
-        Form { params: params.collect(), fixed, gives: alias.gives }
+        Form { library, params: params.collect(), fixed, gives: alias.gives }
     }
 
-    /// The form with the row's own arguments in their order.
-    pub fn own(row: &Row) -> Form<V> {
+    /// The form of `library` with the row's own arguments in their order.
+    pub fn own(row: &Row, library: &'static str) -> Form<V> {
         let sig = &row.sig;
         let names = sig.params.iter().map(|p| p.name).chain(sig.opts.iter().map(|o| o.name));
         let params = names.map(|name| Param {
@@ -112,7 +116,7 @@ impl<V: Operand> Form<V> {
             packed: false,
             required: false,
         });
-        Form { params: params.collect(), fixed: Vec::new(), gives: Gives::Tensors }
+        Form { library, params: params.collect(), fixed: Vec::new(), gives: Gives::Tensors }
     }
 
     /// The number of integers that the form declares: a single one repeats, absent ones are sizes of an earlier
@@ -150,6 +154,24 @@ impl<V: Operand> Form<V> {
             (item, _) => item,
         };
         Ok(Given::List(items.into_iter().enumerate().map(item).collect()))
+    }
+
+    /// The value of an argument, in whose place the library may have another one: each numbers dtypes in its own way,
+    /// and ONNX writes truth values as 0 and 1, and some words in capitals.
+    fn translated(&self, row: &Row, name: Name, value: Given<V>) -> Result<Given<V>, Refusal> {
+        let opt = row.sig.opts.iter().find(|o| o.name.name == name).map(|o| &o.ty);
+        Ok(match (opt, value) {
+            (Some(OptType::Dtype(_)), Given::Int(code)) => {
+                let unknown =
+                    || Refusal::new("E710", format!("`{}`: no dtype here is {code} of {}", row.op, self.library));
+                dtype(self.library, code).map(Given::DType).ok_or_else(unknown)?
+            }
+            (Some(OptType::Bool), Given::Int(flag @ 0..=1)) if self.library == "onnx" => Given::Bool(flag == 1),
+            (Some(OptType::Enum(_)), Given::Str(word)) if self.library == "onnx" => {
+                Given::Str(word.to_ascii_lowercase())
+            }
+            (_, value) => value,
+        })
     }
 
     /// The arguments of `row` by name.
@@ -218,7 +240,7 @@ impl<V: Operand> Form<V> {
                         Some(n) => Self::repeated(row, param.name, *n, *like, value, &out)?,
                         None => value,
                     };
-                    out.push((name.name, value));
+                    out.push((name.name, self.translated(row, name.name, value)?));
                 }
                 (Becomes::Placed(entries, places), Some(Given::List(items))) => {
                     let is_bool = |t: &V| matches!(t.ty(), ArgTy::Tensor(t) if t.dtype == DType::Bool);

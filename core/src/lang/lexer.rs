@@ -144,7 +144,7 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         self.skip(is_word);
         // A dot joins segments only where a letter follows at once: `dim..` and `0..n` are ranges.
-        while self.peek(0) == Some(b'.') && self.peek_is(1, is_word_start) {
+        while self.peek(0) == Some(b'.') && self.peek_is(1, is_word) {
             self.at += 1;
             self.skip(is_word);
         }

@@ -9,7 +9,7 @@ import collections, inspect, pathlib
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-FOLDER = HERE.parents[2] / "codegen/src/pytorch"
+FOLDER = HERE.parents[2] / "codegen/src/libraries"
 MODULES = ["", "nn.functional", "special", "linalg", "fft"]
 
 

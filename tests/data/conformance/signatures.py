@@ -71,7 +71,7 @@ def told(op, text):
     return head + ", ".join(parts) + tail
 
 
-path = HERE.parents[2] / "codegen/src/pytorch/signatures.json"
+path = HERE.parents[2] / "codegen/src/libraries/signatures.json"
 all_of = json.loads(path.read_text())
 # several overloads of one function were written by hand
 path.write_text(json.dumps({op: told(op, text) if isinstance(text, str) else text for op, text in all_of.items()}, indent=0, sort_keys=True) + "\n")

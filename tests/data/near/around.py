@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).parent
 DT = {"bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
       "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
 NAME = {v: k for k, v in DT.items()}
-SIGNATURES = json.loads((HERE.parents[2] / "codegen/src/pytorch/signatures.json").read_text())
+SIGNATURES = json.loads((HERE.parents[2] / "codegen/src/libraries/signatures.json").read_text())
 MOST = 6  # cases of one operator that others are near to
 SMALL = 60  # elements of a tensor
 

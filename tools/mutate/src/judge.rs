@@ -219,7 +219,7 @@ impl<'a> Bench<'a> {
         let Some((own, right)) = self.database.rows.get(mutant.at).zip(self.table.row(mutant.row)) else {
             return Verdict::Survived(None);
         };
-        if matches!(mutant.key.as_str(), "aten" | "torch") {
+        if matches!(mutant.key.as_str(), "aten" | "torch" | "onnx") {
             let near = self.evidence.as_ref().and_then(|e| e.near(mutant.at, own, source, wrong));
             return match near {
                 Some(Near::Differs(call)) => Verdict::Survived(Some(call)),

@@ -1,9 +1,10 @@
 //! Faults of a row, key by key.
 
-use fulgurite_codegen::schema::{Body, LIBRARIES, RowSource, Rule};
+use fulgurite_codegen::schema::{Body, RowSource, Rule};
 use fulgurite_codegen::source::Sources;
 use fulgurite_codegen::yaml::Text;
 use fulgurite_core::Name;
+use fulgurite_core::foreign::LIBRARIES;
 use fulgurite_core::lang::{Access, Block, DimKind, Elem, Expr, OptType};
 
 use super::exprs::{self, Faulty};

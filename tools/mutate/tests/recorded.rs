@@ -80,7 +80,7 @@ fn dtype(recorded: &Recorded) -> usize {
     ["i32", "bool", "u8", "i16", "i8", "f16", "bf16", "i64", "f64"].iter().position(|d| *d == dtype).unwrap_or(9)
 }
 
-/// `src/pytorch/recorded.txt` has the calls that are chosen from the data. `UPDATE_EXPECT=1` writes them.
+/// `src/libraries/recorded.txt` has the calls that are chosen from the data. `UPDATE_EXPECT=1` writes them.
 #[test]
 fn the_few_are_those_of_the_data() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data"));
@@ -134,7 +134,7 @@ fn the_few_are_those_of_the_data() {
             made += &format!("{name}\t{call}\t{came}\n");
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../codegen/src/pytorch/recorded.txt");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../codegen/src/libraries/recorded.txt");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         fs::write(path, made).expect("the calls are written");
     } else {

@@ -1,6 +1,6 @@
 //! E305: a call form of another library must say what each argument of the row becomes.
 
-mod pytorch;
+mod parameters;
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::ast::Elem;
@@ -19,16 +19,16 @@ pub struct Called<'a> {
     pub aliases: &'a [(&'static str, Rule<Alias>)],
 }
 
-/// The faults of a row's call forms, and of its own name if that is a name of PyTorch.
+/// The faults of a row's call forms, and of its own name if that is a name of another library.
 pub fn check(source: &RowSource) -> Vec<Diag> {
     let called = Called { op: source.op.as_str(), sig: &source.sig, aliases: &source.aliases };
-    let mut faults = pytorch::own(&called);
+    let mut faults = parameters::own(&called);
     faults.extend(check_forms(&called));
     faults
 }
 
 /// The faults of call forms: an argument that the row does not have, that is given twice, or that the form leaves open,
-/// and a disagreement with PyTorch's signature.
+/// and a disagreement with that library's signature.
 pub fn check_forms(source: &Called) -> Vec<Diag> {
     let sig = &source.sig.tree;
     // A call form need not give a key, because the caller passes it.
@@ -41,7 +41,7 @@ pub fn check_forms(source: &Called) -> Vec<Diag> {
         let before = faults.len();
         faults.extend(numbers(source, library, alias));
         let Some(given) = &alias.tree.given else {
-            faults.extend(pytorch::check(source, library, alias));
+            faults.extend(parameters::check(source, library, alias));
             continue;
         };
         let mut error = |span, message: String, help: String| {
@@ -86,7 +86,7 @@ pub fn check_forms(source: &Called) -> Vec<Diag> {
         }
         // The form agrees with the row, so it is compared with PyTorch's signature next.
         if faults.len() == before {
-            faults.extend(pytorch::check(source, library, alias));
+            faults.extend(parameters::check(source, library, alias));
         }
     }
     faults

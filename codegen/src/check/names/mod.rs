@@ -5,8 +5,8 @@ mod defaults;
 mod idioms;
 mod index;
 mod kernels;
+mod libraries;
 mod locals;
-mod pytorch;
 mod sig;
 mod tensor;
 mod truths;
@@ -28,7 +28,7 @@ use crate::yaml::Text;
 use sig::SigNames;
 
 pub use calls::is_word;
-pub use pytorch::libraries;
+pub use libraries::libraries;
 
 /// All faults of the names of a row.
 pub fn check(source: &RowSource, rows: &RowSet) -> Vec<Diag> {

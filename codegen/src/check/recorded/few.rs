@@ -1,9 +1,10 @@
-//! E414 and E415: for each name of PyTorch's that a row claims, the row must give the recorded values of a few calls of
+//! E414 and E415: for each name of another library that a row claims, the row must give the recorded values of a few calls of
 //! that name, and there must be some.
 
 use std::sync::LazyLock;
 
 use fulgurite_core::Name;
+use fulgurite_core::foreign::is_alias;
 use fulgurite_core::lang::Alias;
 use fulgurite_core::row::Row;
 use rustc_hash::FxHashMap;
@@ -13,14 +14,14 @@ use super::case::of_name;
 use super::{Case, Forms, Runner};
 use crate::check::rows::RowSet;
 use crate::diag::Diag;
-use crate::pytorch::{is_alias, is_default, overloads};
+use crate::libraries::{is_default, overloads, owner};
 use crate::schema::{Calls, RowSource, Rule};
 use crate::source::Place;
 
 /// Recorded calls by name, each with its outcome. `tools/mutate/tests/recorded.rs` chooses them.
 static CALLS: LazyLock<FxHashMap<&'static str, Vec<(&'static str, &'static str)>>> = LazyLock::new(|| {
     let mut all: FxHashMap<&str, Vec<(&str, &str)>> = FxHashMap::default();
-    let lines = include_str!("../../pytorch/recorded.txt").lines().filter(|line| !line.starts_with('#'));
+    let lines = include_str!("../../libraries/recorded.txt").lines().filter(|line| !line.starts_with('#'));
     for (name, call, came) in lines.filter_map(|line| {
         let mut parts = line.split('\t');
         Some((parts.next()?, parts.next()?, parts.next()?))
@@ -36,18 +37,26 @@ pub fn is_known(name: Name) -> bool {
 }
 
 /// The recorded names whose arguments are in the order of `name`. For a function of `torch` itself these are the
-/// overloads of the operator with its name; for an operator, it is the function.
+/// overloads of the operator with its name; for an operator, it is the function; for an operator of ONNX without a
+/// version, each version.
 fn siblings(name: Name) -> Vec<&'static str> {
     let (library, rest) = name.as_str().split_once('.').unwrap_or_default();
     let operator = rest.split('.').next().unwrap_or_default();
     let is_sibling = |known: &str| match (library, known.split_once('.')) {
         ("torch", Some(("aten", of))) => operator == rest && of.split('.').next() == Some(operator),
         ("aten", Some(("torch", of))) => of == operator,
+        ("onnx", Some(("onnx", of))) => {
+            of.rsplit_once('.').is_some_and(|(of, version)| of == rest && is_number(version))
+        }
         _ => false,
     };
     let mut siblings: Vec<&str> = CALLS.keys().copied().filter(|known| is_sibling(known)).collect();
     siblings.sort_unstable();
     siblings
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// The recorded calls of `of`, made by `name`. With `bare`, arguments that equal their defaults are left out.
@@ -117,18 +126,19 @@ pub fn check_calls(calls: &Calls, row: &Row, set: &RowSet, forms: &Forms) -> Vec
 fn compared(row: &Row, names: Vec<(Name, Place)>, alone: bool, runner: &Runner) -> Vec<Diag> {
     let mut faults: Vec<Diag> = Vec::new();
     for (name, place) in names {
+        let owner = owner(name.as_str());
         match said(row, name, runner) {
             Some(None) => {}
             Some(Some(told)) => {
-                let message = format!("`{}` does not give what PyTorch's `{name}` gives", row.op);
+                let message = format!("`{}` does not give what {owner}'s `{name}` gives", row.op);
                 let diag = Diag::error("E414", place, message).note(told);
                 faults.push(diag.help("mend the row, or its form; a row that means something else has no such name"));
                 break;
             }
             None if alone => {
-                let message = format!("no recorded value of PyTorch says whether `{name}` is `{}`", row.op);
+                let message = format!("no recorded value of {owner} says whether `{name}` is `{}`", row.op);
                 let diag = Diag::warning("E415", place, message);
-                faults.push(diag.help("state `points` with values that PyTorch gives; or leave the name out"));
+                faults.push(diag.help(format!("state `points` with values that {owner} gives; or leave the name out")));
             }
             None => {}
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::foreign::{self, Form, Given, Operand};
+use fulgurite_core::foreign::{library, spellings};
 use fulgurite_core::lang::{Alias, Gives};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
@@ -15,7 +16,6 @@ use super::{Callee, Case, Want, compare};
 use crate::check::cases;
 use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V, ty};
 use crate::check::rows::RowSet;
-use crate::pytorch::is_alias;
 use crate::schema::{Calls, RowSource, Rule};
 
 impl Operand for V<f64> {
@@ -79,8 +79,8 @@ impl Forms {
     pub fn with<'r>(mut self, rows: impl Iterator<Item = (usize, &'r RowSource, &'r Row)>) -> Forms {
         for (at, source, row) in rows {
             self.add(Some(at), row, &source.aliases);
-            if is_alias(row.op.as_str()) {
-                self.by_name.entry(row.op).or_insert_with(|| vec![(Some(at), row.op, Form::own(row))]);
+            if let Some(library) = library(row.op.as_str()) {
+                self.by_name.entry(row.op).or_insert_with(|| vec![(Some(at), row.op, Form::own(row, library))]);
             }
         }
         self
@@ -96,14 +96,20 @@ impl Forms {
 
     fn add(&mut self, at: Option<usize>, row: &Row, aliases: &[(&'static str, Rule<Alias>)]) {
         for (library, alias) in aliases {
-            let form = (at, row.op, Form::new(row, &alias.tree));
+            let form = (at, row.op, Form::new(row, library, &alias.tree));
             self.by_name.entry(alias.tree.full(library)).or_default().push(form);
         }
     }
 
+    /// The name under which a call of `name` is listed.
+    fn listed(&self, name: Name) -> Name {
+        let names = spellings(name.as_str()).into_iter().map(|name| Name::new(&name));
+        names.into_iter().find(|name| self.by_name.contains_key(name)).unwrap_or(name)
+    }
+
     /// The rows that a call of `name` may mean.
     pub fn rows(&self, name: Name) -> Vec<Name> {
-        self.by_name.get(&name).into_iter().flatten().map(|(_, row, _)| *row).collect()
+        self.by_name.get(&self.listed(name)).into_iter().flatten().map(|(_, row, _)| *row).collect()
     }
 }
 
@@ -192,6 +198,7 @@ impl<'a> Runner<'a> {
         positional: &[Given<V<f64>>],
         named: &[(String, Given<V<f64>>)],
     ) -> Result<RunCall, Stop> {
+        let name = self.forms.listed(name);
         let own = self.forms.by_name.get(&name).into_iter().flatten();
         let changed = self.changed.as_ref().map(|(at, _)| *at);
         let own: Vec<_> = own.collect();

@@ -1,9 +1,9 @@
 //! Finds rows whose meaning no outside evidence states, so that another row would pass for them.
 
-use fulgurite_codegen::pytorch::is_alias;
 use fulgurite_codegen::schema::RowSource;
 use fulgurite_codegen::yaml::{Node, Value};
 use fulgurite_core::Name;
+use fulgurite_core::foreign::is_alias;
 use fulgurite_core::lang::OptType;
 
 /// The parts of the meaning that no point states, for a row that PyTorch has no name for.

@@ -9,7 +9,7 @@ use fulgurite_core::Name;
 use fulgurite_core::lang::{Alias, Becomes, Count, Elem, Expr, Given, Opt, OptType, Param};
 use fulgurite_core::row::{Meaning, Row};
 
-use fulgurite_codegen::pytorch::{Formal, signature};
+use fulgurite_codegen::libraries::{Formal, signature};
 use fulgurite_codegen::schema::RowSource;
 
 /// An argument of a row.

@@ -1,9 +1,9 @@
-//! PyTorch's names and signatures of its operators, against which the call forms in `aten` and `torch` lists are
-//! checked.
+//! The names and signatures of other libraries' operators, against which the call forms in `aten`, `torch` and `onnx`
+//! lists are checked.
 //!
 //! `tests/data/conformance/signatures.py` writes `signatures.json`. It has complete schemas of ATen's overloads; of
 //! Python functions it has the parameters, with types where they are known. A function with several overloads may have
-//! a list of them.
+//! a list of them. `onnx_signatures.py` writes `onnx.txt`, which has every version of every operator of ONNX.
 
 pub mod names;
 
@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use fulgurite_core::Name;
+use fulgurite_core::foreign::library;
 
-/// A parameter in PyTorch's declaration.
+/// A parameter in the other library's declaration.
 pub struct Formal {
     /// The parameter's name.
     pub name: String,
@@ -34,8 +35,26 @@ static SIGNATURES: LazyLock<HashMap<Name, Vec<Vec<Formal>>>> = LazyLock::new(|| 
         Told::One(text) => vec![formals(text)],
         Told::Several(texts) => texts.iter().map(|text| formals(text)).collect(),
     };
-    all.iter().map(|(op, told)| (name(op), taken(told))).collect()
+    let mut all: HashMap<Name, Vec<Vec<Formal>>> = all.iter().map(|(op, told)| (name(op), taken(told))).collect();
+    // the newest version last in the file, and first here
+    for line in include_str!("onnx.txt").lines().rev().filter(|line| !line.starts_with('#')) {
+        let op = line.split('(').next().unwrap_or_default();
+        let (operator, _) = op.rsplit_once('.').unwrap_or((op, ""));
+        all.insert(Name::new(op), vec![formals(line)]);
+        all.entry(Name::new(operator)).or_default().push(formals(line));
+    }
+    all
 });
+
+/// The maker of the library of this name, in messages.
+pub fn owner(name: &str) -> &'static str {
+    if is_onnx(name) { "ONNX" } else { "PyTorch" }
+}
+
+/// Whether this is the name of an operator of ONNX.
+pub fn is_onnx(name: &str) -> bool {
+    library(name) == Some("onnx")
+}
 
 /// ATen's overloads by the operator's name.
 static OVERLOADS: LazyLock<HashMap<&'static str, Vec<Name>>> = LazyLock::new(|| {
@@ -61,11 +80,6 @@ enum Told {
 /// overloads the first.
 pub fn signature(name: Name) -> Option<&'static [Formal]> {
     SIGNATURES.get(&name)?.first().map(Vec::as_slice)
-}
-
-/// Whether a row is an alias row, with PyTorch's name and meaning.
-pub fn is_alias(op: &str) -> bool {
-    op.starts_with("aten.") || op.starts_with("torch.")
 }
 
 /// The overloads that the signatures list under exactly this name.
@@ -162,6 +176,10 @@ pub fn is_default(theirs: &str, ours: &str) -> bool {
         text if text.starts_with('(') => text.replace('(', "[").replace(')', "]"),
         text => text.trim_matches(['\'', '"']).to_owned(),
     };
+    // ONNX writes truth values as numbers, and words in capitals.
+    if matches!((&*theirs, ours), ("0", "false") | ("1", "true")) || theirs.to_ascii_lowercase() == ours {
+        return true;
+    }
     // One number in a list repeats, as a single number does.
     let one = |text: &str| text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text).to_owned();
     let (ours, theirs) = (one(ours), one(&theirs));

@@ -32,6 +32,18 @@ pub static TORCH: LazyLock<Library> = LazyLock::new(|| {
     Library { names, modules }
 });
 
+/// Operators, each with its versions.
+pub static ONNX: LazyLock<Library> = LazyLock::new(|| {
+    let mut names = FxHashSet::default();
+    for line in include_str!("onnx.txt").lines().filter_map(|line| line.strip_prefix("onnx.")) {
+        let version = line.split('(').next().unwrap_or_default();
+        names.extend(
+            [Some(version), version.rsplit_once('.').map(|(name, _)| name)].into_iter().flatten().map(str::to_owned),
+        );
+    }
+    Library { names, modules: Vec::new() }
+});
+
 fn lines(text: &'static str) -> impl Iterator<Item = (&'static str, impl Iterator<Item = &'static str>)> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let mut words = line.split(' ');

@@ -1,7 +1,8 @@
-//! E305: a call form must have the parameters of PyTorch's signature in their order, and each parameter must become an
-//! argument of a compatible type.
+//! E305: a call form must have the parameters of the other library's signature in their order, and each parameter must
+//! become an argument of a compatible type.
 //!
-//! A form that fits one overload is right. The signatures do not list every overload of a function.
+//! A form that fits one overload of PyTorch's is right. The signatures do not list every overload of a function. A form
+//! for all versions of an operator of ONNX must fit each of them.
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::ast::{Elem, Opt, OptType, Param};
@@ -9,9 +10,9 @@ use fulgurite_core::lang::{Alias, Becomes, Count, Given, Ident};
 
 use super::Called;
 use crate::diag::Diag;
+use crate::libraries::names::takes_numbers;
+use crate::libraries::{Formal, declared, function_default, is_default, is_onnx, operator, overloads};
 use crate::nearest::nearest;
-use crate::pytorch::names::takes_numbers;
-use crate::pytorch::{Formal, declared, function_default, is_default, operator, overloads};
 use crate::schema::Rule;
 use crate::yaml::Text;
 
@@ -37,7 +38,23 @@ pub fn check(source: &Called, library: &str, alias: &Rule<Alias>) -> Vec<Diag> {
             None => check.bare(alias.tree.name),
         }
     };
+    if is_onnx(form.as_str()) {
+        return of_every(known, faults);
+    }
     nearest_of(declared(form).len(), known, faults)
+}
+
+/// The faults of a form against the newest version of an operator that it does not fit.
+fn of_every(versions: Vec<&'static [Formal]>, faults: impl Fn(&'static [Formal]) -> Faults) -> Vec<Diag> {
+    let several = versions.len() > 1;
+    let first = versions
+        .into_iter()
+        .enumerate()
+        .map(|(at, version)| (at, faults(version).all))
+        .find(|(_, all)| !all.is_empty());
+    let Some((at, all)) = first else { return Vec::new() };
+    let note = "a name without a version is the call of all versions: list `name.version` for each form";
+    all.into_iter().map(|diag| if several && at > 0 { diag.note(note) } else { diag }).collect()
 }
 
 /// The faults of a form against the overload that it fits best. The first `own` overloads have exactly the form's name.
@@ -297,6 +314,14 @@ impl Check<'_> {
     /// Whether no value of the declared types can be this argument.
     fn clashes(&self, argument: Argument, formal: &Formal, count: Option<Count>) -> bool {
         let types = formal.types();
+        // ONNX passes some options as tensors, whose elements must be known here, and truth values as integers
+        if let Argument::Option(option) = argument
+            && is_onnx(self.form.as_str())
+            && (types.contains(&("Tensor", false))
+                || matches!(option.ty, OptType::Bool | OptType::F64) && types == [("int", false)])
+        {
+            return false;
+        }
         let number = |o: &Opt| matches!(o.ty, OptType::F64 | OptType::Num | OptType::I64 | OptType::Size(_));
         // Another overload of the operator takes a number there.
         if let Argument::Option(o) = argument

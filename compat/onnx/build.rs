@@ -1,0 +1,5 @@
+//! Compiles the rows of ONNX's operators.
+
+fn main() -> std::io::Result<()> {
+    fulgurite_codegen::build::downstream("onnx", "ops.yaml")
+}
