@@ -66,13 +66,16 @@ pub struct Results {
     pub plain: bool,
 }
 
+/// The name under which a call of `name` is listed, if it is.
+pub fn listed(name: &str) -> Option<String> {
+    foreign::spellings(name).into_iter().find(|name| table().contains_key(&Name::new(name)))
+}
+
 /// The rows that `name` may call, in the order of the database; none for an unknown name. `aten.add.Tensor` and
 /// `torch.nn.functional.gelu` are such names; an ATen operator without overloads may be called `….default`. An operator
 /// of ONNX has the number of its version at the end, `onnx.Softmax.13`; a name without one is listed for all versions.
 pub fn forms(name: &str) -> &'static [ForeignForm] {
-    static TABLE: OnceLock<FxHashMap<Name, Vec<ForeignForm>>> = OnceLock::new();
-    let table = TABLE.get_or_init(table);
-    let listed = foreign::spellings(name).into_iter().find_map(|name| table.get(&Name::new(&name)));
+    let listed = foreign::spellings(name).into_iter().find_map(|name| table().get(&Name::new(&name)));
     listed.map_or(&[], Vec::as_slice)
 }
 
@@ -133,7 +136,12 @@ fn run(symbol: SymbolRef, args: &[(Name, Given)], key: &Given, loc: Loc) -> Resu
     Err(first.unwrap_or_else(|| Error::bug("E710", "an unregistered symbol")))
 }
 
-fn table() -> FxHashMap<Name, Vec<ForeignForm>> {
+fn table() -> &'static FxHashMap<Name, Vec<ForeignForm>> {
+    static TABLE: OnceLock<FxHashMap<Name, Vec<ForeignForm>>> = OnceLock::new();
+    TABLE.get_or_init(read)
+}
+
+fn read() -> FxHashMap<Name, Vec<ForeignForm>> {
     let mut table: FxHashMap<Name, Vec<ForeignForm>> = FxHashMap::default();
     for call in symbol::foreign_calls() {
         // the build has parsed and checked every form, and found its row

@@ -1,5 +1,8 @@
-//! Calls that choose or repeat programs: `cond`, `while_loop`, `scan`. Conditions are read while the program is replayed,
-//! so they must be known then; a scan is replayed step by step.
+//! Calls that choose or repeat programs: PyTorch's `cond`, `while_loop` and `scan`, ONNX's `If`, `Loop`, `Scan` and
+//! `SequenceMap`. Conditions are read while the program is replayed, so they must be known then; a scan is replayed step
+//! by step.
+
+mod onnx;
 
 use crate::graph::ModelGraph;
 use crate::names::ControlFlow;
@@ -13,10 +16,45 @@ const MOST: usize = 1 << 20;
 /// Runs a program on values.
 pub type Runner<'r> = dyn FnMut(&ModelGraph, Vec<GraphValue>) -> Result<Vec<GraphValue>, Error> + 'r;
 
-/// The parts of a call: its programs, its condition, and its lists of values.
+/// A program among the arguments of a call.
+pub struct FlowProgram<'a> {
+    /// Its name, if it is a named argument.
+    pub name: &'a str,
+    pub graph: &'a ModelGraph,
+    /// The values of its last inputs.
+    pub captured: Vec<GraphValue>,
+}
+
+/// The parts of a call: its programs, its positional arguments, and its named ones.
 pub struct FlowParts<'a> {
-    pub graphs: Vec<&'a ModelGraph>,
+    pub programs: Vec<FlowProgram<'a>>,
     pub values: Vec<GraphValue>,
+    pub named: Vec<(&'a str, GraphValue)>,
+}
+
+impl FlowProgram<'_> {
+    fn run(&self, run: &mut Runner, values: impl IntoIterator<Item = GraphValue>) -> Result<Vec<GraphValue>, Error> {
+        run(self.graph, values.into_iter().chain(self.captured.iter().cloned()).collect())
+    }
+}
+
+impl FlowParts<'_> {
+    fn program(&self, name: &str) -> Result<&FlowProgram<'_>, Error> {
+        self.programs.iter().find(|p| p.name == name).ok_or_else(|| odd(&format!("a call has no program `{name}`")))
+    }
+
+    /// The whole numbers of a named argument; none if it is left out.
+    fn numbers(&self, name: &str) -> Vec<i64> {
+        let number = |value: &GraphValue| match value {
+            GraphValue::Number(x) => Some(x.as_f64() as i64),
+            _ => None,
+        };
+        match self.named.iter().find(|(n, _)| *n == name).map(|(_, value)| value) {
+            Some(GraphValue::List(items)) => items.iter().filter_map(number).collect(),
+            Some(one) => number(one).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
 }
 
 /// Runs a call; `run` runs one of its programs on values.
@@ -24,20 +62,26 @@ pub struct FlowParts<'a> {
 /// # Errors
 /// E936 for a condition that is not known, or for parts of another form, and the errors of the programs.
 pub fn call(flow: ControlFlow, parts: &FlowParts, run: &mut Runner) -> Result<Vec<GraphValue>, Error> {
-    match (flow, &parts.graphs[..], &parts.values[..]) {
+    match flow {
+        ControlFlow::OnnxIf | ControlFlow::OnnxLoop | ControlFlow::OnnxScan | ControlFlow::SequenceMap => {
+            return onnx::call(flow, parts, run);
+        }
+        ControlFlow::Cond | ControlFlow::While | ControlFlow::Scan => {}
+    }
+    match (flow, &parts.programs[..], &parts.values[..]) {
         (ControlFlow::Cond, [yes, no], [condition, GraphValue::List(operands)]) => {
-            run(if truth(condition)? { yes } else { no }, operands.clone())
+            if truth(condition)? { yes } else { no }.run(run, operands.clone())
         }
         (ControlFlow::While, [condition, body], [GraphValue::List(carried), GraphValue::List(fixed)]) => {
             let mut carried = carried.clone();
             for _ in 0..MOST {
                 let all: Vec<GraphValue> = carried.iter().chain(fixed).cloned().collect();
-                let goes_on = run(condition, all.clone())?;
+                let goes_on = condition.run(run, all.clone())?;
                 let [goes_on] = &goes_on[..] else { return Err(odd("the condition of a loop has other results")) };
                 if !truth(goes_on)? {
                     return Ok(carried);
                 }
-                carried = run(body, all)?;
+                carried = body.run(run, all)?;
             }
             Err(odd(&format!("a loop has not ended after {MOST} steps")))
         }
@@ -45,7 +89,7 @@ pub fn call(flow: ControlFlow, parts: &FlowParts, run: &mut Runner) -> Result<Ve
             ControlFlow::Scan,
             [body],
             [GraphValue::List(initial), GraphValue::List(sequences), GraphValue::List(fixed)],
-        ) => scan(initial, sequences, fixed, &mut |values| run(body, values)),
+        ) => scan(initial, sequences, fixed, &mut |values| body.run(run, values)),
         _ => Err(odd("a call has its programs and values in another form")),
     }
 }

@@ -52,11 +52,19 @@ pub enum CallArgument {
     DType(DType),
     List(Vec<CallArgument>),
     /// A program, for a call with a program as an argument.
-    Graph(Box<ModelGraph>),
+    Graph(Box<Closure>),
     /// A device, a memory layout: every value here is dense and of the program's device.
     Ignored,
     /// An argument that no row can have, in words.
     Unsupported(String),
+}
+
+/// A program among the arguments of a call.
+#[derive(Debug)]
+pub struct Closure {
+    pub graph: ModelGraph,
+    /// The values around it that it reads, which are its last inputs.
+    pub captured: Vec<ValueId>,
 }
 
 /// A result of a call.
@@ -71,9 +79,9 @@ pub enum CallResult {
 
 impl CallArgument {
     /// The program, if the argument is one.
-    pub fn graph(&self) -> Option<&ModelGraph> {
+    pub fn closure(&self) -> Option<&Closure> {
         match self {
-            CallArgument::Graph(graph) => Some(graph),
+            CallArgument::Graph(closure) => Some(closure),
             _ => None,
         }
     }
@@ -83,6 +91,7 @@ impl CallArgument {
         match self {
             CallArgument::Value(id) => visit(*id),
             CallArgument::List(items) => items.iter().for_each(|item| item.values(visit)),
+            CallArgument::Graph(closure) => closure.captured.iter().for_each(|id| visit(*id)),
             _ => {}
         }
     }
@@ -137,8 +146,8 @@ impl ModelGraph {
         for node in &self.nodes {
             visit(node);
             for argument in node.arguments() {
-                if let Some(graph) = argument.graph() {
-                    graph.walk(visit);
+                if let Some(closure) = argument.closure() {
+                    closure.graph.walk(visit);
                 }
             }
         }

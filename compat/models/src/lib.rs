@@ -35,9 +35,12 @@ mod inputs;
 mod memory;
 mod model;
 mod names;
+mod onnx;
+mod places;
 mod pt2;
 mod replay;
 mod report;
+mod sequences;
 mod size_text;
 mod value;
 
@@ -47,17 +50,18 @@ pub use model::{Model, ModelResults};
 pub use report::{Missing, missing};
 
 use fulgurite::Error;
+use fulgurite_onnx as _;
 use fulgurite_pytorch as _;
 use std::path::Path;
 
-/// Reads a model from an archive of `torch.export.save` (`.pt2`).
+/// Reads a model from an archive of `torch.export.save` (`.pt2`), or from a file of ONNX (`.onnx`).
 ///
 /// # Errors
 /// E930 if the file is no such archive, E931 if it is cut short or contradicts itself, E932 for a version of the format
 /// that this program does not read, E933 if a part that the model needs is a pickle, and E934 with every call that no
 /// row implements.
 pub fn import(path: impl AsRef<Path>) -> Result<Model, Error> {
-    let model = pt2::read(path.as_ref())?;
+    let model = inspect(path.as_ref())?;
     match missing(&model) {
         missing if missing.is_empty() => Ok(model),
         missing => Err(report::refusal(path.as_ref(), &missing)),
@@ -70,5 +74,9 @@ pub fn import(path: impl AsRef<Path>) -> Result<Model, Error> {
 /// # Errors
 /// The errors of [`import`] except for E934.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Model, Error> {
-    pt2::read(path.as_ref())
+    let path = path.as_ref();
+    match path.extension().is_some_and(|extension| extension == "onnx") {
+        true => onnx::read(path),
+        false => pt2::read(path),
+    }
 }

@@ -1,5 +1,6 @@
 //! The rows behind the name of a call.
 
+use crate::sequences::SequenceFunction;
 use fulgurite::foreign;
 
 /// What a call of a graph calls.
@@ -11,6 +12,8 @@ pub enum Implementation {
     Written(Vec<String>),
     /// A function of sizes and numbers.
     Host,
+    /// A function of lists of tensors.
+    Sequence(SequenceFunction),
     /// A program among the arguments, whose calls are made in a region.
     Region(CallRegion),
     /// A call that chooses or repeats programs among its arguments.
@@ -37,13 +40,25 @@ pub enum ControlFlow {
     While,
     /// A program for each slice of sequences.
     Scan,
+    /// One of two programs that have no arguments.
+    OnnxIf,
+    /// A program for a number of steps, or for as long as it says so.
+    OnnxLoop,
+    /// A program for each slice of sequences, along any axis and in either direction.
+    OnnxScan,
+    /// A program for each item of a list.
+    SequenceMap,
 }
 
-/// The calls of control flow by the names of PyTorch's operators.
+/// The calls of control flow by the names of PyTorch's and ONNX's operators.
 const CONTROL_FLOW: &[(&str, ControlFlow)] = &[
     ("higher_order.cond", ControlFlow::Cond),
     ("higher_order.while_loop", ControlFlow::While),
     ("higher_order.scan", ControlFlow::Scan),
+    ("onnx.If", ControlFlow::OnnxIf),
+    ("onnx.Loop", ControlFlow::OnnxLoop),
+    ("onnx.Scan", ControlFlow::OnnxScan),
+    ("onnx.SequenceMap", ControlFlow::SequenceMap),
 ];
 
 /// The regions by the names of PyTorch's operators that take programs.
@@ -54,6 +69,11 @@ const REGIONS: &[(&str, CallRegion)] = &[
 
 /// The rows behind `target`, such as `aten.add.Tensor`, or the function of sizes that it names.
 pub fn implementation(target: &str) -> Implementation {
+    let full = target;
+    let target = unversioned(target);
+    if let Some(function) = crate::sequences::find(target) {
+        return Implementation::Sequence(function);
+    }
     if crate::host::is_known(target) {
         return Implementation::Host;
     }
@@ -63,13 +83,21 @@ pub fn implementation(target: &str) -> Implementation {
     if let Some((_, flow)) = CONTROL_FLOW.iter().find(|(name, _)| *name == target) {
         return Implementation::ControlFlow(*flow);
     }
-    let rows = spellings(target);
+    let rows = spellings(full);
     if !rows.is_empty() {
         return Implementation::Rows(rows);
     }
     match functional(target).map(|target| spellings(&target)) {
         Some(rows) if !rows.is_empty() => Implementation::Written(rows),
         _ => Implementation::Missing,
+    }
+}
+
+/// The name of an operator of ONNX without the version at its end, by which the tables have it; another name unchanged.
+pub fn unversioned(target: &str) -> &str {
+    match target.strip_prefix("onnx.").and(target.rsplit_once('.')) {
+        Some((name, version)) if version.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => target,
     }
 }
 
@@ -85,6 +113,9 @@ fn functional(target: &str) -> Option<String> {
 /// of PyTorch's Python interface that are bindings of the operator and take the same arguments in the same order. The
 /// functions of `torch.nn.functional` are not among them: many are Python, with parameters in an order of their own.
 fn spellings(target: &str) -> Vec<String> {
+    if target.starts_with("onnx.") {
+        return foreign::listed(target).into_iter().collect();
+    }
     let target = target.strip_suffix(".default").unwrap_or(target).trim_end_matches('.');
     let mut names = vec![target.to_owned(), format!("torch.ops.{target}")];
     if let Some(rest) = target.strip_prefix("aten.") {

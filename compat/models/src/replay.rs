@@ -1,11 +1,12 @@
 //! Runs a graph: each call goes to the row behind its name, so that it computes at once, or becomes a line of the open
 //! trace.
 
-use crate::control_flow::{self, FlowParts};
+use crate::control_flow::{self, FlowParts, FlowProgram};
 use crate::graph::{CallArgument, CallResult, ModelCall, ModelGraph, ValueId};
 use crate::host;
 use crate::memory::SharedMemory;
-use crate::names::{CallRegion, ControlFlow, Implementation};
+use crate::names::{CallRegion, ControlFlow, Implementation, unversioned};
+use crate::sequences::{self, SequenceFunction};
 use crate::value::GraphValue;
 use fulgurite::core::Scalar;
 use fulgurite::foreign::{self, Given};
@@ -81,7 +82,7 @@ impl Replay<'_, '_> {
         match node.implementation() {
             Implementation::Host => {
                 let args = node.positional.iter().map(|a| self.argument(a)).collect::<Result<Vec<_>, _>>();
-                let value = args.and_then(|args| host::call(&node.target, &args)).map_err(unfit)?;
+                let value = args.and_then(|args| host::call(unversioned(&node.target), &args)).map_err(unfit)?;
                 self.keep(&node.outputs, vec![value]).map_err(unfit)?;
             }
             Implementation::Rows(names) => {
@@ -102,6 +103,10 @@ impl Replay<'_, '_> {
                 let written = fulgurite::api::write(&target, value);
                 written.check()?;
                 self.keep(&node.outputs, vec![GraphValue::Tensor(written)]).map_err(unfit)?;
+            }
+            Implementation::Sequence(function) => {
+                let values = self.sequence(node, *function).map_err(unfit)?;
+                self.keep(&node.outputs, values).map_err(unfit)?;
             }
             Implementation::Region(region) => {
                 let results = self.region(node, *region)?;
@@ -178,20 +183,43 @@ impl Replay<'_, '_> {
         }
     }
 
+    /// Calls a function of lists.
+    fn sequence(&self, node: &ModelCall, function: SequenceFunction) -> Result<Vec<GraphValue>, String> {
+        let args = node.positional.iter().map(|a| self.argument(a)).collect::<Result<Vec<_>, _>>()?;
+        let named = node.named.iter().map(|(name, a)| Ok((name.as_str(), self.argument(a)?)));
+        sequences::call(function, &args, &named.collect::<Result<Vec<_>, String>>()?)
+    }
+
     /// Calls programs among the arguments, as the other arguments say.
     fn control_flow(&mut self, node: &ModelCall, flow: ControlFlow) -> Result<Vec<GraphValue>, Error> {
-        let graphs = node.positional.iter().filter_map(CallArgument::graph).collect();
-        let values = node.positional.iter().filter(|a| a.graph().is_none()).map(|a| self.argument(a));
-        let values = values.collect::<Result<_, _>>().map_err(|why| Error::new("E936", why).at(node.loc))?;
+        let unfit = |why: String| Error::new("E936", why).at(node.loc);
+        let mut parts = FlowParts { programs: Vec::new(), values: Vec::new(), named: Vec::new() };
+        let positional = node.positional.iter().map(|argument| ("", argument));
+        for (name, argument) in positional.chain(node.named.iter().map(|(name, argument)| (name.as_str(), argument))) {
+            match argument {
+                CallArgument::Graph(closure) => {
+                    let captured = closure.captured.iter().map(|id| self.value(*id)).collect::<Result<_, _>>();
+                    let captured = captured.map_err(unfit)?;
+                    parts.programs.push(FlowProgram { name, graph: &closure.graph, captured });
+                }
+                argument => {
+                    let value = self.argument(argument).map_err(unfit)?;
+                    match name {
+                        "" => parts.values.push(value),
+                        name => parts.named.push((name, value)),
+                    }
+                }
+            }
+        }
         let mut run = |graph: &ModelGraph, values| inner(graph, values, self.key, self.seen);
-        control_flow::call(flow, &FlowParts { graphs, values }, &mut run).map_err(|e| e.at(node.loc))
+        control_flow::call(flow, &parts, &mut run).map_err(|e| e.at(node.loc))
     }
 
     /// Calls the program among the arguments in a region that the arguments before it describe, on those behind it.
     fn region(&mut self, node: &ModelCall, region: CallRegion) -> Result<Vec<GraphValue>, Error> {
         let unfit = |why: String| Error::new("E936", why).at(node.loc);
         let at = node.positional.iter().position(|a| matches!(a, CallArgument::Graph(_)));
-        let Some((before, [CallArgument::Graph(graph), inputs @ ..])) =
+        let Some((before, [CallArgument::Graph(program), inputs @ ..])) =
             at.and_then(|at| node.positional.split_at_checked(at))
         else {
             return Err(unfit(format!("`{}` has no program among its arguments", node.target)));
@@ -210,7 +238,7 @@ impl Replay<'_, '_> {
         if region == CallRegion::Autocast && enabled && dtype.is_none() {
             return Err(unfit(format!("`{}` has no dtype", node.target)));
         }
-        let run = || inner(graph, inputs, self.key, self.seen);
+        let run = || inner(&program.graph, inputs, self.key, self.seen);
         match region {
             CallRegion::Autocast => autocast(dtype.filter(|_| enabled), run),
             CallRegion::Gradient if enabled => enable_grad(run),

@@ -32,6 +32,19 @@ impl GraphValue {
         }
     }
 
+    /// The value as a whole number, if it is one that is known.
+    pub fn whole(&self) -> Option<i64> {
+        match self {
+            GraphValue::Number(x) => Some(x.as_f64() as i64),
+            GraphValue::Size(size) if size.is_const() => Some(size.value()),
+            GraphValue::Tensor(x) => {
+                let known = x.buffer().ok().filter(|b| b.len() == 1 && !b.dtype().is_float());
+                known.and_then(|b| b.scalars().first().copied()).map(|x| x.as_f64() as i64)
+            }
+            _ => None,
+        }
+    }
+
     /// The value as a tensor: numbers become tensors of rank 0.
     pub fn tensor(&self) -> Option<Tensor> {
         match self {

@@ -3,10 +3,10 @@
 use super::layout::ValueLayouts;
 use super::schema as json;
 use super::weights::dtype;
-use crate::graph::{CallArgument, CallResult, ModelCall, ModelGraph, ValueId};
+use crate::graph::{CallArgument, CallResult, Closure, ModelCall, ModelGraph, ValueId};
 use crate::names::Implementation;
-use fulgurite::core::loc::Loc;
-use fulgurite::core::{Name, Scalar};
+use crate::places;
+use fulgurite::core::Scalar;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -92,7 +92,7 @@ impl Maker {
             named,
             outputs,
             scope: scope(&from.metadata.nn_module_stack),
-            loc: place(&from.metadata.stack_trace),
+            loc: places::python(&from.metadata.stack_trace),
             last_uses: Vec::new(),
             resolved: OnceLock::new(),
         })
@@ -151,7 +151,10 @@ impl Maker {
             A::AsMemoryFormat(_) | A::AsDevice(_) => Ok(CallArgument::Ignored),
             A::AsLayout(STRIDED) => Ok(CallArgument::Ignored),
             A::AsLayout(_) => unsupported("a sparse tensor"),
-            A::AsGraph(from) => Ok(CallArgument::Graph(Box::new(Maker::default().graph(from.graph, depth + 1)?))),
+            A::AsGraph(from) => {
+                let graph = Maker::default().graph(from.graph, depth + 1)?;
+                Ok(CallArgument::Graph(Box::new(Closure { graph, captured: Vec::new() })))
+            }
             A::AsCustomObj(_) => unsupported("an object of a class"),
             A::AsOperator(_) => unsupported("an operator as an argument"),
             A::AsComplex(_) => unsupported("a complex number"),
@@ -188,15 +191,4 @@ fn scope(stack: &str) -> Vec<String> {
         true => Vec::new(),
         false => path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
     }
-}
-
-/// The place of the innermost frame of a Python stack.
-fn place(stack: &str) -> Loc {
-    let frame = |line: &str| {
-        let (file, rest) = line.trim_start().strip_prefix("File \"")?.split_once("\", line ")?;
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let clean = !file.chars().any(char::is_control);
-        Some(Loc { file: Name::new(file).as_str(), line: rest[..digits].parse().ok()?, column: 0 }).filter(|_| clean)
-    };
-    stack.lines().rev().find_map(frame).unwrap_or(Loc::NOWHERE)
 }

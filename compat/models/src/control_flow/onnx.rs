@@ -1,0 +1,140 @@
+//! ONNX's `If`, `Loop`, `Scan` and `SequenceMap`.
+
+use super::{FlowParts, MOST, Runner, odd, truth};
+use crate::names::ControlFlow;
+use crate::value::GraphValue;
+use fulgurite::{Error, Tensor, TensorOps, ops};
+
+/// Runs a call; `run` runs one of its programs on values.
+///
+/// # Errors
+/// E936 for a condition that is not known, or for parts of another form, and the errors of the programs.
+pub fn call(flow: ControlFlow, parts: &FlowParts, run: &mut Runner) -> Result<Vec<GraphValue>, Error> {
+    match (flow, &parts.values[..]) {
+        (ControlFlow::OnnxIf, [condition]) => {
+            parts.program(if truth(condition)? { "then_branch" } else { "else_branch" })?.run(run, [])
+        }
+        (ControlFlow::OnnxLoop, [most, goes_on, initial @ ..]) => repeat(parts, most, goes_on, initial, run),
+        (ControlFlow::OnnxScan, values) => scan(parts, values, run),
+        (ControlFlow::SequenceMap, [first, more @ ..]) => sequence_map(parts, first, more, run),
+        _ => Err(odd("a call has its programs and values in another form")),
+    }
+}
+
+fn tensor(value: &GraphValue) -> Result<Tensor, Error> {
+    value.tensor().ok_or_else(|| odd("a step of a loop has a result that is no tensor"))
+}
+
+/// Runs the body of a loop at most `most` times, for as long as it says so. The states come first, then for each
+/// further result of the body the results of all steps, stacked.
+fn repeat(
+    parts: &FlowParts,
+    most: &GraphValue,
+    goes_on: &GraphValue,
+    initial: &[GraphValue],
+    run: &mut Runner,
+) -> Result<Vec<GraphValue>, Error> {
+    let body = parts.program("body")?;
+    let steps = match most {
+        GraphValue::None => None,
+        value => Some(value.whole().ok_or_else(|| odd("the number of a loop's steps is not known"))?),
+    };
+    let mut state = initial.to_vec();
+    let mut made = vec![Vec::new(); body.graph.outputs.len().saturating_sub(1 + state.len())];
+    let mut goes_on = goes_on.clone();
+    for step in 0.. {
+        let ends = steps.is_some_and(|steps| step >= steps);
+        if ends || !matches!(goes_on, GraphValue::None) && !truth(&goes_on)? {
+            break;
+        }
+        if step >= MOST as i64 {
+            return Err(odd(&format!("a loop has not ended after {MOST} steps")));
+        }
+        let condition = match &goes_on {
+            GraphValue::None => GraphValue::Tensor(Tensor::scalar(true)),
+            condition => condition.clone(),
+        };
+        let inputs = [GraphValue::Tensor(Tensor::scalar(step)), condition].into_iter().chain(state);
+        let mut results = body.run(run, inputs)?.into_iter();
+        goes_on = results.next().ok_or_else(|| odd("the body of a loop has no result"))?;
+        state = results.by_ref().take(initial.len()).collect();
+        for (all, result) in made.iter_mut().zip(results) {
+            all.push(tensor(&result)?);
+        }
+    }
+    let stacked = made.iter().map(|all| match all.is_empty() {
+        true => Err(odd("a loop makes no step, and the sizes of what its steps would make are not known")),
+        false => Ok(GraphValue::Tensor(ops::stack(all))),
+    });
+    let stacked = stacked.collect::<Result<Vec<_>, _>>()?;
+    Ok(state.into_iter().chain(stacked).collect())
+}
+
+/// Runs the body on each slice of the last values, the sequences; the first values are the initial states.
+fn scan(parts: &FlowParts, values: &[GraphValue], run: &mut Runner) -> Result<Vec<GraphValue>, Error> {
+    let body = parts.program("body")?;
+    let count = parts.numbers("num_scan_inputs").first().and_then(|n| usize::try_from(*n).ok());
+    let states = count.and_then(|count| values.len().checked_sub(count)).ok_or_else(|| odd("a scan has no sequence"))?;
+    let (initial, sequences) = values.split_at(states);
+    let sequences = sequences.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
+    let entry = |name: &str, at: usize| parts.numbers(name).get(at).copied().unwrap_or(0);
+    let axis = |at: usize, rank: usize| {
+        let axis = entry("scan_input_axes", at);
+        usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok().filter(|axis| *axis < rank)
+    };
+    let axes = sequences.iter().enumerate().map(|(at, x)| axis(at, x.rank()));
+    let axes = axes.collect::<Option<Vec<_>>>().ok_or_else(|| odd("a scan runs over an axis that is not there"))?;
+    let steps = sequences.first().zip(axes.first()).map_or(0, |(x, axis)| x.shape()[*axis].len());
+    if steps == 0 || steps > MOST {
+        return Err(odd(&format!("a scan has {steps} steps, from 1 to {MOST} are taken")));
+    }
+    let mut state = initial.to_vec();
+    let mut made: Vec<Vec<Tensor>> = Vec::new();
+    for step in 0..steps {
+        let slice = |(at, (x, axis)): (usize, (&Tensor, &usize))| {
+            let at = if entry("scan_input_directions", at) == 1 { steps - 1 - step } else { step };
+            GraphValue::Tensor(x.select(*axis as i64, at))
+        };
+        let slices: Vec<GraphValue> = sequences.iter().zip(&axes).enumerate().map(slice).collect();
+        let mut results = body.run(run, state.into_iter().chain(slices))?;
+        if results.len() < initial.len() {
+            return Err(odd("the body of a scan has fewer results than states"));
+        }
+        let outputs = results.split_off(initial.len());
+        made.resize_with(outputs.len(), Vec::new);
+        for (all, output) in made.iter_mut().zip(&outputs) {
+            all.push(tensor(output)?);
+        }
+        state = results;
+    }
+    let stacked = made.into_iter().enumerate().map(|(at, mut all)| {
+        if entry("scan_output_directions", at) == 1 {
+            all.reverse();
+        }
+        GraphValue::Tensor(ops::stack_with(&all, ops::Stack { dim: entry("scan_output_axes", at).into() }))
+    });
+    Ok(state.into_iter().chain(stacked).collect())
+}
+
+/// Runs the body on the items of lists that belong together; a tensor among the arguments is given at each step.
+fn sequence_map(
+    parts: &FlowParts,
+    first: &GraphValue,
+    more: &[GraphValue],
+    run: &mut Runner,
+) -> Result<Vec<GraphValue>, Error> {
+    let body = parts.program("body")?;
+    let GraphValue::List(items) = first else { return Err(odd("a map over something that is no list")) };
+    let mut made = vec![Vec::new(); body.graph.outputs.len()];
+    for (at, item) in items.iter().enumerate() {
+        let beside = more.iter().map(|value| match value {
+            GraphValue::List(items) => items.get(at).cloned().ok_or_else(|| odd("the lists of a map differ in length")),
+            other => Ok(other.clone()),
+        });
+        let beside = beside.collect::<Result<Vec<_>, _>>()?;
+        for (all, result) in made.iter_mut().zip(body.run(run, [item.clone()].into_iter().chain(beside))?) {
+            all.push(result);
+        }
+    }
+    Ok(made.into_iter().map(GraphValue::List).collect())
+}

@@ -1,0 +1,113 @@
+//! Models in ONNX's format.
+
+mod graph;
+mod messages;
+mod nodes;
+mod tensors;
+
+use crate::fault;
+use crate::inputs::{Input, InputSize, Ranges};
+use crate::model::{InputSource, Model, ModelProgram, OutputTarget};
+use crate::size_text::SizeExpression;
+use fulgurite::Error;
+use fulgurite::buffer::MappedFile;
+use graph::{Maker, Role};
+use messages::{GraphProto, ModelProto, ValueInfo};
+use prost::Message;
+use prost::bytes::Bytes;
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use tensors::TensorFiles;
+
+/// The versions of ONNX's own operators that are read: older ones have other meanings, newer ones are not known.
+const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
+/// The newest version of the format itself.
+const NEWEST_IR: i64 = 14;
+
+/// The bytes of a mapped file.
+struct FileBytes(MappedFile);
+
+impl AsRef<[u8]> for FileBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// Reads a model.
+///
+/// # Errors
+/// Those of [`crate::import`], except for E934.
+pub fn read(path: &Path) -> Result<Model, Error> {
+    let file =
+        MappedFile::open(path).map_err(|e| Error::new("E904", format!("`{}` can't be read: {e}", path.display())))?;
+    let bytes = Bytes::from_owner(FileBytes(file.clone()));
+    let broken = |part: &str, why: String| fault::broken(path, part, why);
+    let model = ModelProto::decode(bytes).map_err(|e| broken("the message", e.to_string()))?;
+    if model.ir_version > NEWEST_IR {
+        let read = format!("versions up to {NEWEST_IR}");
+        return Err(fault::version(path, format!("version {} of ONNX's format", model.ir_version), read));
+    }
+    let opset = |domain: &str| model.opset_import.iter().find(|set| nodes::domain(&set.domain) == domain);
+    if let Some(set) = opset("").filter(|set| !OPSETS.contains(&set.version)) {
+        let read = format!("opsets {} to {}", OPSETS.start(), OPSETS.end());
+        return Err(fault::version(path, format!("opset {}", set.version), read));
+    }
+    let Some(graph) = &model.graph else { return Err(broken("the message", "it has no graph".to_owned())) };
+    let files = TensorFiles::new(path, file);
+    let made = Maker::new(path, &model, files).model(graph).map_err(|why| broken("the graph", why))?;
+    let (graph_inputs, ranges) = inputs(path, graph)?;
+    let mut sources = Vec::new();
+    let (mut params, mut number) = (BTreeMap::new(), 0);
+    for role in made.roles {
+        sources.push(match role {
+            Role::Input => {
+                number += 1;
+                InputSource::Input(number - 1)
+            }
+            Role::Constant(tensor) => InputSource::Constant(tensor),
+            Role::Parameter(name, tensor) => {
+                params.insert(name.clone(), tensor);
+                InputSource::Parameter(name)
+            }
+        });
+    }
+    let targets = made.graph.outputs.iter().map(|_| OutputTarget::Result).collect();
+    let program =
+        ModelProgram { path: path.to_owned(), graph: made.graph, sources, targets, inputs: graph_inputs, ranges };
+    Ok(Model::new(program, params, BTreeMap::new()))
+}
+
+/// The inputs that a call gives, which are those without a value in the file, and the symbols of their sizes.
+fn inputs(path: &Path, graph: &GraphProto) -> Result<(Vec<Input>, Ranges), Error> {
+    let given: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
+    let mut ranges = Ranges::new();
+    let mut inputs = Vec::new();
+    for info in graph.input.iter().filter(|info| !given.contains(info.name.as_str())) {
+        inputs.push(input(info, &mut ranges).map_err(|why| {
+            Error::new("E936", format!("`{}`: the input `{}` {why}", path.display(), info.name.escape_debug()))
+        })?);
+    }
+    Ok((inputs, ranges))
+}
+
+fn input(info: &ValueInfo, ranges: &mut Ranges) -> Result<Input, String> {
+    let tensor = info.ty.as_ref().and_then(|ty| ty.tensor.as_ref()).ok_or("is no tensor")?;
+    let dtype = tensors::dtype(tensor.elem_type)
+        .ok_or_else(|| format!("has ONNX's dtype {}, which no tensor here has", tensor.elem_type))?;
+    let shape = tensor.shape.as_ref().ok_or("has no shape")?;
+    let mut sizes = Vec::new();
+    for (axis, dim) in shape.dim.iter().enumerate() {
+        let symbol = match (dim.dim_value, &dim.dim_param) {
+            (Some(n), _) if n < 0 => return Err(format!("has the size {n}")),
+            (Some(n), _) => {
+                sizes.push(InputSize(SizeExpression::Number(n)));
+                continue;
+            }
+            (None, Some(name)) if !name.is_empty() => name.clone(),
+            (None, _) => format!("{}.{axis}", info.name),
+        };
+        ranges.entry(symbol.clone()).or_insert((0, None));
+        sizes.push(InputSize(SizeExpression::Symbol(symbol)));
+    }
+    Ok(Input { name: info.name.clone(), dtype, sizes, number: false })
+}

@@ -1,0 +1,188 @@
+//! Calls: inputs are positional, attributes are named.
+
+use super::graph::{Maker, Meaning, Role};
+use super::messages::{AttributeProto, Entry, NodeProto, OperatorSet, kind};
+use crate::graph::{CallArgument, CallResult, Closure, ModelCall};
+use crate::places;
+use fulgurite::buffer::Buffer;
+use fulgurite::core::loc::Loc;
+use fulgurite::core::{Name, Scalar};
+use fulgurite::Tensor;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// Attributes by name.
+pub type Attributes<'a> = HashMap<&'a str, &'a AttributeProto>;
+
+/// The domain of ONNX's own operators has two names.
+pub fn domain(name: &str) -> &str {
+    if name == "ai.onnx" { "" } else { name }
+}
+
+/// The versions of operators by domain.
+pub fn opsets(sets: &[OperatorSet]) -> HashMap<String, i64> {
+    sets.iter().map(|set| (domain(&set.domain).to_owned(), set.version)).collect()
+}
+
+/// Adds a call to the graph that is being made. `around` are the attributes of the function whose body it stands in.
+///
+/// # Errors
+/// The first contradiction, in words.
+pub fn node<'a>(maker: &mut Maker<'a>, from: &'a NodeProto, around: &Attributes<'a>) -> Result<(), String> {
+    let shown = || format!("in `{}` ({})", shown(from), from.op_type.escape_debug());
+    make(maker, from, around).map_err(|why| if why.starts_with("in `") { why } else { format!("{}: {why}", shown()) })
+}
+
+/// The name of a node, or that of its first output.
+fn shown(from: &NodeProto) -> String {
+    let name = if from.name.is_empty() { from.output.first().unwrap_or(&from.name) } else { &from.name };
+    name.escape_debug().to_string()
+}
+
+fn make<'a>(maker: &mut Maker<'a>, from: &'a NodeProto, around: &Attributes<'a>) -> Result<(), String> {
+    maker.count_call()?;
+    let mut attributes: Vec<(&'a str, &'a AttributeProto)> = Vec::new();
+    for attribute in &from.attribute {
+        match attribute.ref_attr_name.as_str() {
+            "" => attributes.push((&attribute.name, attribute)),
+            // an attribute of the function, which its call may leave out
+            name => attributes.extend(around.get(name).map(|given| (attribute.name.as_str(), *given))),
+        }
+    }
+    let space = domain(&from.domain);
+    if space.is_empty() && from.op_type == "Constant" {
+        return constant(maker, from, &attributes);
+    }
+    let function = maker.functions.get(&(space.to_owned(), from.op_type.clone(), from.overload.clone())).copied();
+    if let Some(function) = function {
+        let mut arguments = Vec::new();
+        for input in &from.input {
+            arguments.push(match maker.argument(input)? {
+                CallArgument::Value(id) => Meaning::Value(id),
+                CallArgument::Unsupported(what) => Meaning::Unsupported(what),
+                _ => Meaning::Absent,
+            });
+        }
+        let mut all: Attributes<'a> = function.attribute_proto.iter().map(|a| (a.name.as_str(), a)).collect();
+        all.extend(attributes);
+        let results = maker.inline(function, arguments, &all)?;
+        for (name, result) in from.output.iter().zip(results).filter(|(name, _)| !name.is_empty()) {
+            maker.set(name, result)?;
+        }
+        return Ok(());
+    }
+    let version = maker.opsets.last().and_then(|opsets| opsets.get(space)).copied().unwrap_or(1);
+    let target = match space.strip_prefix("ai.onnx.").unwrap_or(space) {
+        "" => format!("onnx.{}.{version}", from.op_type),
+        space => format!("onnx.{space}.{}.{version}", from.op_type),
+    };
+    let positional = from.input.iter().map(|name| maker.argument(name)).collect::<Result<_, _>>()?;
+    let mut named = Vec::new();
+    for (name, attribute) in attributes {
+        let value = value(maker, attribute).map_err(|why| format!("attribute `{}`: {why}", name.escape_debug()))?;
+        named.push((name.to_owned(), value));
+    }
+    let output = |name: &String| match name.as_str() {
+        "" => Ok(CallResult::None),
+        name => maker.define(name).map(CallResult::One),
+    };
+    let outputs = from.output.iter().map(output).collect::<Result<_, _>>()?;
+    let loc = loc(maker, from);
+    let call = ModelCall {
+        target,
+        positional,
+        named,
+        outputs,
+        scope: scope(from),
+        loc,
+        last_uses: Vec::new(),
+        resolved: OnceLock::new(),
+    };
+    maker.here().nodes.push(call);
+    Ok(())
+}
+
+/// A constant in the place of a call.
+fn constant<'a>(
+    maker: &mut Maker<'a>,
+    from: &'a NodeProto,
+    attributes: &[(&'a str, &'a AttributeProto)],
+) -> Result<(), String> {
+    let ([name], [(_, attribute)]) = (&from.output[..], attributes) else {
+        return Err("a constant has one output and one attribute".to_owned());
+    };
+    let list = |buffer: Result<Buffer, _>| buffer.map(Tensor::from_buffer).map_err(|e: fulgurite::buffer::BufferError| e.to_string());
+    let tensor = match attribute.kind {
+        kind::TENSOR => {
+            let tensor = attribute.t.as_ref().ok_or("it has no tensor")?;
+            let meaning = maker.attribute_tensor(tensor)?;
+            return maker.set(name, meaning);
+        }
+        kind::FLOAT => Tensor::scalar(attribute.f),
+        kind::INT => Tensor::scalar(attribute.i),
+        kind::FLOATS => list(Buffer::from_slice(&attribute.floats, &[attribute.floats.len()]))?,
+        kind::INTS => list(Buffer::from_slice(&attribute.ints, &[attribute.ints.len()]))?,
+        _ => return maker.set(name, Meaning::Unsupported("a constant of texts, or a sparse one".to_owned())),
+    };
+    let meaning = maker.constant(name, Role::Constant(tensor))?;
+    maker.set(name, meaning)
+}
+
+/// The argument that an attribute is.
+fn value<'a>(maker: &mut Maker<'a>, from: &'a AttributeProto) -> Result<CallArgument, String> {
+    let int = |n: &i64| CallArgument::Number(Scalar::Int(*n));
+    let float = |x: &f32| CallArgument::Number(Scalar::Float(f64::from(*x)));
+    let text = |bytes: &[u8]| CallArgument::Text(String::from_utf8_lossy(bytes).into_owned());
+    Ok(match from.kind {
+        kind::INT => int(&from.i),
+        kind::FLOAT => float(&from.f),
+        kind::STRING => text(&from.s),
+        kind::INTS => CallArgument::List(from.ints.iter().map(int).collect()),
+        kind::FLOATS => CallArgument::List(from.floats.iter().map(float).collect()),
+        kind::STRINGS => CallArgument::List(from.strings.iter().map(|bytes| text(bytes)).collect()),
+        kind::TENSOR => match maker.attribute_tensor(from.t.as_ref().ok_or("it has no tensor")?)? {
+            Meaning::Value(id) => CallArgument::Value(id),
+            Meaning::Unsupported(what) => CallArgument::Unsupported(what),
+            Meaning::Absent => CallArgument::None,
+        },
+        kind::GRAPH => {
+            let (graph, captured) = maker.graph(from.g.as_ref().ok_or("it has no graph")?)?;
+            CallArgument::Graph(Box::new(Closure { graph, captured }))
+        }
+        kind => CallArgument::Unsupported(format!("an attribute of ONNX's kind {kind}")),
+    })
+}
+
+/// The value of a key in the notes of an exporter.
+fn noted<'a>(notes: &'a [Entry], key: &str) -> Option<&'a str> {
+    notes.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
+}
+
+/// The modules around a call. PyTorch's exporters name them in a note, `['', 'layer1', 'layer1.0', 'conv1']`, or in the
+/// name of the node, `/layer1/layer1.0/conv1/Conv`.
+fn scope(from: &NodeProto) -> Vec<String> {
+    let is_name = |c: char| c.is_alphanumeric() || "._".contains(c);
+    let all: Vec<&str> = match noted(&from.metadata_props, "pkg.torch.onnx.name_scopes") {
+        Some(list) => list.trim_matches(['[', ']']).split(", ").map(|word| word.trim_matches('\'')).collect(),
+        None => from.name.split('/').collect(),
+    };
+    let Some((_, modules)) = all.split_last() else { return Vec::new() };
+    // each module's name begins with that of the module around it
+    let (mut parts, mut before) = (Vec::new(), "");
+    for module in modules.iter().copied().filter(|m| !m.is_empty() && m.chars().all(is_name)) {
+        let inner = module.strip_prefix(before).unwrap_or(module);
+        parts.extend(inner.split('.').filter(|part| !part.is_empty()).map(str::to_owned));
+        before = module;
+    }
+    parts
+}
+
+/// The place of a call: the line of Python in the exporter's note, or the node in the file.
+fn loc(maker: &mut Maker, from: &NodeProto) -> Loc {
+    let python = noted(&from.metadata_props, "pkg.torch.onnx.stack_trace").map(places::python).filter(|loc| *loc != Loc::NOWHERE);
+    python.unwrap_or_else(|| {
+        let file = format!("{}: {}", maker.file, shown(from));
+        let line = u32::try_from(maker.here().nodes.len() + 1).unwrap_or(0);
+        Loc { file: Name::new(&file).as_str(), line, column: 0 }
+    })
+}
