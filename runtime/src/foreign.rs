@@ -55,6 +55,11 @@ impl ForeignForm {
     pub fn draws(&self) -> bool {
         self.symbol.row().sig.params.iter().any(|param| param.ty.elem.contains(&Elem::Key))
     }
+
+    /// The row's arguments by name, of a call of this form; `None` if the form does not fit the call.
+    pub fn arranged(&self, positional: &[Given], named: &[(String, Given)]) -> Option<Vec<(Name, Given)>> {
+        self.form.arrange(self.symbol.row(), positional, named).ok().map(|call| call.args)
+    }
 }
 
 /// The results of a call.

@@ -31,6 +31,7 @@ mod subclass;
 mod write;
 
 pub(crate) use captures::{Captured, Source};
+pub use ruled::at_once;
 pub(crate) use ruled::ruled;
 pub(crate) use write::{assign, fail, leaves_among, overlap, place, write};
 

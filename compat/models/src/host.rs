@@ -1,6 +1,7 @@
 //! The functions of exported programs that compute sizes and numbers instead of tensors: Python's operators, some of
 //! `math`, and the sizes of tensors. They run while the program is replayed.
 
+use crate::known;
 use crate::value::GraphValue;
 use fulgurite::core::{Dim, Scalar};
 
@@ -26,8 +27,12 @@ enum Function {
     ToInt,
     /// The size of an axis of a tensor.
     SizeOf,
+    /// The sizes of a tensor, as a tensor.
+    SizesOf,
     /// The number of elements of a tensor.
     Count,
+    /// The number of elements, as a tensor.
+    CountOf,
     /// The element of a tensor of rank 0.
     Item,
     /// A check that the exporter left in the program. What it checks of sizes, the ranges of inputs say too.
@@ -72,6 +77,8 @@ const TABLE: &[(&str, Function)] = &[
     ("aten.sym_size.int", Function::SizeOf),
     ("aten.size.int", Function::SizeOf),
     ("aten.sym_numel.default", Function::Count),
+    ("onnx.Shape", Function::SizesOf),
+    ("onnx.Size", Function::CountOf),
     ("aten.item.default", Function::Item),
     ("aten._local_scalar_dense.default", Function::Item),
     ("aten._assert_tensor_metadata.default", Function::Nothing),
@@ -100,16 +107,16 @@ pub fn is_known(target: &str) -> bool {
 ///
 /// # Errors
 /// The function is unknown, or does not take these arguments, in words.
-pub fn call(target: &str, args: &[GraphValue]) -> Result<GraphValue, String> {
+pub fn call(target: &str, args: &[GraphValue], named: &[(&str, GraphValue)]) -> Result<GraphValue, String> {
     let function = find(target).ok_or_else(|| format!("`{target}` is no function of numbers"))?;
-    function.call(args).ok_or_else(|| {
+    function.call(args, named).ok_or_else(|| {
         let kinds: Vec<&str> = args.iter().map(GraphValue::kind).collect();
         format!("`{target}` is not defined for {}", kinds.join(" and "))
     })
 }
 
 impl Function {
-    fn call(self, args: &[GraphValue]) -> Option<GraphValue> {
+    fn call(self, args: &[GraphValue], named: &[(&str, GraphValue)]) -> Option<GraphValue> {
         let number = |n: f64| Some(GraphValue::Number(Scalar::Float(n)));
         let truth = |b: bool| Some(GraphValue::Number(Scalar::Bool(b)));
         match (self, args) {
@@ -146,7 +153,21 @@ impl Function {
                 let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
                 usize::try_from(axis).ok().and_then(|axis| shape.get(axis)).map(|size| GraphValue::Size(*size))
             }
+            (Function::SizesOf, [x]) => {
+                let shape = shape(x)?;
+                let bound = |name: &str, default: usize| {
+                    let given = named.iter().find(|(n, _)| *n == name).and_then(|(_, value)| value.whole());
+                    let at = given.map_or(default as i64, |at| if at < 0 { at + shape.len() as i64 } else { at });
+                    at.clamp(0, shape.len() as i64) as usize
+                };
+                let (start, end) = (bound("start", 0), bound("end", shape.len()));
+                let part = shape[start..end.max(start)].to_vec();
+                known::of_sizes(vec![part.len()], part)
+            }
             (Function::Count, [GraphValue::Tensor(x)]) => Some(GraphValue::Size(x.numel())),
+            (Function::CountOf, [x]) => {
+                known::of_sizes(Vec::new(), vec![shape(x)?.into_iter().fold(Dim::from(1), |n, size| n * size)])
+            }
             (Function::Item, [GraphValue::Tensor(x)]) => x
                 .buffer()
                 .ok()
@@ -155,6 +176,14 @@ impl Function {
                 .map(GraphValue::Number),
             _ => None,
         }
+    }
+}
+
+fn shape(x: &GraphValue) -> Option<Vec<Dim>> {
+    match x {
+        GraphValue::Tensor(x) | GraphValue::Known(x) => Some(x.shape().to_vec()),
+        GraphValue::Sizes(x) => Some(x.shape.iter().map(|size| Dim::from(*size)).collect()),
+        _ => None,
     }
 }
 

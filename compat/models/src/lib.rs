@@ -32,6 +32,7 @@ mod fault;
 mod graph;
 mod host;
 mod inputs;
+mod known;
 mod memory;
 mod model;
 mod names;

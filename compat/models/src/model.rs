@@ -29,6 +29,8 @@ pub enum InputSource {
     Parameter(String),
     Buffer(String),
     Constant(Tensor),
+    /// A constant that no call writes.
+    Known(Tensor),
     /// The user's input of this number.
     Input(usize),
     /// A constant of the call that was exported, which the graph does not read.
@@ -188,6 +190,7 @@ impl Model {
             InputSource::Parameter(name) => named(&self.params, "parameter", name),
             InputSource::Buffer(name) => named(&self.buffers, "buffer", name),
             InputSource::Constant(tensor) => Ok(GraphValue::Tensor(tensor.clone())),
+            InputSource::Known(tensor) => Ok(GraphValue::Known(tensor.clone())),
             InputSource::Input(at) => {
                 let tensor = inputs[*at].clone();
                 match self.program.inputs[*at].number {

@@ -4,6 +4,7 @@
 use crate::control_flow::{self, FlowParts, FlowProgram};
 use crate::graph::{CallArgument, CallResult, ModelCall, ModelGraph, ValueId};
 use crate::host;
+use crate::known;
 use crate::memory::SharedMemory;
 use crate::names::{CallRegion, ControlFlow, Implementation, unversioned};
 use crate::sequences::{self, SequenceFunction};
@@ -51,6 +52,9 @@ fn inner(
 /// the device of its program, and its layout is the executor's choice.
 const PLACEMENT: &[&str] = &["device", "layout", "memory_format", "pin_memory", "non_blocking"];
 
+/// Positional and named arguments.
+type NodeArguments<'n> = (Vec<GraphValue>, Vec<(&'n str, GraphValue)>);
+
 struct Replay<'a, 'o> {
     graph: &'a ModelGraph,
     values: Vec<Option<GraphValue>>,
@@ -81,8 +85,8 @@ impl Replay<'_, '_> {
         let unfit = |why: String| Error::new("E936", why).at(node.loc);
         match node.implementation() {
             Implementation::Host => {
-                let args = node.positional.iter().map(|a| self.argument(a)).collect::<Result<Vec<_>, _>>();
-                let value = args.and_then(|args| host::call(unversioned(&node.target), &args)).map_err(unfit)?;
+                let (args, named) = self.arguments(node).map_err(unfit)?;
+                let value = host::call(unversioned(&node.target), &args, &named).map_err(unfit)?;
                 self.keep(&node.outputs, vec![value]).map_err(unfit)?;
             }
             Implementation::Rows(names) => {
@@ -134,28 +138,47 @@ impl Replay<'_, '_> {
     /// Calls the first row of these names that takes the arguments.
     fn row(&mut self, node: &ModelCall, names: &[String]) -> Result<Vec<GraphValue>, Error> {
         let unfit = |why: String| Error::new("E936", why).at(node.loc);
-        let given = |value: GraphValue| Given::from(&value);
-        let positional = node.positional.iter().map(|a| self.argument(a).map(given)).collect::<Result<Vec<_>, _>>();
+        let positional = node.positional.iter().map(|a| self.argument(a)).collect::<Result<Vec<_>, _>>();
         let positional = positional.map_err(unfit)?;
-        let mut named = Vec::new();
+        let mut named: Vec<(String, GraphValue)> = Vec::new();
         for (name, argument) in &node.named {
             // an argument that no row takes, such as a sparse layout, is refused under any name
             match self.argument(argument).map_err(unfit)? {
                 GraphValue::None => {}
                 _ if PLACEMENT.contains(&name.as_str()) => {}
-                value => named.push((name.clone(), given(value))),
+                value => named.push((name.clone(), value)),
             }
         }
+        let draws = names.iter().any(|name| foreign::forms(name).iter().any(|form| form.draws()));
+        let all = || positional.iter().chain(named.iter().map(|(_, value)| value));
+        let (is_known, has_sizes) = (!draws && known::is_known(all()), all().any(GraphValue::has_sizes));
+        if is_known && has_sizes {
+            if let Some(results) = names.iter().find_map(|name| known::on_sizes(name, &positional, &named)) {
+                return Ok(results);
+            }
+        }
+        let tensors = (has_sizes).then(|| given(&positional, &named, GraphValue::with_tensors));
+        let (positional, named) = given(&positional, &named, |value| Given::from(value));
         if let Some(same) = unchanged(names, &positional, &named) {
             return Ok(vec![GraphValue::Tensor(same)]);
         }
-        let draws = names.iter().any(|name| foreign::forms(name).iter().any(|form| form.draws()));
+        if is_known && !has_sizes {
+            let constants = |name: &String| known::constants(name, &positional, &named, node.loc);
+            if let Some(results) = names.iter().find_map(constants) {
+                return Ok(results);
+            }
+        }
         let key = if draws { self.key.as_mut().map(Key::next) } else { None };
         let mut first = None;
         for name in names {
             match foreign::call(name, &positional, &named, key.as_ref(), node.loc) {
                 Ok(results) => return values(node, results),
                 Err(e) => _ = first.get_or_insert(e),
+            }
+            // where the row takes a tensor, the sizes become one
+            let made = tensors.as_ref().map(|(a, b)| foreign::call(name, a, b, key.as_ref(), node.loc));
+            if let Some(Ok(results)) = made {
+                return values(node, results);
             }
         }
         let error = first.unwrap_or_else(|| unfit(format!("no row is called `{}`", node.target)));
@@ -185,9 +208,15 @@ impl Replay<'_, '_> {
 
     /// Calls a function of lists.
     fn sequence(&self, node: &ModelCall, function: SequenceFunction) -> Result<Vec<GraphValue>, String> {
-        let args = node.positional.iter().map(|a| self.argument(a)).collect::<Result<Vec<_>, _>>()?;
+        let (args, named) = self.arguments(node)?;
+        sequences::call(function, &args, &named)
+    }
+
+    /// The positional and the named arguments.
+    fn arguments<'n>(&self, node: &'n ModelCall) -> Result<NodeArguments<'n>, String> {
+        let positional = node.positional.iter().map(|a| self.argument(a)).collect::<Result<_, _>>()?;
         let named = node.named.iter().map(|(name, a)| Ok((name.as_str(), self.argument(a)?)));
-        sequences::call(function, &args, &named.collect::<Result<Vec<_>, String>>()?)
+        Ok((positional, named.collect::<Result<_, String>>()?))
     }
 
     /// Calls programs among the arguments, as the other arguments say.
@@ -287,6 +316,16 @@ impl Replay<'_, '_> {
             CallArgument::Unsupported(what) => return Err(format!("{what}, which no row takes")),
         })
     }
+}
+
+/// The arguments of a call as [`foreign::call`] takes them.
+fn given(
+    positional: &[GraphValue],
+    named: &[(String, GraphValue)],
+    one: impl Fn(&GraphValue) -> Given,
+) -> (Vec<Given>, Vec<(String, Given)>) {
+    let named = named.iter().map(|(name, value)| (name.clone(), one(value))).collect();
+    (positional.iter().map(&one).collect(), named)
 }
 
 /// The argument of a cast to the dtype that it has: PyTorch returns the argument itself, so that a write to the result is

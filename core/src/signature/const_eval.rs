@@ -439,6 +439,19 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
                 _ => Val::Float(a.float()?.min(b.float()?)),
             })
         }
+        "div_floor" | "div_trunc" | "rem_floor" | "rem_trunc" => {
+            let (a, b) = (eval(env, arg(0)?, at)?, eval(env, arg(1)?, at)?);
+            match (a, b) {
+                (Val::Int(_), Val::Int(b)) if b.is(0) => Err(Stop::Refused(divided_by_zero())),
+                (Val::Int(a), Val::Int(b)) => {
+                    let zero = Dim::from(0);
+                    let towards_zero = f.as_str().ends_with("trunc") && (a < zero) != (b < zero);
+                    let quotient = if towards_zero { -(-a / b) } else { a / b };
+                    Ok(Val::Int(if f.as_str().starts_with("div") { quotient } else { a - quotient * b }))
+                }
+                (a, b) => builtin(f, &[a.float()?, b.float()?]),
+            }
+        }
         "abs" => Ok(match eval(env, arg(0)?, at)? {
             Val::Int(d) => Val::Int(if d < Dim::from(0) { -d } else { d }),
             v => Val::Float(v.float()?.abs()),
@@ -447,13 +460,15 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let Val::DType(d) = eval(env, arg(0)?, at)? else { return Err(bad(format!("`{f}` needs a dtype"))) };
             Ok(Val::Float(if f == "epsilon" { d.epsilon() } else { d.largest() }))
         }
-        _ => {
-            let Some(b) = Builtin::from_name(f.as_str()) else { return Err(Stop::NotStatic) };
-            let xs = args.iter().map(|a| eval(env, &a.value, at)?.float()).collect::<Static<Vec<f64>>>()?;
-            let x = builtins::eval_f64(b, &xs);
-            Ok(if b.record().result == ResultRule::Bool { Val::Bool(x != 0.0) } else { Val::Float(x) })
-        }
+        _ => builtin(f, &args.iter().map(|a| eval(env, &a.value, at)?.float()).collect::<Static<Vec<f64>>>()?),
     }
+}
+
+/// A builtin function of floats.
+fn builtin(f: Name, xs: &[f64]) -> Static<Val> {
+    let Some(b) = Builtin::from_name(f.as_str()) else { return Err(Stop::NotStatic) };
+    let x = builtins::eval_f64(b, xs);
+    Ok(if b.record().result == ResultRule::Bool { Val::Bool(x != 0.0) } else { Val::Float(x) })
 }
 
 /// The number of axes of a zip: the length of the lists that it mentions.

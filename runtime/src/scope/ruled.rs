@@ -8,8 +8,15 @@ use crate::tensor::{Tensor, set_maker};
 use fulgurite_core::Value;
 use std::sync::Arc;
 
-/// Removes the stack, also after a panic of the rule, and restores the maker of new tensors.
+/// A stack of its own for a time. It is removed also after a panic, and the maker of new tensors is restored.
 struct Level(u64);
+
+impl Level {
+    fn open() -> Level {
+        STACKS.with_borrow_mut(|stacks| stacks.push(Stack::default()));
+        Level(set_maker(0))
+    }
+}
 
 impl Drop for Level {
     fn drop(&mut self) {
@@ -17,6 +24,13 @@ impl Drop for Level {
         // the stack below is being recorded on, so it can't be borrowed
         set_maker(self.0);
     }
+}
+
+/// Runs `f` with no trace open: its calls compute at once, also inside of a function that is being compiled, where their
+/// results are constants. The tensors that `f` uses must be in memory (E701 or E706 otherwise).
+pub fn at_once<T>(f: impl FnOnce() -> T) -> T {
+    let _level = Level::open();
+    f()
 }
 
 /// Runs a rule on the arguments of a call. Returns its results, with lists flattened, or `None` if the rule does not
@@ -28,8 +42,7 @@ pub(crate) fn ruled(
     call: &mut Ruled,
     rule: impl FnOnce(&[Value<Tensor>]) -> Option<Result<Vec<Tensor>, Error>>,
 ) -> Result<Option<Vec<crate::trace::ProxyId>>, Error> {
-    STACKS.with_borrow_mut(|stacks| stacks.push(Stack::default()));
-    let _level = Level(set_maker(0));
+    let _level = Level::open();
     let Some(builder) = call.builder.take() else { return Err(Error::bug("E709", "a rule was run twice")) };
     let open = Open::new(builder, Arc::default());
     let handle = |p: &crate::trace::ProxyId| open.with(|f| Tensor::traced(&f.token, *p, f.builder.arena().ty(*p)));

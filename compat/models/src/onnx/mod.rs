@@ -64,7 +64,7 @@ pub fn read(path: &Path) -> Result<Model, Error> {
                 number += 1;
                 InputSource::Input(number - 1)
             }
-            Role::Constant(tensor) => InputSource::Constant(tensor),
+            Role::Constant(tensor) => InputSource::Known(tensor),
             Role::Parameter(name, tensor) => {
                 params.insert(name.clone(), tensor);
                 InputSource::Parameter(name)
