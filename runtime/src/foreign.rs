@@ -14,7 +14,7 @@ use fulgurite_core::lang::ast::Elem;
 use fulgurite_core::lang::{Gives, parse_alias};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::signature::ArgTy;
-use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
+use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
 
@@ -33,7 +33,7 @@ impl Operand for Tensor {
     }
 
     fn known_list(&self) -> Option<Vec<Scalar>> {
-        self.buffer().ok().filter(|b| b.dtype() == DType::I64 && b.shape().len() == 1).map(|b| b.scalars())
+        self.buffer().ok().filter(|b| b.shape().len() == 1).map(|b| b.scalars())
     }
 
     fn reshaped(&self, shape: &[Dim]) -> Tensor {
@@ -54,6 +54,11 @@ impl ForeignForm {
     /// Whether the row draws random numbers from a key.
     pub fn draws(&self) -> bool {
         self.symbol.row().sig.params.iter().any(|param| param.ty.elem.contains(&Elem::Key))
+    }
+
+    /// Whether the form has a parameter of this name.
+    pub fn has(&self, parameter: &str) -> bool {
+        self.form.has(parameter)
     }
 
     /// The row's arguments by name, of a call of this form; `None` if the form does not fit the call.

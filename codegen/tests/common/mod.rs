@@ -11,28 +11,33 @@ use fulgurite_codegen::schema::read_database;
 use fulgurite_codegen::source::{FileId, Sources};
 use std::path::{Path, PathBuf};
 
-/// The databases of the project: the rows of fulgurite and those of PyTorch's calls, which use them.
-pub fn databases() -> [PathBuf; 2] {
+/// The databases of the project: the rows of fulgurite, and those of PyTorch's calls and of ONNX's operators, which use
+/// them.
+pub fn databases() -> [PathBuf; 3] {
     // The crate that is tested stands one or two folders below the database.
     let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let root = above.find(|folder| folder.join("ops.yaml").is_file()).expect("the folder of the repository");
-    ["ops.yaml", "compat/pytorch/ops.yaml"].map(|file| root.join(file))
+    ["ops.yaml", "compat/pytorch/ops.yaml", "compat/onnx/ops.yaml"].map(|file| root.join(file))
 }
 
-/// The rows of the two databases in one, which is how a check that is not about databases sees all of them.
+/// The rows of all databases in one, which is how a check that is not about databases sees all of them.
 pub fn joined() -> String {
-    let [own, pytorch] = databases().map(|path| std::fs::read_to_string(path).expect("a database"));
-    let (_, rows) = pytorch.split_once("\nops:\n").expect("rows");
-    format!("{own}\n{}", rows.trim_start())
+    let [own, downstream @ ..] = databases().map(|path| std::fs::read_to_string(path).expect("a database"));
+    downstream.iter().fold(own, |joined, database| {
+        let (_, rows) = database.split_once("\nops:\n").expect("rows");
+        format!("{joined}\n{}", rows.trim_start())
+    })
 }
 
-/// [`joined`], with the points and calls of both.
+/// [`joined`], with the points and calls of all.
 pub fn joined_sources() -> (Sources, FileId) {
     let mut sources = Sources::default();
     let file = sources.add("ops.yaml", joined());
     for path in databases() {
         let files = Files::read(&path, "ops.yaml").expect("a database in files");
-        files.points.iter().for_each(|part| sources.add_points(&part.shown, part.text.as_str()));
+        // the rows upstream are in the same text, so that other libraries' calls of them count as their own
+        let parts = files.points.iter().chain(&files.calls);
+        parts.for_each(|part| sources.add_points(&part.shown, part.text.as_str()));
     }
     (sources, file)
 }

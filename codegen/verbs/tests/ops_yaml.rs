@@ -12,12 +12,14 @@ use fulgurite_codegen::pipeline::{self, Table};
 use fulgurite_codegen::schema::read_database;
 use fulgurite_ops_verbs::fmt::{format, format_further};
 
-/// The database at this path, read by `read`, and the rows upstream of it.
+/// The databases, read by `read`, each with the rows upstream of it.
 fn databases(read: impl Fn(&Path, &str) -> Files) -> Vec<(Files, Table)> {
-    let [own, pytorch] = common::databases();
+    let [own, pytorch, onnx] = common::databases();
     let own = read(&own, "ops.yaml");
-    let table = pipeline::read_rows(&own.rows.text, "ops.yaml").expect("rows");
-    vec![(own, Table::default()), (read(&pytorch, "compat/pytorch/ops.yaml"), table)]
+    let table = || pipeline::read_rows(&own.rows.text, "ops.yaml").expect("rows");
+    let downstream = [(pytorch, "compat/pytorch/ops.yaml"), (onnx, "compat/onnx/ops.yaml")];
+    let downstream: Vec<_> = downstream.map(|(path, shown)| (read(&path, shown), table())).into();
+    [(own, Table::default())].into_iter().chain(downstream).collect()
 }
 
 #[test]
@@ -50,7 +52,7 @@ fn the_rows_alone_are_right() {
 /// `cargo ops fmt` changes nothing, and the first line tells editors of the schema.
 #[test]
 fn it_is_in_the_one_form() {
-    for file in ["ops.yaml", "compat/pytorch/ops.yaml", "examples/downstream/ops.yaml"] {
+    for file in ["ops.yaml", "compat/pytorch/ops.yaml", "compat/onnx/ops.yaml", "examples/downstream/ops.yaml"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
         let text = std::fs::read_to_string(path).expect("a database");
         let made = format(file, &text).unwrap_or_else(|_| panic!("{file} can't be read"));

@@ -4,7 +4,7 @@ use crate::model::Model;
 use crate::value::GraphValue;
 use fulgurite::core::loc::Loc;
 use fulgurite::{Error, Tensor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// The result of [`compare`].
 #[derive(Clone, Debug, Default)]
@@ -42,10 +42,11 @@ pub fn compare(model: &Model, values: &BTreeMap<String, Tensor>, tolerance: f64)
     };
     let inputs = model.inputs().iter().map(|i| input(&i.name)).collect::<Result<Vec<_>, _>>()?;
     let mut found = Comparison::default();
-    model.observe(&inputs, &mut |node, name, value| {
-        let (Some(expected), GraphValue::Tensor(value)) = (values.get(name), value) else { return };
+    let mut seen = HashSet::new();
+    let mut compare = |name: &str, target: &str, loc: Loc, value: &Tensor| {
+        let Some(expected) = values.get(name).filter(|_| seen.insert(name.to_owned())) else { return };
         let error = difference(value, expected);
-        let here = || Difference { name: name.to_owned(), target: node.target.clone(), loc: node.loc, error };
+        let here = || Difference { name: name.to_owned(), target: target.to_owned(), loc, error };
         found.compared += 1;
         if found.worst.as_ref().is_none_or(|worst| error > worst.error) {
             found.worst = Some(here());
@@ -53,7 +54,16 @@ pub fn compare(model: &Model, values: &BTreeMap<String, Tensor>, tolerance: f64)
         if error > tolerance && found.first.is_none() {
             found.first = Some(here());
         }
+    };
+    let results = model.observe(&inputs, &mut |node, name, value| {
+        if let GraphValue::Tensor(value) | GraphValue::Known(value) = value {
+            compare(name, &node.target, node.loc, value);
+        }
     })?;
+    // an output may be a constant, or an input, which no call makes
+    for (name, value) in results.names.iter().zip(&results.outputs) {
+        compare(name, "the model", Loc::NOWHERE, value);
+    }
     Ok(found)
 }
 

@@ -131,7 +131,10 @@ fn scan(
 fn truth(condition: &GraphValue) -> Result<bool, Error> {
     let known = match condition {
         GraphValue::Number(Scalar::Bool(b)) => Some(*b),
-        GraphValue::Tensor(x) => x.buffer().ok().and_then(|b| b.item()).map(Scalar::as_bool),
+        GraphValue::Tensor(x) | GraphValue::Known(x) => {
+            let one = x.buffer().ok().filter(|b| b.len() == 1);
+            one.and_then(|b| b.scalars().first().copied()).map(Scalar::as_bool)
+        }
         _ => None,
     };
     known.ok_or_else(|| {

@@ -148,8 +148,8 @@ impl Function {
             (Function::Choose, [condition, yes, no]) => {
                 Some(if bool_of(condition)? { yes.clone() } else { no.clone() })
             }
-            (Function::SizeOf, [GraphValue::Tensor(x), axis]) => {
-                let (shape, axis) = (x.shape(), size(axis)?.value());
+            (Function::SizeOf, [x, axis]) => {
+                let (shape, axis) = (shape(x)?, size(axis)?.value());
                 let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
                 usize::try_from(axis).ok().and_then(|axis| shape.get(axis)).map(|size| GraphValue::Size(*size))
             }
@@ -164,11 +164,13 @@ impl Function {
                 let part = shape[start..end.max(start)].to_vec();
                 known::of_sizes(vec![part.len()], part)
             }
-            (Function::Count, [GraphValue::Tensor(x)]) => Some(GraphValue::Size(x.numel())),
+            (Function::Count, [x]) => {
+                Some(GraphValue::Size(shape(x)?.into_iter().fold(Dim::from(1), |n, size| n * size)))
+            }
             (Function::CountOf, [x]) => {
                 known::of_sizes(Vec::new(), vec![shape(x)?.into_iter().fold(Dim::from(1), |n, size| n * size)])
             }
-            (Function::Item, [GraphValue::Tensor(x)]) => x
+            (Function::Item, [GraphValue::Tensor(x) | GraphValue::Known(x)]) => x
                 .buffer()
                 .ok()
                 .filter(|b| b.len() == 1)

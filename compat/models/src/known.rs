@@ -128,16 +128,19 @@ fn by_formula(form: &ForeignForm, args: &[(Name, Given)]) -> Option<GraphValue> 
     for place in 0..count {
         env.items.truncate(fixed);
         for (name, operand) in &operands {
-            let item = operand.as_ref().map_or(Item::Absent, |(own, sizes)| Item::Int(sizes[within(own, &shape, place)]));
+            let item =
+                operand.as_ref().map_or(Item::Absent, |(own, sizes)| Item::Int(sizes[within(own, &shape, place)]));
             env.items.push((*name, item));
         }
         results.push(const_eval::block(&env, body, At::default()).ok()?);
     }
-    let sizes: Option<Vec<Dim>> = results.iter().map(|r| if let Val::Int(size) = r { Some(*size) } else { None }).collect();
+    let sizes: Option<Vec<Dim>> =
+        results.iter().map(|r| if let Val::Int(size) = r { Some(*size) } else { None }).collect();
     if let Some(sizes) = sizes {
         return of_sizes(shape, sizes);
     }
-    let truths = results.iter().map(|r| if let Val::Bool(b) = r { Some(*b) } else { None }).collect::<Option<Vec<_>>>()?;
+    let truths =
+        results.iter().map(|r| if let Val::Bool(b) = r { Some(*b) } else { None }).collect::<Option<Vec<_>>>()?;
     Some(GraphValue::Known(scope::at_once(|| Tensor::from_vec(truths, shape))))
 }
 

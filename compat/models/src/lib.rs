@@ -39,6 +39,7 @@ mod names;
 mod onnx;
 mod places;
 mod pt2;
+mod recurrent;
 mod replay;
 mod report;
 mod sequences;

@@ -1,6 +1,6 @@
 //! A model: its program, parameters and buffers.
 
-use crate::graph::ModelGraph;
+use crate::graph::{CallArgument, ModelGraph};
 use crate::inputs::{self, Input, Ranges};
 use crate::replay::{self, Observer};
 use crate::value::GraphValue;
@@ -66,8 +66,11 @@ pub struct Model {
 /// The results of [`Model::run`].
 #[derive(Clone, Debug, Default)]
 pub struct ModelResults {
-    /// The outputs of the model. Numbers are tensors of rank 0; an output that is `None` is left out.
+    /// The outputs of the model. Numbers are tensors of rank 0; an output that is `None` is left out, and one that is a
+    /// list stands for its items.
     pub outputs: Vec<Tensor>,
+    /// The name of each of them in the model; empty for a number that the program has.
+    pub names: Vec<String>,
     /// The loss, if the backward was exported with the model; it is among the outputs too.
     pub loss: Option<Tensor>,
     /// The gradients that such a program computes, by the names of parameters.
@@ -175,8 +178,12 @@ impl Model {
         let values = program.sources.iter().map(|source| self.source(source, inputs)).collect::<Result<_, _>>()?;
         let values = replay::run(&program.graph, values, self.key.clone(), seen)?;
         let mut results = ModelResults::default();
-        for (target, value) in program.targets.iter().zip(values) {
-            self.deliver(target, &value, inputs, &mut results)?;
+        for ((target, value), argument) in program.targets.iter().zip(values).zip(&program.graph.outputs) {
+            let name = match argument {
+                CallArgument::Value(id) => program.graph.names[*id as usize].as_str(),
+                _ => "",
+            };
+            self.deliver(target, name, &value, inputs, &mut results)?;
         }
         Ok(results)
     }
@@ -205,11 +212,21 @@ impl Model {
     fn deliver(
         &self,
         target: &OutputTarget,
+        name: &str,
         value: &GraphValue,
         inputs: &[Tensor],
         results: &mut ModelResults,
     ) -> Result<(), Error> {
+        if let (OutputTarget::Result, GraphValue::List(items)) = (target, value) {
+            for (at, item) in items.iter().enumerate() {
+                self.deliver(target, &format!("{name}.{at}"), item, inputs, results)?;
+            }
+            return Ok(());
+        }
         let Some(tensor) = value.tensor() else { return Ok(()) };
+        if matches!(target, OutputTarget::Result | OutputTarget::Loss) {
+            results.names.push(name.to_owned());
+        }
         let write = |to: Option<&Tensor>| match to {
             Some(to) => fulgurite::api::write(to, tensor.clone()).check(),
             None => Ok(()),

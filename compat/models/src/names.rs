@@ -1,5 +1,6 @@
 //! The rows behind the name of a call.
 
+use crate::recurrent::RecurrentLayer;
 use crate::sequences::SequenceFunction;
 use fulgurite::foreign;
 
@@ -14,6 +15,8 @@ pub enum Implementation {
     Host,
     /// A function of lists of tensors.
     Sequence(SequenceFunction),
+    /// A recurrent layer.
+    Recurrent(RecurrentLayer),
     /// A program among the arguments, whose calls are made in a region.
     Region(CallRegion),
     /// A call that chooses or repeats programs among its arguments.
@@ -73,6 +76,9 @@ pub fn implementation(target: &str) -> Implementation {
     let target = unversioned(target);
     if let Some(function) = crate::sequences::find(target) {
         return Implementation::Sequence(function);
+    }
+    if let Some(layer) = crate::recurrent::find(target) {
+        return Implementation::Recurrent(layer);
     }
     if crate::host::is_known(target) {
         return Implementation::Host;

@@ -7,6 +7,7 @@ use crate::host;
 use crate::known;
 use crate::memory::SharedMemory;
 use crate::names::{CallRegion, ControlFlow, Implementation, unversioned};
+use crate::recurrent;
 use crate::sequences::{self, SequenceFunction};
 use crate::value::GraphValue;
 use fulgurite::core::Scalar;
@@ -112,6 +113,11 @@ impl Replay<'_, '_> {
                 let values = self.sequence(node, *function).map_err(unfit)?;
                 self.keep(&node.outputs, values).map_err(unfit)?;
             }
+            Implementation::Recurrent(layer) => {
+                let (args, named) = self.arguments(node).map_err(unfit)?;
+                let values = recurrent::call(*layer, &args, &named).map_err(unfit)?;
+                self.keep(&node.outputs, values).map_err(unfit)?;
+            }
             Implementation::Region(region) => {
                 let results = self.region(node, *region)?;
                 self.keep(&node.outputs, results).map_err(unfit)?;
@@ -150,6 +156,14 @@ impl Replay<'_, '_> {
             }
         }
         let draws = names.iter().any(|name| foreign::forms(name).iter().any(|form| form.draws()));
+        // of an operator with any number of outputs, a call says how many it names
+        if names
+            .iter()
+            .any(|name| name.starts_with("onnx.") && foreign::forms(name).iter().any(|form| form.has("outputs")))
+        {
+            let outputs = Scalar::Int(node.outputs.len() as i64);
+            named.push(("outputs".to_owned(), GraphValue::Number(outputs)));
+        }
         let all = || positional.iter().chain(named.iter().map(|(_, value)| value));
         let (is_known, has_sizes) = (!draws && known::is_known(all()), all().any(GraphValue::has_sizes));
         if is_known && has_sizes {
@@ -157,13 +171,14 @@ impl Replay<'_, '_> {
                 return Ok(results);
             }
         }
-        let tensors = (has_sizes).then(|| given(&positional, &named, GraphValue::with_tensors));
-        let (positional, named) = given(&positional, &named, |value| Given::from(value));
-        if let Some(same) = unchanged(names, &positional, &named) {
+        let with_tensors = || given(&positional, &named, GraphValue::with_tensors);
+        let tensors = has_sizes.then_some(with_tensors);
+        let (args, options) = given(&positional, &named, |value| Given::from(value));
+        if let Some(same) = unchanged(names, &args, &options) {
             return Ok(vec![GraphValue::Tensor(same)]);
         }
         if is_known && !has_sizes {
-            let constants = |name: &String| known::constants(name, &positional, &named, node.loc);
+            let constants = |name: &String| known::constants(name, &args, &options, node.loc);
             if let Some(results) = names.iter().find_map(constants) {
                 return Ok(results);
             }
@@ -171,12 +186,13 @@ impl Replay<'_, '_> {
         let key = if draws { self.key.as_mut().map(Key::next) } else { None };
         let mut first = None;
         for name in names {
-            match foreign::call(name, &positional, &named, key.as_ref(), node.loc) {
+            match foreign::call(name, &args, &options, key.as_ref(), node.loc) {
                 Ok(results) => return values(node, results),
                 Err(e) => _ = first.get_or_insert(e),
             }
             // where the row takes a tensor, the sizes become one
-            let made = tensors.as_ref().map(|(a, b)| foreign::call(name, a, b, key.as_ref(), node.loc));
+            let made = tensors.as_ref().map(|made| made());
+            let made = made.map(|(a, b)| foreign::call(name, &a, &b, key.as_ref(), node.loc));
             if let Some(Ok(results)) = made {
                 return values(node, results);
             }

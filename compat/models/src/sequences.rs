@@ -100,7 +100,7 @@ pub fn call(
         }
         _ => return Err(format!("{function:?} of a list gets {} arguments of other kinds", args.len())),
     };
-    if let GraphValue::Tensor(x) = &one {
+    if let GraphValue::Tensor(x) | GraphValue::Known(x) = &one {
         x.check().map_err(|e| e.to_string())?;
     }
     Ok(vec![one])
@@ -112,16 +112,18 @@ fn split(x: &Tensor, parts: Option<&GraphValue>, axis: i64, keepdim: bool) -> Re
     let at = usize::try_from(if axis < 0 { axis + rank } else { axis }).ok().filter(|at| *at < x.rank());
     let size = x.shape()[at.ok_or_else(|| format!("there is no axis {axis}"))?].len() as i64;
     let known = |value: &GraphValue| match value {
-        GraphValue::Tensor(x) => x.buffer().ok().map(|b| b.to_f64().iter().map(|n| *n as i64).collect::<Vec<_>>()),
+        GraphValue::Tensor(x) | GraphValue::Known(x) => x.buffer().ok().map(|b| b.to_f64().iter().map(|n| *n as i64).collect::<Vec<_>>()),
         value => value.whole().map(|n| vec![n]),
     };
     let (sizes, squeezed) = match parts.filter(|parts| !matches!(parts, GraphValue::None)) {
         None => (vec![1; size as usize], !keepdim),
         Some(parts) => {
             let sizes = known(parts).ok_or("the sizes of the parts are not known")?;
-            let is_one = matches!(parts, GraphValue::Tensor(x) if x.rank() == 0);
+            let is_one = matches!(parts, GraphValue::Tensor(x) | GraphValue::Known(x) if x.rank() == 0);
             match sizes[..] {
-                [n] if is_one && n > 0 => ((0..size).step_by(n as usize).map(|from| n.min(size - from)).collect(), false),
+                [n] if is_one && n > 0 => {
+                    ((0..size).step_by(n as usize).map(|from| n.min(size - from)).collect(), false)
+                }
                 _ => (sizes, false),
             }
         }

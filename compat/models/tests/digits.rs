@@ -1,31 +1,16 @@
 //! The small model in `data`, exported by PyTorch 2.15 (`data/make.py`), gives PyTorch's values: outputs, gradients,
 //! statistics after a call in training, at once and compiled, for every size in its range.
 
+mod common;
+
+use common::{close, file, model};
 use fulgurite::prelude::*;
 use fulgurite::{checkpoint, ops};
-use fulgurite_models::{Model, compare, import};
+use fulgurite_models::{Model, compare};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name)
-}
-
-fn model(name: &str) -> Model {
-    import(file(name)).unwrap_or_else(|e| panic!("{e}"))
-}
 
 fn values() -> BTreeMap<String, Tensor> {
-    checkpoint::tensors(file("digits.values.safetensors")).expect("the values are committed")
-}
-
-/// Asserts that the largest difference is at most `share` of the largest expected element.
-fn close(what: &str, found: &Tensor, expected: &Tensor, share: f64) {
-    let (a, b) = (found.to_f64().expect("runs"), expected.to_f64().expect("is there"));
-    assert_eq!(found.ty(), expected.ty(), "{what}");
-    let largest = b.iter().fold(1e-30, |m: f64, x| m.max(x.abs()));
-    let worst = a.iter().zip(&b).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs() / largest));
-    assert!(worst <= share, "{what}: {worst:e}");
+    common::values("digits.values.safetensors")
 }
 
 /// The mean cross-entropy of labels.

@@ -1,30 +1,16 @@
 //! Files that are no models, or broken ones, are refused with their reason; no file makes the reader panic.
 
+mod common;
+
+use common::{Draws, Temporary};
 use fulgurite::Error;
 use fulgurite_models::{import, inspect};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The bytes of the small model.
 fn archive() -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/digits.pt2");
     std::fs::read(path).expect("the model is committed")
-}
-
-/// A file with these bytes, which is removed when it is dropped.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str, bytes: &[u8]) -> Temporary {
-        let path = std::env::temp_dir().join(format!("fulgurite-{}-{name}", std::process::id()));
-        std::fs::write(&path, bytes).expect("the folder for temporary files can be written");
-        Temporary(path)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 /// The archive with every `from` replaced by a text of the same length, so that all places stay right.
@@ -97,16 +83,6 @@ fn everything_that_is_missing_is_listed_with_its_line() {
     let inputs = model.example_inputs().expect("sizes have a range");
     let e = model.call(&inputs).expect_err("a call has no row");
     assert!(e.code() == "E934" && e.loc().file.ends_with("conv.py"), "{e}");
-}
-
-/// A small generator of numbers: the test needs the same ones in every run.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % n
-    }
 }
 
 #[test]

@@ -69,8 +69,10 @@ def run(program, test, folder):
         except Unsupported as why:
             return "unsupported", str(why)
         save(values | results, folder / "values.safetensors")
+        # the reference rounds to bf16 after each of its operations: two units in the last place
+        tolerance = max(test.rtol, 8e-3 if any(dtype == "BF16" for dtype, *_ in results.values()) else 1e-3)
         command = [program, "import", str(folder / "model.onnx"), "--compare", str(folder / "values.safetensors"),
-                   "--tolerance", str(max(test.rtol, 1e-3)), "--json"]
+                   "--tolerance", str(tolerance), "--json"]
         try:
             ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
         except subprocess.TimeoutExpired:

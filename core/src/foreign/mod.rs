@@ -22,7 +22,7 @@ pub trait Operand: Clone {
     fn ty(&self) -> ArgTy;
     /// Its element, if it has rank 0 and the element is known.
     fn known(&self) -> Option<Scalar>;
-    /// Its elements, if it is a vector of i64 and they are known.
+    /// Its elements, if it is a vector and they are known.
     fn known_list(&self) -> Option<Vec<Scalar>>;
     /// A tensor with these elements and other sizes.
     fn reshaped(&self, shape: &[Dim]) -> Self;
@@ -51,6 +51,17 @@ pub enum Given<V> {
     Strided(V),
     /// A list.
     List(Vec<Given<V>>),
+}
+
+impl<V: Operand> Given<V> {
+    /// The items of a list, or the elements of a vector that are known.
+    fn items(&self) -> Option<Vec<Given<V>>> {
+        match self {
+            Given::List(items) => Some(items.clone()),
+            Given::Tensor(t) => Some(t.known_list()?.into_iter().map(Given::from).collect()),
+            _ => None,
+        }
+    }
 }
 
 /// The arguments of a call, as the row names them.
@@ -174,6 +185,11 @@ impl<V: Operand> Form<V> {
         })
     }
 
+    /// Whether the form has a parameter of this name.
+    pub fn has(&self, parameter: &str) -> bool {
+        self.params.iter().any(|param| param.name == parameter)
+    }
+
     /// The arguments of `row` by name.
     ///
     /// # Errors
@@ -255,7 +271,22 @@ impl<V: Operand> Form<V> {
                     out.extend([(entries.name, Given::List(there)), (places.name, Given::List(at))]);
                 }
                 (Becomes::Along(entries, _), Some(list @ Given::List(_))) => out.push((entries.name, list)),
-                (Becomes::Parts(parts), Some(Given::List(items))) => {
+                (Becomes::Typed(argument, option), Some(value)) => {
+                    let of = match &value {
+                        Given::Tensor(t) => match t.ty() {
+                            ArgTy::Tensor(ty) => Some(ty.dtype),
+                            _ => None,
+                        },
+                        Given::Bool(_) => Some(DType::Bool),
+                        Given::Int(_) | Given::Size(_) => Some(DType::I64),
+                        _ => None,
+                    };
+                    let new = of.filter(|_| out.iter().all(|(name, _)| *name != option.name));
+                    out.push((argument.name, value));
+                    out.extend(new.map(|dtype| (option.name, Given::DType(dtype))));
+                }
+                (Becomes::Parts(parts), Some(given)) if given.items().is_some() => {
+                    let items = given.items().unwrap_or_default();
                     if items.len() != parts.len() {
                         let (given, needed) =
                             (counted(items.len(), "entry", "entries"), counted(parts.len(), "is", "are"));

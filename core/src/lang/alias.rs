@@ -6,7 +6,7 @@
 //! ```text
 //! alias   := name ['(' [given {',' given}] [';' fixed {',' fixed}] ')' ['->' ('number' | 'none')]]
 //! given   := ['..'] name [':' becomes] ['packed'] ['required'] ['=' expr]
-//! becomes := name ['@' name | 'along' name | '[' count [',' name] ']'] | '(' part {',' part} ')' | '?' | '_'
+//! becomes := name ['@' name | 'along' name | 'of' name | '[' count [',' name] ']'] | '(' part {',' part} ')' | '?' | '_'
 //! count   := integer | '..'
 //! part    := name | '_'
 //! fixed   := name '=' expr
@@ -21,6 +21,7 @@
 //! | `size: shape[2, x]` | an absent entry is the size of `x` there, counted from the last axis |
 //! | `indices: idx @ dims` | a list in which entries may be missing: the given ones are `idx`, their positions `dims` |
 //! | `tensors: xs along dim` | a list in which an empty vector gets the axes of the others, with size 0 along `dim` |
+//! | `start: start of dtype` | the option `dtype` is the dtype of the tensor that is given |
 //! | `scales: (h, w)` | a list whose entries are several arguments |
 //! | `output_mask: ?` | a flag per result: whether the caller wants it |
 //! | `out: _` · `inplace: _ = false` | the parameter is dropped · and must have this value |
@@ -106,6 +107,8 @@ pub enum Becomes {
     /// A list of tensors, and the option that names their common axis: an empty vector means a tensor with the axes of
     /// the others and size 0 along that one.
     Along(Ident, Ident),
+    /// An argument, and the option that gets its dtype: a library that passes a number as a tensor gives it a dtype.
+    Typed(Ident, Ident),
     /// An argument for each entry of a list.
     Parts(Vec<Option<Ident>>),
     /// The flags of the results that the caller wants.
@@ -119,6 +122,7 @@ impl Becomes {
             Becomes::Argument { name, .. } => vec![*name],
             Becomes::Placed(entries, places) => vec![*entries, *places],
             Becomes::Along(entries, _) => vec![*entries],
+            Becomes::Typed(argument, _) => vec![*argument],
             Becomes::Parts(parts) => parts.iter().copied().flatten().collect(),
             Becomes::Nothing | Becomes::Wanted => Vec::new(),
         }
@@ -193,6 +197,9 @@ impl Parser {
         }
         if self.eat_word("along") {
             return Ok(Becomes::Along(name, self.ident("an option of the row")?));
+        }
+        if self.eat_word("of") {
+            return Ok(Becomes::Typed(name, self.ident("an option of the row")?));
         }
         let (mut count, mut like) = (None, None);
         if self.at("[") {

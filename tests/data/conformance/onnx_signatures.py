@@ -3,7 +3,8 @@
     python onnx_signatures.py > ../../../codegen/src/libraries/onnx.txt
 
 The notation is that of ATen's schemas. Inputs are positional, attributes are named. Operators of other domains than
-ONNX's own have the last words of their domain before their names. Versions that opset 7 has replaced are left out,
+ONNX's own have the last words of their domain before their names. `outputs` is the number of outputs that a call
+names, of an operator that has any number. Versions that opset 7 has replaced are left out,
 because importers begin there.
 """
 import collections
@@ -46,6 +47,8 @@ def signature(schema):
         else:
             inputs.append(f"{kind}{'?' if i.option.name == 'Optional' else ''} {i.name}")
     named = [attribute(a) for _, a in sorted(schema.attributes.items())]
+    if any(o.option.name == "Variadic" for o in schema.outputs):
+        named.append("int outputs")
     return ", ".join(inputs + (["*"] + named if named else []))
 
 

@@ -140,6 +140,7 @@ fn text(alias: &Alias) -> String {
             Becomes::Wanted => "?".to_owned(),
             Becomes::Placed(entries, places) => format!("{entries} @ {places}"),
             Becomes::Along(entries, dim) => format!("{entries} along {dim}"),
+            Becomes::Typed(argument, dtype) => format!("{argument} of {dtype}"),
             Becomes::Parts(parts) => format!("({})", parts.iter().map(part).collect::<Vec<_>>().join(", ")),
             Becomes::Argument { name, count, like } => {
                 let count = count.map(|count| match count {

@@ -32,7 +32,9 @@ struct Recorded {
 
 fn recorded(folder: &Path) -> Vec<Recorded> {
     let mut all = Vec::new();
-    for (part, kind) in [("conformance", ""), ("conformance", "more-"), ("conformance", "model-"), ("near", "")] {
+    for (part, kind) in
+        [("conformance", ""), ("conformance", "more-"), ("conformance", "model-"), ("onnx", ""), ("near", "")]
+    {
         let read = |what: &str| -> Vec<(String, Json)> {
             let text =
                 fs::read_to_string(folder.join(part).join(format!("{kind}{what}.jsonl"))).expect("recorded calls");

@@ -10,7 +10,7 @@ use fulgurite_core::lang::{Alias, Gives};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{self, ArgTy, Refusal};
-use fulgurite_core::{DType, Dim, Name, Scalar, Value};
+use fulgurite_core::{Dim, Name, Scalar, Value};
 
 use super::{Callee, Case, Want, compare};
 use crate::check::cases;
@@ -32,7 +32,7 @@ impl Operand for V<f64> {
 
     fn known_list(&self) -> Option<Vec<Scalar>> {
         match self {
-            V::Array(a) if a.dtype == DType::I64 && a.shape.len() == 1 => Some(a.scalars()),
+            V::Array(a) if a.shape.len() == 1 => Some(a.scalars()),
             _ => None,
         }
     }

@@ -74,7 +74,8 @@ fn repeat(
 fn scan(parts: &FlowParts, values: &[GraphValue], run: &mut Runner) -> Result<Vec<GraphValue>, Error> {
     let body = parts.program("body")?;
     let count = parts.numbers("num_scan_inputs").first().and_then(|n| usize::try_from(*n).ok());
-    let states = count.and_then(|count| values.len().checked_sub(count)).ok_or_else(|| odd("a scan has no sequence"))?;
+    let states =
+        count.and_then(|count| values.len().checked_sub(count)).ok_or_else(|| odd("a scan has no sequence"))?;
     let (initial, sequences) = values.split_at(states);
     let sequences = sequences.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
     let entry = |name: &str, at: usize| parts.numbers(name).get(at).copied().unwrap_or(0);

@@ -170,6 +170,14 @@ impl<'a> Maker<'a> {
         Ok(id)
     }
 
+    /// Gives a value that a call made the name by which the graph knows it.
+    pub fn rename(&mut self, id: ValueId, name: &str) {
+        let graph = self.here();
+        if !graph.inputs.contains(&id) {
+            name.clone_into(&mut graph.names[id as usize]);
+        }
+    }
+
     /// Gives a name a meaning.
     ///
     /// # Errors

@@ -4,10 +4,10 @@ use super::graph::{Maker, Meaning, Role};
 use super::messages::{AttributeProto, Entry, NodeProto, OperatorSet, kind};
 use crate::graph::{CallArgument, CallResult, Closure, ModelCall};
 use crate::places;
+use fulgurite::Tensor;
 use fulgurite::buffer::Buffer;
 use fulgurite::core::loc::Loc;
 use fulgurite::core::{Name, Scalar};
-use fulgurite::Tensor;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -67,6 +67,9 @@ fn make<'a>(maker: &mut Maker<'a>, from: &'a NodeProto, around: &Attributes<'a>)
         all.extend(attributes);
         let results = maker.inline(function, arguments, &all)?;
         for (name, result) in from.output.iter().zip(results).filter(|(name, _)| !name.is_empty()) {
+            if let Meaning::Value(id) = result {
+                maker.rename(id, name);
+            }
             maker.set(name, result)?;
         }
         return Ok(());
@@ -111,7 +114,9 @@ fn constant<'a>(
     let ([name], [(_, attribute)]) = (&from.output[..], attributes) else {
         return Err("a constant has one output and one attribute".to_owned());
     };
-    let list = |buffer: Result<Buffer, _>| buffer.map(Tensor::from_buffer).map_err(|e: fulgurite::buffer::BufferError| e.to_string());
+    let list = |buffer: Result<Buffer, _>| {
+        buffer.map(Tensor::from_buffer).map_err(|e: fulgurite::buffer::BufferError| e.to_string())
+    };
     let tensor = match attribute.kind {
         kind::TENSOR => {
             let tensor = attribute.t.as_ref().ok_or("it has no tensor")?;
@@ -179,7 +184,9 @@ fn scope(from: &NodeProto) -> Vec<String> {
 
 /// The place of a call: the line of Python in the exporter's note, or the node in the file.
 fn loc(maker: &mut Maker, from: &NodeProto) -> Loc {
-    let python = noted(&from.metadata_props, "pkg.torch.onnx.stack_trace").map(places::python).filter(|loc| *loc != Loc::NOWHERE);
+    let python = noted(&from.metadata_props, "pkg.torch.onnx.stack_trace")
+        .map(places::python)
+        .filter(|loc| *loc != Loc::NOWHERE);
     python.unwrap_or_else(|| {
         let file = format!("{}: {}", maker.file, shown(from));
         let line = u32::try_from(maker.here().nodes.len() + 1).unwrap_or(0);

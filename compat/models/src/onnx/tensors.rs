@@ -1,9 +1,9 @@
 //! The tensors of a model: bytes in its file, bytes in a file beside it, or lists of numbers.
 
 use super::messages::TensorProto;
+use fulgurite::Tensor;
 use fulgurite::buffer::{Buffer, MappedFile};
 use fulgurite::core::{DType, foreign};
-use fulgurite::Tensor;
 use prost::bytes::Bytes;
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};

@@ -38,7 +38,9 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, (PathBuf, io::Error)> {
             cases.extend(of_row(record, row, format!("{row}.{count}")));
         }
     }
-    for (part, kind) in [("conformance", ""), ("conformance", "more-"), ("conformance", "model-"), ("near", "")] {
+    for (part, kind) in
+        [("conformance", ""), ("conformance", "more-"), ("conformance", "model-"), ("onnx", ""), ("near", "")]
+    {
         let path = |what: &str| folder.join(part).join(format!("{kind}{what}.jsonl"));
         if !path("cases").is_file() {
             continue;

@@ -1,0 +1,106 @@
+//! Recurrent layers: ONNX's `RNN`, `GRU` and `LSTM`, and PyTorch's, whose gates stand in another order. They are
+//! programs of rows, one step for each element of the sequence, because no row has a recurrence.
+
+mod cell;
+mod onnx;
+mod torch;
+
+use crate::value::GraphValue;
+use cell::Cell;
+use fulgurite::{Tensor, TensorOps, ops};
+
+/// A recurrent layer of another library.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RecurrentLayer {
+    OnnxRnn,
+    OnnxGru,
+    OnnxLstm,
+    TorchTanh,
+    TorchRelu,
+    TorchGru,
+    TorchLstm,
+}
+
+const TABLE: &[(&str, RecurrentLayer)] = &[
+    ("onnx.RNN", RecurrentLayer::OnnxRnn),
+    ("onnx.GRU", RecurrentLayer::OnnxGru),
+    ("onnx.LSTM", RecurrentLayer::OnnxLstm),
+    ("aten.rnn_tanh.input", RecurrentLayer::TorchTanh),
+    ("aten.rnn_relu.input", RecurrentLayer::TorchRelu),
+    ("aten.gru.input", RecurrentLayer::TorchGru),
+    ("aten.lstm.input", RecurrentLayer::TorchLstm),
+];
+
+/// The layer of this name.
+pub fn find(target: &str) -> Option<RecurrentLayer> {
+    TABLE.iter().find(|(name, _)| *name == target).map(|(_, layer)| *layer)
+}
+
+/// Calls a layer.
+///
+/// # Errors
+/// An argument that is not supported, in words.
+pub fn call(
+    layer: RecurrentLayer,
+    args: &[GraphValue],
+    named: &[(&str, GraphValue)],
+) -> Result<Vec<GraphValue>, String> {
+    use RecurrentLayer as L;
+    let results = match layer {
+        L::OnnxRnn | L::OnnxGru | L::OnnxLstm => onnx::call(layer, args, named)?,
+        L::TorchTanh | L::TorchRelu | L::TorchGru | L::TorchLstm => torch::call(layer, args, named)?,
+    };
+    for result in &results {
+        result.check().map_err(|e| e.to_string())?;
+    }
+    Ok(results.into_iter().map(GraphValue::Tensor).collect())
+}
+
+/// One direction of a layer, on a sequence `x` of the sizes [steps, batch, inputs].
+struct Pass<'a> {
+    cell: &'a Cell,
+    /// The weights of the inputs: [gates * hidden, inputs].
+    w: Tensor,
+    /// The weights of the state: [gates * hidden, hidden].
+    r: Tensor,
+    /// The biases of both: [gates * hidden].
+    biases: Option<(Tensor, Tensor)>,
+    /// The length of each sequence of the batch; steps behind it change no state, and their outputs are 0.
+    lengths: Option<Tensor>,
+    reverse: bool,
+}
+
+impl Pass<'_> {
+    /// The outputs of all steps, [steps, batch, hidden], and the states after the last one, each [batch, hidden].
+    fn run(&self, x: &Tensor, states: Vec<Tensor>) -> Result<(Tensor, Vec<Tensor>), String> {
+        let steps = x.shape().first().filter(|n| n.is_const()).map_or(0, |n| n.len());
+        if steps == 0 {
+            return Err("a recurrent layer runs over a sequence of a size that is 0, or not known".to_owned());
+        }
+        // the inputs of all steps are multiplied at once
+        let mut from_inputs = ops::matmul(x, &self.w.t());
+        if let Some((bias, _)) = &self.biases {
+            from_inputs = from_inputs + bias;
+        }
+        let mut states = states;
+        let mut outputs = vec![None; steps];
+        let order: Vec<usize> = if self.reverse { (0..steps).rev().collect() } else { (0..steps).collect() };
+        for step in order {
+            let gates = from_inputs.select(0, step);
+            let bias = self.biases.as_ref().map(|(_, bias)| bias);
+            let next = self.cell.step(&gates, &states, &self.r, bias);
+            let mut output = next[0].clone();
+            states = match &self.lengths {
+                None => next,
+                Some(lengths) => {
+                    let goes_on = ops::gt(lengths.reshape([-1, 1]), step as i64);
+                    output = ops::where_(&goes_on, &output, 0.0);
+                    next.iter().zip(&states).map(|(new, old)| ops::where_(&goes_on, new, old)).collect()
+                }
+            };
+            outputs[step] = Some(output);
+        }
+        let outputs: Vec<Tensor> = outputs.into_iter().flatten().collect();
+        Ok((ops::stack(&outputs), states))
+    }
+}
