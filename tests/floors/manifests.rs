@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fulgurite", 4),
     // a crate with classes of its own tests them with what the project's tests share
     ("fulgurite-pytorch", 5),
+    ("fulgurite-onnx", 5),
     ("fulgurite-torch", 5),
     ("fulgurite-models", 6),
     ("fulgurite-tests", 7),

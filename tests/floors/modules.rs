@@ -18,6 +18,7 @@ pub const CRATES: &[&str] = &[
     "generated",
     "generated/kernels",
     "compat/pytorch",
+    "compat/onnx",
     "compat/torch",
     "compat/models",
     "tools/mutate",
