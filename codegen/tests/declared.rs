@@ -49,7 +49,7 @@ fn derived(rows: &[RowSource]) -> (Vec<Written>, String) {
             continue;
         }
         for row in &derived.rows {
-            let name = row.op.as_str().replace('.', "_");
+            let name = row.op.as_str().to_ascii_lowercase().replace('.', "_");
             let body = row.index_body().expect("a pointwise row").to_string().replace('\n', "\n    ");
             let sig = &row.sig;
             writeln!(made, "\n- op: {name}\n  doc: Derived\n  sig: '{sig}'\n  promote: default\n  dtypes: float")
@@ -58,10 +58,9 @@ fn derived(rows: &[RowSource]) -> (Vec<Written>, String) {
         }
         for (arg, rule) in derived.rules.iter().filter(|(_, rule)| rule.stmts.is_empty()) {
             let (inner, broadcasts) = inner(&rule.value);
-            let inner = derived
-                .rows
-                .iter()
-                .fold(inner.to_string(), |text, row| text.replace(row.op.as_str(), &row.op.as_str().replace('.', "_")));
+            let inner = derived.rows.iter().fold(inner.to_string(), |text, row| {
+                text.replace(row.op.as_str(), &row.op.as_str().to_ascii_lowercase().replace('.', "_"))
+            });
             let several = row.sig.params.iter().filter(|param| param.ty.dims.is_none()).count() > 1;
             rules.push(Written { op: row.op.as_str(), arg: *arg, inner, broadcasts: broadcasts && several });
         }

@@ -112,7 +112,9 @@ fn split(x: &Tensor, parts: Option<&GraphValue>, axis: i64, keepdim: bool) -> Re
     let at = usize::try_from(if axis < 0 { axis + rank } else { axis }).ok().filter(|at| *at < x.rank());
     let size = x.shape()[at.ok_or_else(|| format!("there is no axis {axis}"))?].len() as i64;
     let known = |value: &GraphValue| match value {
-        GraphValue::Tensor(x) | GraphValue::Known(x) => x.buffer().ok().map(|b| b.to_f64().iter().map(|n| *n as i64).collect::<Vec<_>>()),
+        GraphValue::Tensor(x) | GraphValue::Known(x) => {
+            x.buffer().ok().map(|b| b.to_f64().iter().map(|n| *n as i64).collect::<Vec<_>>())
+        }
         value => value.whole().map(|n| vec![n]),
     };
     let (sizes, squeezed) = match parts.filter(|parts| !matches!(parts, GraphValue::None)) {

@@ -349,9 +349,8 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             Ok(Val::Bool(set.iter().any(|d| d.value() == axis as i64)))
         }
         "of" => {
-            // The axes of its broadcast list along which this argument varies.
-            let n = name(0)?;
-            let part = env.broadcast.iter().find(|b| b.param == n).ok_or(Stop::NotStatic)?;
+            // The axes of its broadcast list along which this argument, or this item of it, varies.
+            let part = env.part(name(0)?, at.item).ok_or(Stop::NotStatic)?;
             let Some(Size::List(full)) = env.size(part.list) else { return Err(Stop::NotStatic) };
             let skip = full.len() - part.own.len().min(full.len());
             let varies = |axis: &usize| *axis >= skip && (part.own[*axis - skip] == full[*axis]);

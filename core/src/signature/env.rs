@@ -76,6 +76,11 @@ pub struct Broadcast {
 }
 
 impl Env {
+    /// The part of an argument's shape that broadcasts, or of the shape of this item of a list.
+    pub fn part(&self, param: Name, item: Option<usize>) -> Option<&Broadcast> {
+        self.broadcast.iter().find(|b| b.param == param && item.is_none_or(|item| b.item == item))
+    }
+
     /// An empty environment, with capacity for the names of this signature.
     pub fn of(sig: &Sig) -> Env {
         let params = sig.params.len();

@@ -186,7 +186,7 @@ impl Matcher<'_> {
                 // The argument's own shape includes its axes of size 1.
                 (Some(_), Some(Axes { kind: AxesKind::Fn(f, args), not: false, .. })) if f.name == "of" => {
                     let of = args.first().map(|a| a.name);
-                    let part = self.env.broadcast.iter().find(|b| Some(b.param) == of);
+                    let part = of.and_then(|of| self.env.part(of, at.item));
                     Some(part.ok_or(Mismatch::Ambiguous)?.own.len())
                 }
                 (Some(l), Some(a)) => {
@@ -228,12 +228,8 @@ impl Matcher<'_> {
                 } else if let AxesKind::Fn(f, args) = &axes.kind
                     && f.name == "of"
                 {
-                    self.env
-                        .broadcast
-                        .iter()
-                        .find(|b| args.first().is_some_and(|a| a.name == b.param))
-                        .map(|b| b.own.to_vec())
-                        .unwrap_or_default()
+                    let part = args.first().and_then(|a| self.env.part(a.name, at.item));
+                    part.map(|b| b.own.to_vec()).unwrap_or_default()
                 } else {
                     chosen.iter().map(|&a| full[a]).collect()
                 };
@@ -485,7 +481,7 @@ pub fn build(env: &mut Env, dims: &[DimPat], at: At) -> Static<Built> {
                     && f.name == "of"
                 {
                     // The argument's own shape: axes along which it does not vary stay as 1.
-                    let part = env.broadcast.iter().find(|b| args.first().is_some_and(|a| a.name == b.param));
+                    let part = args.first().and_then(|a| env.part(a.name, at.item));
                     let own = part.map(|p| p.own.clone()).unwrap_or_default();
                     let skip = full.len() - own.len().min(full.len());
                     for (i, size) in own.iter().enumerate() {
