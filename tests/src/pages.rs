@@ -69,4 +69,6 @@ pub struct PytorchPage;
 #[doc = include_str!("../../docs/errors/E755.md")]
 #[doc = include_str!("../../docs/errors/E756.md")]
 #[doc = include_str!("../../docs/errors/E757.md")]
+#[doc = include_str!("../../docs/errors/E758.md")]
+#[doc = include_str!("../../docs/errors/E759.md")]
 pub struct Errors;

@@ -13,6 +13,7 @@
 //! [`Trace::parse`] reads the text back, including the comments with the user's calls; times and bodies are for readers
 //! only.
 
+use super::control::{Control, ControlKind};
 use super::program::{Guard, Trace};
 use super::tag::TagSet;
 use super::types::*;
@@ -211,6 +212,9 @@ impl Printer<'_> {
         if let Some(ports) = line.symbol.own() {
             return self.backward(line, ports, indent);
         }
+        if let Some(control) = self.trace.arena.control(line) {
+            return self.programs(&control, indent, depth);
+        }
         let body = match (&line.dispatch, line.body.get()) {
             (Some(body), _) => body,
             (None, Some(Some(body))) if depth > 0 => body,
@@ -223,6 +227,49 @@ impl Printer<'_> {
         }
         let outs: Vec<_> = body.outs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
         let _ = writeln!(self.out, "{indent}  | return {}", outs.join(", "));
+    }
+
+    /// Prints the programs of a line of control flow.
+    fn programs(&mut self, control: &Control, indent: &str, depth: usize) {
+        for (name, program) in control.kind.program_names().iter().zip(&control.programs) {
+            let inputs: Vec<String> = program.inputs.iter().map(|p| self.typed(*p)).collect();
+            let _ = writeln!(self.out, "{indent}  | {name}({}) {{", inputs.join(", "));
+            for inner in &program.lines {
+                let text = self.line(inner);
+                let mut regions = String::new();
+                for id in self.trace.arena.region_chain(inner.region, program.root).iter().rev() {
+                    let _ = write!(regions, "{}: ", self.trace.arena.region(*id).kind);
+                }
+                let _ = writeln!(self.out, "{indent}  |   {regions}{text}");
+                self.body(inner, &format!("{indent}  |  "), depth.saturating_sub(1));
+            }
+            let outs: Vec<String> = program.outputs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
+            let _ = writeln!(self.out, "{indent}  |   return {}", outs.join(", "));
+            let _ = writeln!(self.out, "{indent}  | }}");
+        }
+    }
+
+    /// The arguments of a line of control flow in their groups, then its options.
+    fn grouped(&self, control: &Control, line: &BoundSymbol) -> String {
+        let names: Vec<String> = line.args[..line.args.len() - 1].iter().map(|arg| self.value(arg)).collect();
+        let mut rest = names.as_slice();
+        let mut parts = Vec::new();
+        for (i, length) in control.kind.groups(names.len()).into_iter().enumerate() {
+            let (group, after) = rest.split_at(length.min(rest.len()));
+            rest = after;
+            let one = i < control.kind.before_inputs();
+            parts.push(if one { group.join(", ") } else { format!("[{}]", group.join(", ")) });
+        }
+        match control.kind {
+            ControlKind::Cond => {}
+            ControlKind::While { bound, .. } => parts.extend(bound.map(|n| format!("bound={n}"))),
+            ControlKind::Scan { length, reverse, keeps, .. } => {
+                parts.push(format!("length={length}"));
+                parts.extend(reverse.then(|| "reverse=true".to_owned()));
+                parts.extend(keeps.then(|| "keeps=true".to_owned()));
+            }
+        }
+        parts.join(", ")
     }
 
     /// Prints the parts of the arguments of a line with a custom backward, and that backward.
@@ -272,7 +319,10 @@ impl Printer<'_> {
                 let _ = write!(out, "({}; {})", outs.join(", "), aux.join(", "));
             }
         }
-        let _ = write!(out, " = {}({})", line.symbol.name(), self.args(line));
+        let _ = match self.trace.arena.control(line) {
+            Some(control) => write!(out, " = {}({})", control.kind.name(), self.grouped(&control, line)),
+            None => write!(out, " = {}({})", line.symbol.name(), self.args(line)),
+        };
         for tag in line.own_tags.iter() {
             let _ = write!(out, " #{}", tag.name());
         }
