@@ -16,6 +16,8 @@ mod classes;
 mod classes_mixed;
 #[path = "scenarios/control.rs"]
 mod control;
+#[path = "scenarios/control_mixed.rs"]
+mod control_mixed;
 #[path = "scenarios/edited_once.rs"]
 mod edited_once;
 #[path = "scenarios/edits.rs"]

@@ -1,7 +1,7 @@
 //! Control flow in traces: choices and loops against the program that is written out.
 
 use fulgurite::prelude::*;
-use fulgurite::{cond, repeat, scan, scan_reverse, while_loop};
+use fulgurite::{cond, scan, scan_n, scan_reverse, while_loop};
 
 fn rnn(w: &Tensor, h: &Tensor, xs: &Tensor) -> Tensor {
     let (h, ys) = scan(h.clone(), xs, |h: Tensor, x: Tensor| {
@@ -17,7 +17,7 @@ fn unrolled(w: &Tensor, h: &Tensor, xs: &Tensor, n: i64) -> Tensor {
     let mut total = Tensor::scalar(0.0f64);
     for i in 0..n {
         h = (h.matmul(w) + xs.select(0, i)).tanh();
-        total = total + h.square().sum();
+        total += h.square().sum();
     }
     h.sum() + total
 }
@@ -110,7 +110,7 @@ fn a_scan_is_batched() {
 #[test]
 fn steps_without_slices_and_in_reverse() {
     let f = |x: &Tensor| {
-        let (last, all) = repeat(3, x.clone(), |x: Tensor| (&x * 2.0, &x + 1.0)).expect("a loop");
+        let (last, all) = scan_n(3, x.clone(), |x: Tensor| (&x * 2.0, &x + 1.0)).expect("a loop");
         let (back, _) = scan_reverse(last, &all, |c: Tensor, a: Tensor| (&c * &a, ())).expect("a loop");
         back
     };
@@ -118,4 +118,50 @@ fn steps_without_slices_and_in_reverse() {
     let want = 1.5 * 8.0 * 2.5 * 4.0 * 7.0;
     close(&f(&x), &Tensor::scalar(want));
     close(&jit(move |x: Tensor| f(&x)).call(x.clone()).expect("a value"), &Tensor::scalar(want));
+}
+
+#[test]
+fn a_line_prints_its_programs() {
+    let f = jit(|(w, xs): (Tensor, Tensor)| {
+        let h = Tensor::from([0.0f32, 0.0]);
+        let (h, ys) = scan(h, &xs, |h: Tensor, x: Tensor| {
+            let h = (&h * &w + x).tanh();
+            (h.clone(), h)
+        })?;
+        cond(&h.sum().gt(0.0), || &h + &ys, || ys.neg())
+    })
+    .named("f")
+    .keep_traces();
+    f.call((Tensor::from([0.5f32, 0.1]), Tensor::from([[0.0f32, 0.0], [1.0, 1.0], [2.0, 2.0]]))).expect("a value");
+    let text = f.trace("simplified").expect("a stage");
+    let lines: Vec<&str> = text.lines().skip(1).map(|l| l.split("  //").next().unwrap_or(l).trim_end()).collect();
+    expect_test::expect![[r#"
+        fn f(in0: f32[2], in1: f32[3, 2], captured.0: f32[2]) {
+          (captured.1: f32[2], tanh.1: f32[3, 2]) = scan([captured.0], [in1], [in0], length=3) {
+            body(in0.1: f32[2], in1.1: f32[2], in0.2: f32[2]) {
+              mul: f32[2] = mul(in0.1, in0.2)
+              add: f32[2] = add(mul, in1.1)
+              tanh: f32[2] = tanh(add)
+              return tanh, tanh
+            }
+          }
+          sum: f32[] = sum(captured.1, keepdim=false)
+          gt: bool[] = gt(sum, 0.0)
+          neg.1: f32[3, 2] = cond(gt, [captured.1, tanh.1]) {
+            then(captured.2: f32[2], tanh.2: f32[3, 2]) {
+              add.1: f32[3, 2] = add(captured.2, tanh.2)
+              return add.1
+            }
+            otherwise(captured.3: f32[2], tanh.3: f32[3, 2]) {
+              neg: f32[3, 2] = neg(tanh.3)
+              return neg
+            }
+          }
+          return neg.1
+        }"#]]
+    .assert_eq(&lines.join("\n"));
+    let read = fulgurite::Trace::parse(&text).expect("a trace");
+    let plain = fulgurite::trace::PrintOptions::plain();
+    assert_eq!(fulgurite::Trace::parse(&read.print(&plain)).expect("a trace").print(&plain), read.print(&plain));
+    assert_eq!(read.print(&plain).trim(), lines.join("\n").trim());
 }

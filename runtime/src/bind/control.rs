@@ -3,7 +3,7 @@
 use super::Builder;
 use super::custom_vjp::written;
 use crate::error::Error;
-use crate::symbol::{self, Symbol, SymbolRef};
+use crate::symbol::{Symbol, SymbolRef};
 use crate::trace::{Arena, BoundSymbol, Control, ControlKind, LineProgram, ProxyId, ProxyTy};
 use fulgurite_core::signature::OutTy;
 use fulgurite_core::{DType, Dim, Scalar, TensorTy, Value};
@@ -26,6 +26,11 @@ impl Builder {
     ) -> Result<Vec<ProxyId>, Error> {
         let arena = self.arena().clone();
         let types: Vec<ProxyTy> = args.iter().map(|p| arena.ty(*p)).collect();
+        if let Some(class) = types.iter().find_map(|ty| ty.subclass().map(|layout| layout.class.name())) {
+            let claim = format!("a `{}` is given a `{class}`", control.kind.name());
+            let help = "take tensors of subclasses apart outside, and pass their fields";
+            return Err(Error::new("E759", claim).help(help).at(self.context.place.loc));
+        }
         let outs = results(&arena, &control, &types)?;
         let names = names(&arena, &control, args);
         let symbol = symbol_for(control.kind.name(), &types, &outs);
@@ -44,17 +49,10 @@ impl Builder {
 /// The programs of a line.
 ///
 /// # Errors
-/// E711 for a line of a trace that was read from text.
+/// E709 for a line of another arena.
 pub fn control_of(arena: &Arena, line: &BoundSymbol) -> Result<Rc<Control>, Error> {
-    arena.control(line).ok_or_else(|| {
-        Error::new("E711", format!("the programs of this `{}` belong to the trace that was printed", shown(line)))
-            .help("transform and run the trace before it is printed and read again")
-            .at(line.place.loc)
-    })
-}
-
-fn shown(line: &BoundSymbol) -> &'static str {
-    line.symbol.name().split('.').next().unwrap_or_default()
+    let lost = || Error::bug("E709", format!("`{}` has lost its programs", line.symbol.name())).at(line.place.loc);
+    arena.control(line).ok_or_else(lost)
 }
 
 /// A copy of a program with values of its own, because two programs that make one value would print alike.
@@ -93,7 +91,7 @@ fn names(arena: &Arena, control: &Control, args: &[ProxyId]) -> Vec<Rc<str>> {
 /// Fills in the types of the results of a line.
 ///
 /// # Errors
-/// E711 and E758.
+/// E709 and E758.
 pub(super) fn typed(arena: &Arena, line: &mut BoundSymbol) -> Result<(), Error> {
     let control = control_of(arena, line)?;
     let mut types = Vec::with_capacity(line.args.len());
@@ -226,6 +224,6 @@ fn symbol_for(name: &'static str, types: &[ProxyTy], outs: &[TensorTy]) -> Symbo
     let number = made.len();
     made.entry(key).or_insert_with_key(|(name, sig)| {
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
-        symbol::register(Symbol::leak_control(leak(format!("{name}.{number}")), leak(sig.clone())))
+        Symbol::leak_control(leak(format!("{name}.{number}")), leak(sig.clone()))
     })
 }

@@ -4,6 +4,7 @@
 //! A carry goes from one step to the next without a copy, and a step may write its results to the memory of carries
 //! that it was given. A program of a line gets only the values that it reads.
 
+use super::transfer::unfetched;
 use super::{CompileOptions, Compiled, ExecError, Kernel, TensorMut, TensorRef, compile};
 use crate::buffer::Buffer;
 use crate::buffer::pool::OutOfMemory;
@@ -132,7 +133,8 @@ impl Kernel for Repeat {
         let mut values = inputs.iter().map(copied).collect::<Result<Vec<_>, _>>()?;
         for _ in 0..self.bound {
             let holds = self.condition.run(&mut values, 0)?;
-            if holds.first().and_then(|b| b.as_bytes().first()).is_none_or(|b| *b == 0) {
+            let holds = holds.first().ok_or_else(lost)?.here().map_err(unfetched)?;
+            if holds.as_bytes().first().is_none_or(|b| *b == 0) {
                 break;
             }
             let made = self.body.run(&mut values, self.carries)?;
@@ -192,6 +194,7 @@ fn slice(of: &TensorRef<'_>, at: usize) -> Result<Buffer, ExecError> {
 
 /// Writes slice number `at` of a tensor along its first axis.
 fn put(stack: &mut TensorMut<'_>, at: usize, value: &Buffer) -> Result<(), ExecError> {
+    let value = value.here().map_err(unfetched)?;
     let bytes = value.as_bytes();
     let room = stack.bytes_mut().get_mut(at * bytes.len()..(at + 1) * bytes.len()).ok_or_else(lost)?;
     room.copy_from_slice(bytes);

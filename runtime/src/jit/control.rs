@@ -114,7 +114,7 @@ pub fn scan_reverse<C: Tree, X: Tree, Y: Tree>(
 /// # Errors
 /// Reports the errors of [`scan`].
 #[track_caller]
-pub fn repeat<C: Tree, Y: Tree>(length: impl Into<Dim>, init: C, body: impl Fn(C) -> (C, Y)) -> Result<(C, Y), Error> {
+pub fn scan_n<C: Tree, Y: Tree>(length: impl Into<Dim>, init: C, body: impl Fn(C) -> (C, Y)) -> Result<(C, Y), Error> {
     over(init, &(), Some(length.into()), false, Loc::caller(), |carries, ()| body(carries))
 }
 

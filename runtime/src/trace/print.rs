@@ -13,6 +13,7 @@
 //! [`Trace::parse`] reads the text back, including the comments with the user's calls; times and bodies are for readers
 //! only.
 
+use super::arena::Arena;
 use super::control::{Control, ControlKind};
 use super::program::{Guard, Trace};
 use super::tag::TagSet;
@@ -23,6 +24,7 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{TensorTy, Value};
 use rustc_hash::FxHashSet;
 use std::fmt::{self, Write};
+use std::rc::Rc;
 
 /// The parts of a trace that are printed.
 #[derive(Clone, Copy, Debug)]
@@ -53,28 +55,31 @@ impl PrintOptions {
 impl Trace {
     /// Prints the trace.
     pub fn print(&self, options: &PrintOptions) -> String {
-        let mut printer =
-            Printer { trace: self, options, out: String::new(), last_file: "", reopened: self.reopened() };
+        let mut reopened = FxHashSet::default();
+        note_reopened(&self.arena, &self.lines, self.root, &mut reopened);
+        let mut printer = Printer { trace: self, options, out: String::new(), last_file: "", reopened };
         printer.trace();
         printer.out
     }
+}
 
-    /// The regions that the order of lines leaves and enters again; they are printed with a number, so that they stay
-    /// one region.
-    fn reopened(&self) -> FxHashSet<RegionId> {
-        let (mut seen, mut again) = (FxHashSet::default(), FxHashSet::default());
-        let mut open: Vec<RegionId> = Vec::new();
-        for line in &self.lines {
-            let mut chain = self.arena.region_chain(line.region, self.root);
-            chain.reverse();
-            for id in chain.iter().filter(|id| !open.contains(id)) {
-                if !seen.insert(*id) {
-                    again.insert(*id);
-                }
+/// Notes the regions that the order of lines leaves and enters again, in programs of lines too; they are printed with a
+/// number, so that they stay one region.
+fn note_reopened(arena: &Arena, lines: &[Rc<BoundSymbol>], root: RegionId, again: &mut FxHashSet<RegionId>) {
+    let mut seen = FxHashSet::default();
+    let mut open: Vec<RegionId> = Vec::new();
+    for line in lines {
+        let mut chain = arena.region_chain(line.region, root);
+        chain.reverse();
+        for id in chain.iter().filter(|id| !open.contains(id)) {
+            if !seen.insert(*id) {
+                again.insert(*id);
             }
-            open = chain;
         }
-        again
+        open = chain;
+        let control = arena.control(line);
+        let programs = control.iter().flat_map(|control| &control.programs);
+        programs.for_each(|program| note_reopened(arena, &program.lines, program.root, again));
     }
 }
 
@@ -128,15 +133,7 @@ impl Printer<'_> {
         let atoms: Vec<_> = atoms.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let atoms = if atoms.is_empty() { String::new() } else { format!("[{}]", atoms.join(", ")) };
         let _ = writeln!(self.out, "fn {}{atoms}({}) {{", t.name, inputs.join(", "));
-        let mut open: Vec<RegionId> = Vec::new();
-        for line in &t.lines {
-            self.move_to(&mut open, line.region);
-            let indent = "  ".repeat(open.len() + 1);
-            let text = self.line(line);
-            self.with_comment(&format!("{indent}{text}"), line);
-            self.body(line, &indent, self.options.depth);
-        }
-        self.close(&mut open, 0);
+        self.block(&t.lines, t.root, 1, self.options.depth);
         for write in &t.epilogue {
             let (input, value) = (t.inputs[write.input].proxy, write.value);
             let phase = if write.phase == Phase::Backward { "   backward" } else { "" };
@@ -153,15 +150,34 @@ impl Printer<'_> {
         self.out.push_str("\n}\n");
     }
 
-    /// Closes and opens blocks until those around `region` are open.
-    fn move_to(&mut self, open: &mut Vec<RegionId>, region: RegionId) {
-        let mut chain = self.trace.arena.region_chain(region, self.trace.root);
+    /// Prints lines with the regions around them inside of `root`, at the indentation `base`.
+    fn block(&mut self, lines: &[Rc<BoundSymbol>], root: RegionId, base: usize, depth: usize) {
+        let mut open: Vec<RegionId> = Vec::new();
+        for line in lines {
+            self.move_to(&mut open, (line.region, root), base);
+            let level = base + open.len();
+            let indent = "  ".repeat(level);
+            let text = self.line(line);
+            let control = self.trace.arena.control(line);
+            let brace = if control.is_some() { " {" } else { "" };
+            self.with_comment(&format!("{indent}{text}{brace}"), line);
+            match control {
+                Some(control) => self.programs(&control, level + 1, depth),
+                None => self.body(line, &indent, depth),
+            }
+        }
+        self.close(&mut open, 0, base);
+    }
+
+    /// Closes and opens blocks until those around `region` inside of `root` are open.
+    fn move_to(&mut self, open: &mut Vec<RegionId>, (region, root): (RegionId, RegionId), base: usize) {
+        let mut chain = self.trace.arena.region_chain(region, root);
         chain.reverse();
         let common = open.iter().zip(&chain).take_while(|(a, b)| a == b).count();
-        self.close(open, common);
+        self.close(open, common, base);
         for &id in &chain[common..] {
             let region = self.trace.arena.region(id);
-            let indent = "  ".repeat(open.len() + 1);
+            let indent = "  ".repeat(open.len() + base);
             let _ = write!(self.out, "{indent}{}", region.kind);
             if self.reopened.contains(&id) {
                 let _ = write!(self.out, " {}", id.0);
@@ -175,9 +191,9 @@ impl Printer<'_> {
         }
     }
 
-    fn close(&mut self, open: &mut Vec<RegionId>, depth: usize) {
+    fn close(&mut self, open: &mut Vec<RegionId>, depth: usize, base: usize) {
         while open.len() > depth {
-            let _ = writeln!(self.out, "{}}}", "  ".repeat(open.len()));
+            let _ = writeln!(self.out, "{}}}", "  ".repeat(open.len() + base - 1));
             open.pop();
         }
     }
@@ -212,9 +228,6 @@ impl Printer<'_> {
         if let Some(ports) = line.symbol.own() {
             return self.backward(line, ports, indent);
         }
-        if let Some(control) = self.trace.arena.control(line) {
-            return self.programs(&control, indent, depth);
-        }
         let body = match (&line.dispatch, line.body.get()) {
             (Some(body), _) => body,
             (None, Some(Some(body))) if depth > 0 => body,
@@ -229,24 +242,18 @@ impl Printer<'_> {
         let _ = writeln!(self.out, "{indent}  | return {}", outs.join(", "));
     }
 
-    /// Prints the programs of a line of control flow.
-    fn programs(&mut self, control: &Control, indent: &str, depth: usize) {
+    /// Prints the programs of a line of control flow as blocks, and closes the line's own.
+    fn programs(&mut self, control: &Control, level: usize, depth: usize) {
+        let indent = "  ".repeat(level);
         for (name, program) in control.kind.program_names().iter().zip(&control.programs) {
             let inputs: Vec<String> = program.inputs.iter().map(|p| self.typed(*p)).collect();
-            let _ = writeln!(self.out, "{indent}  | {name}({}) {{", inputs.join(", "));
-            for inner in &program.lines {
-                let text = self.line(inner);
-                let mut regions = String::new();
-                for id in self.trace.arena.region_chain(inner.region, program.root).iter().rev() {
-                    let _ = write!(regions, "{}: ", self.trace.arena.region(*id).kind);
-                }
-                let _ = writeln!(self.out, "{indent}  |   {regions}{text}");
-                self.body(inner, &format!("{indent}  |  "), depth.saturating_sub(1));
-            }
+            let _ = writeln!(self.out, "{indent}{name}({}) {{", inputs.join(", "));
+            self.block(&program.lines, program.root, level + 1, depth);
             let outs: Vec<String> = program.outputs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
-            let _ = writeln!(self.out, "{indent}  |   return {}", outs.join(", "));
-            let _ = writeln!(self.out, "{indent}  | }}");
+            let _ = writeln!(self.out, "{indent}  return {}", outs.join(", "));
+            let _ = writeln!(self.out, "{indent}}}");
         }
+        let _ = writeln!(self.out, "{}}}", "  ".repeat(level - 1));
     }
 
     /// The arguments of a line of control flow in their groups, then its options.

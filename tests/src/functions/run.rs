@@ -95,7 +95,7 @@ impl Call {
             Region::Scanned => {
                 let last = |outs: Vec<Tensor>| outs.iter().map(|out| out.select(0, -1)).collect();
                 let carries = self.chosen(all);
-                let (_, outs) = repeat(2, carries, |by: Vec<Tensor>| {
+                let (_, outs) = scan_n(2, carries, |by: Vec<Tensor>| {
                     let outs = poisoned(self.at(&by, inner, all));
                     (by, outs)
                 })?;

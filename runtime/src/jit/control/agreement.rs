@@ -30,7 +30,7 @@ pub(super) fn first_axis(xs: &[&Tensor], loc: Loc) -> Result<Dim, Error> {
         first = first.or(size);
     }
     first.ok_or_else(|| {
-        Error::new("E758", "a `scan` is given nothing to slice").help("use `repeat`, which takes the number").at(loc)
+        Error::new("E758", "a `scan` is given nothing to slice").help("use `scan_n`, which takes the number").at(loc)
     })
 }
 

@@ -48,6 +48,25 @@ pub(super) fn settled(trace: &Trace, settle: fn(&Trace) -> Result<Trace, Error>)
     each_program(trace, "settle", false, &attaches, &settle)
 }
 
+/// The trace with programs to whose lines autocast was applied; their results keep their dtypes.
+///
+/// # Errors
+/// Reports errors of binding.
+pub(super) fn cast(trace: &Trace, autocast: fn(&Trace) -> Result<Trace, Error>) -> Result<Trace, Error> {
+    each_program(trace, "autocast", false, &|_| true, &|program| {
+        let made = autocast(program)?;
+        let mut b = with_lines(&made);
+        let mut outputs = Vec::with_capacity(made.outputs.len());
+        for (new, old) in made.outputs.iter().zip(&program.outputs) {
+            outputs.push(match program.ty(*old).as_tensor() {
+                Some(want) => b.cast(*new, want.dtype)?,
+                None => *new,
+            });
+        }
+        Ok(b.finish(&outputs))
+    })
+}
+
 fn has_own(arena: &Arena, program: &LineProgram) -> bool {
     let inside = |line: &BoundSymbol| arena.control(line).is_some_and(|c| c.programs.iter().any(|p| has_own(arena, p)));
     program.lines.iter().any(|line| line.symbol.own().is_some() || inside(line))

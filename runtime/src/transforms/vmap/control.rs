@@ -19,35 +19,9 @@ impl Sweep {
                 one_condition(kind).help("compute both results, and choose between them slice by slice: `where`")
             );
         }
-        let mut results = vec![false; line.outs.len()];
-        let steps = control.programs.last();
-        let (carries, slices) = match kind {
-            ControlKind::Cond => (0, 0),
-            ControlKind::While { carries, .. } => (carries, 0),
-            ControlKind::Scan { carries, slices, .. } => (carries, slices),
-        };
-        if kind == ControlKind::Cond {
-            for program in &control.programs {
-                let differ = depends(program, &flags[1..]);
-                results.iter_mut().zip(differ).for_each(|(result, differs)| *result |= differs);
-            }
-        } else if let Some(body) = steps {
-            // a carry differs if it does at first, or if some step makes it differ
-            loop {
-                let differ = depends(body, &flags);
-                let mut grown = false;
-                for (flag, differs) in flags[..carries].iter_mut().zip(&differ) {
-                    grown |= *differs && !*flag;
-                    *flag |= *differs;
-                }
-                if !grown {
-                    results.copy_from_slice(&differ);
-                    break;
-                }
-            }
-            results[..carries].copy_from_slice(&flags[..carries]);
-        }
         let arena = self.b.arena().clone();
+        let results = spread(&arena, control, &mut flags);
+        let (carries, slices) = sizes(kind);
         let is_key = |p: &ProxyId| arena.with_ty(*p, |ty| *ty == ProxyTy::Key);
         if let Some((p, _)) = given[..carries].iter().zip(&flags).find(|(p, flag)| **flag && is_key(p)) {
             let claim = format!(
@@ -60,7 +34,7 @@ impl Sweep {
             );
         }
         if let (ControlKind::While { .. }, Some(condition)) = (kind, control.programs.first())
-            && depends(condition, &flags).contains(&true)
+            && depends(&arena, condition, &flags).contains(&true)
         {
             return Err(
                 one_condition(kind).help("give a bound, and keep a finished slice unchanged: `where` in the body")
@@ -109,15 +83,56 @@ fn proxy(arg: &Value<ProxyId>) -> Option<ProxyId> {
     }
 }
 
+/// The numbers of carries and of sliced tensors.
+fn sizes(kind: ControlKind) -> (usize, usize) {
+    match kind {
+        ControlKind::Cond => (0, 0),
+        ControlKind::While { carries, .. } => (carries, 0),
+        ControlKind::Scan { carries, slices, .. } => (carries, slices),
+    }
+}
+
+/// For each result of a line, whether it depends on an argument with a flag. A carry that some step makes depend gets a
+/// flag.
+fn spread(arena: &Arena, control: &Control, flags: &mut [bool]) -> Vec<bool> {
+    if control.kind == ControlKind::Cond {
+        let (condition, inputs) = flags.split_first().map_or((false, &[][..]), |(first, rest)| (*first, rest));
+        let mut both = control.programs.iter().map(|program| depends(arena, program, inputs));
+        let (then, otherwise) = (both.next().unwrap_or_default(), both.next().unwrap_or_default());
+        return then.iter().zip(&otherwise).map(|(a, b)| condition || *a || *b).collect();
+    }
+    let (carries, _) = sizes(control.kind);
+    let Some(body) = control.programs.last() else { return Vec::new() };
+    loop {
+        let mut results = depends(arena, body, flags);
+        let mut grown = false;
+        for (flag, differs) in flags[..carries].iter_mut().zip(&mut results) {
+            grown |= *differs && !*flag;
+            *flag |= *differs;
+            *differs = *flag;
+        }
+        if !grown {
+            return results;
+        }
+    }
+}
+
 /// For each result of a program, whether it depends on an input with a flag.
-fn depends(program: &LineProgram, flags: &[bool]) -> Vec<bool> {
+fn depends(arena: &Arena, program: &LineProgram, flags: &[bool]) -> Vec<bool> {
     let flagged = program.inputs.iter().zip(flags).filter(|(_, flag)| **flag);
     let mut differ: FxHashSet<ProxyId> = flagged.map(|(p, _)| *p).collect();
     for line in &program.lines {
-        let mut reads = false;
-        line.for_each_arg(|p| reads |= differ.contains(&p));
-        if reads {
-            differ.extend(line.outs.iter().chain(&line.aux));
+        let mut reads = Vec::new();
+        line.for_each_arg(|p| reads.push(differ.contains(&p)));
+        if !reads.contains(&true) {
+            continue;
+        }
+        match arena.control(line) {
+            Some(control) => {
+                let results = spread(arena, &control, &mut reads);
+                differ.extend(line.outs.iter().zip(results).filter(|(_, differs)| *differs).map(|(p, _)| *p));
+            }
+            None => differ.extend(line.outs.iter().chain(&line.aux)),
         }
     }
     program.outputs.iter().map(|p| differ.contains(p)).collect()
