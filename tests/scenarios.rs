@@ -14,6 +14,10 @@ mod caching;
 mod classes;
 #[path = "scenarios/classes_mixed.rs"]
 mod classes_mixed;
+#[path = "scenarios/control.rs"]
+mod control;
+#[path = "scenarios/control_mixed.rs"]
+mod control_mixed;
 #[path = "scenarios/edited_once.rs"]
 mod edited_once;
 #[path = "scenarios/edits.rs"]

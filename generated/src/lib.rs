@@ -92,9 +92,9 @@ pub use fulgurite_macros as __macros;
 pub use fulgurite_macros::{TensorSubclass, Tree};
 pub use fulgurite_runtime::jit::jit;
 pub use fulgurite_runtime::{
-    Builder, Caching, Error, ErrorKind, Fixed, Jit, Key, Result, Tensor, Trace, Tree, custom_vjp, grad, hessian, hvp,
-    jacobian, jacobian_forward, jacobian_reverse, jvp, load, save, to_device, to_host, try_value_and_grad,
-    value_and_grad, vjp, vmap, vmap_with, zeros_like,
+    Builder, Caching, Error, ErrorKind, Fixed, Jit, Key, Result, Tensor, Trace, Tree, cond, custom_vjp, grad, hessian,
+    hvp, jacobian, jacobian_forward, jacobian_reverse, jvp, load, save, scan, scan_n, scan_reverse, to_device, to_host,
+    try_value_and_grad, value_and_grad, vjp, vmap, vmap_with, while_loop, zeros_like,
 };
 pub use modules::{
     api, bind, buffer, checkpoint, comm, devices, error, executors, foreign, intrinsics, jit, operand, parts, pipeline,

@@ -48,6 +48,7 @@ pub use checkpoint::{load, save};
 pub use devices::{to_device, to_host};
 pub use error::{Error, ErrorKind};
 pub use jit::{Caching, Jit, custom_vjp, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp};
+pub use jit::{cond, scan, scan_n, scan_reverse, while_loop};
 pub use jit::{hessian, jacobian, jacobian_forward, jacobian_reverse, vmap, vmap_with};
 pub use tensor::{Key, Tensor};
 pub use trace::Trace;

@@ -12,6 +12,7 @@ pub mod user {
     pub use crate::api::zeros_like;
     pub use crate::checkpoint::{load, save};
     pub use crate::jit::{Caching, custom_vjp, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp};
+    pub use crate::jit::{cond, scan, scan_n, scan_reverse, while_loop};
     pub use crate::jit::{hessian, jacobian, jacobian_forward, jacobian_reverse, vmap, vmap_with};
     pub use crate::operand::{InPlace, Limit, Operand};
     pub use crate::scope::{autocast, checkpoint, enable_grad, named, no_grad, tagged, tags_of, with_tag};

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::symbol::{Port, Ports, SymbolRef};
 use crate::tensor::{Tensor, TraceToken, View, ViewCall, note_write, set_maker};
 use crate::trace::tag::save_at_all;
-use crate::trace::{Carrier, OwnRule, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
+use crate::trace::{Carrier, Control, OwnRule, ProxyId, ProxyTy, RegionId, RegionKind, Tag, TagSet, Trace};
 use crate::transforms::Pipeline;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::{DType, TensorTy, Value};
@@ -66,6 +66,8 @@ pub(crate) struct Frame {
     pub kept: usize,
     /// The inputs that a backward inside wrote.
     pub late: FxHashSet<usize>,
+    /// Whether the trace is a program of a line, which may write nothing.
+    pub program: bool,
     /// Whether the trace stands for one slice of a batch; all slices share the values of surrounding traces.
     pub slice: bool,
     /// The first write that failed, because the user may ignore the result of a write.
@@ -98,6 +100,7 @@ impl Open {
             leaves: 0,
             kept: 0,
             late: FxHashSet::default(),
+            program: false,
             slice: false,
             failed: None,
         };
@@ -137,6 +140,21 @@ impl Open {
         let open = Open::nested(name)?;
         open.with(|frame| frame.captured.fresh = true);
         Some(open)
+    }
+
+    /// Like [`Open::backward`], for a program of a line in the regions around it. Returns the region of the line too.
+    pub fn program(name: &str) -> Option<(Open, RegionId)> {
+        let around = |f: &Frame| {
+            let builder = f.builder.nested(name).rooted(f.builder.root()).autocasting();
+            (builder, f.pipeline.clone(), f.builder.context.region)
+        };
+        let (builder, pipeline, region) = with_stack(|stack| stack.last().map(around))?;
+        let open = Open::new(builder, pipeline);
+        open.with(|frame| {
+            frame.captured.fresh = true;
+            frame.program = true;
+        });
+        Some((open, region))
     }
 
     /// Adds an argument, and returns its handle.
@@ -414,6 +432,50 @@ pub(crate) fn own_vjp(rule: OwnRule, ports: Ports, args: &[ProxyId], loc: Loc) -
         };
         let outs = builder.own_vjp(rule, ports, args, loc)?;
         Ok(outs.into_iter().map(|p| Tensor::traced(token, p, builder.arena().ty(p))).collect())
+    })
+}
+
+/// Records a line of control flow in the innermost open trace. Returns its results as handles; a result is a key or a
+/// number if `types` says so.
+///
+/// # Errors
+/// The errors of [`Builder::control`]; E709 if no trace is open.
+pub(crate) fn control(
+    control: Control,
+    args: &[ProxyId],
+    types: &[Option<ProxyTy>],
+    loc: Loc,
+) -> Result<Vec<Tensor>, Error> {
+    with_stack(|stack| {
+        let Some(Frame { token, builder, .. }) = stack.last_mut() else {
+            return Err(Error::bug("E709", "no trace is open"));
+        };
+        builder.context.place.loc = loc;
+        let outs = builder.control(control, args, &[])?;
+        let handle = |(p, ty): (ProxyId, &Option<ProxyTy>)| match ty {
+            Some(ProxyTy::Key) => Tensor::traced(token, p, ProxyTy::Key),
+            _ => Tensor::traced(token, p, builder.arena().ty(p)),
+        };
+        Ok(outs.into_iter().zip(types).map(handle).collect())
+    })
+}
+
+/// A value of the type of another one, in no trace yet.
+pub(crate) fn stand_in(of: ProxyId) -> ProxyId {
+    with_stack(|stack| {
+        stack.last().map_or(of, |frame| {
+            let arena = frame.builder.arena();
+            arena.proxy(&arena.name(of), arena.ty(of))
+        })
+    })
+}
+
+/// The present value of an input of the innermost open trace.
+pub(crate) fn version(at: usize) -> ProxyId {
+    with_stack(|stack| {
+        let input = stack.last().and_then(|frame| frame.builder.inputs().get(at));
+        // invariant: captures name inputs of the surrounding trace
+        input.map_or(ProxyId(u32::MAX), |input| input.version)
     })
 }
 

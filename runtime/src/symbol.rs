@@ -39,6 +39,8 @@ pub struct Symbol {
     own: Option<Ports>,
     /// The class and the port, if the symbol makes tensors of the class or takes them apart.
     port: Option<(SubclassRef, Port)>,
+    /// Whether lines of the symbol have programs that they run.
+    control: bool,
 }
 
 /// The numbers of arguments of a line with a custom backward, in groups that follow each other.
@@ -85,6 +87,7 @@ impl Symbol {
             classes: OnceLock::new(),
             own: None,
             port: None,
+            control: false,
         }
     }
 
@@ -93,6 +96,18 @@ impl Symbol {
         let doc = "results of a function with a backward of its own";
         let text = RowText { op, doc, sig, kind: MeaningKind::Decomp, body, ..RowText::BLANK };
         Box::leak(Box::new(Symbol { own: Some(ports), ..Symbol::new("runtime", text) }))
+    }
+
+    /// The symbol of lines of control flow with arguments of these types; it lives as long as the process.
+    pub fn leak_control(op: &'static str, sig: &'static str) -> SymbolRef {
+        let doc = "runs programs of the trace";
+        let text = RowText { op, doc, sig, kind: MeaningKind::Host, body: "control", ..RowText::BLANK };
+        Box::leak(Box::new(Symbol { control: true, ..Symbol::new("runtime", text) }))
+    }
+
+    /// Whether lines of the symbol have programs that they run.
+    pub fn is_control(&self) -> bool {
+        self.control
     }
 
     /// The groups of arguments, if the symbol has a custom backward.

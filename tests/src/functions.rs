@@ -146,6 +146,12 @@ pub enum Region {
     Autocast,
     /// For a batch that consists of one slice of the tensors.
     Batched,
+    /// In the branch of a choice that is taken.
+    Chosen,
+    /// In the steps of a scan, of which the last one's results count.
+    Scanned,
+    /// In the one step of a loop.
+    Looped,
 }
 
 impl fmt::Display for Function {

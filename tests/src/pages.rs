@@ -21,6 +21,10 @@ pub struct Subclasses;
 /// The programs of docs/processes.md.
 #[doc = include_str!("../../docs/processes.md")]
 pub struct Processes;
+/// The program of docs/control-flow.md.
+#[doc = include_str!("../../docs/control-flow.md")]
+pub struct ChoicesAndLoops;
+
 /// The programs of docs/sizes.md.
 #[doc = include_str!("../../docs/sizes.md")]
 pub struct Sizes;
@@ -69,4 +73,6 @@ pub struct PytorchPage;
 #[doc = include_str!("../../docs/errors/E755.md")]
 #[doc = include_str!("../../docs/errors/E756.md")]
 #[doc = include_str!("../../docs/errors/E757.md")]
+#[doc = include_str!("../../docs/errors/E758.md")]
+#[doc = include_str!("../../docs/errors/E759.md")]
 pub struct Errors;

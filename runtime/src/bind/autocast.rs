@@ -21,7 +21,7 @@ impl Builder {
     ) -> Result<Option<Vec<Value<ProxyId>>>, Error> {
         // a cast is explicit, so it stays; lines that make tensors of subclasses, take them apart or attach a custom
         // backward have no dtype of their own
-        let fixed = symbol.facts().converts || symbol.port().is_some() || symbol.own().is_some();
+        let fixed = symbol.facts().converts || symbol.port().is_some() || symbol.own().is_some() || symbol.is_control();
         if self.casts.is_none() || fixed {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! Decompositions: the body of a bound symbol is made when it is first needed, and kept with the symbol.
 
-use super::{Builder, Context, copies, layouts};
+use super::{Builder, Context, control, copies, layouts};
 use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::tag::{Event, Policy, SplitSide, TagSet};
@@ -45,6 +45,9 @@ pub(super) fn tags(line: &BoundSymbol) -> TagSet {
 
 /// Fills in the result types that only the body knows, and keeps the body.
 pub(super) fn type_from_body(arena: &Rc<Arena>, line: &mut BoundSymbol) -> Result<(), Error> {
+    if line.symbol.is_control() {
+        return control::typed(arena, line);
+    }
     let Some((builder, values)) = run(arena, line)? else {
         return Err(fault(line.symbol, "its result types come from a body that it does not have"));
     };

@@ -64,6 +64,12 @@ impl Builder {
         fulgurite_core::eval::tensor::Machine::unbroadcast(self, value, like)
     }
 
+    /// `x` with its axes in this order.
+    pub fn permute(&mut self, x: ProxyId, order: &[i64]) -> Result<ProxyId, Error> {
+        let order = order.iter().map(|axis| Value::Num(Scalar::Int(*axis))).collect();
+        self.one(Permute, vec![Value::Tensor(x), Value::List(order)])
+    }
+
     /// Binds `c ? a : b`, element by element.
     pub fn select(&mut self, c: Value<ProxyId>, a: Value<ProxyId>, b: Value<ProxyId>) -> Result<ProxyId, Error> {
         self.one(Where, vec![c, a, b])

@@ -95,7 +95,7 @@ fn symbol_for(ports: Ports, types: &[ProxyTy]) -> SymbolRef {
 }
 
 /// The type of argument `i` in the syntax of signatures.
-fn written(i: usize, ty: &ProxyTy) -> String {
+pub(super) fn written(i: usize, ty: &ProxyTy) -> String {
     match ty {
         ProxyTy::Tensor(t) => format!("{}[..S{i}]", t.ty.dtype),
         ProxyTy::Number(dtype) => format!("{dtype}[]"),

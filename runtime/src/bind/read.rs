@@ -1,5 +1,7 @@
 //! Binds printed traces again: names and types come from the text, all else follows from the rows.
 
+mod control;
+
 use super::{AcceptedCall, Builder};
 use crate::error::Error;
 use crate::symbol;
@@ -22,7 +24,7 @@ impl Trace {
     pub fn parse(text: &str) -> Result<Trace, Error> {
         let text = parse::parse(text)?;
         let builder = Builder::new(&text.name);
-        let reader = Reader { builder, names: FxHashMap::default(), regions: FxHashMap::default(), file: "" };
+        let reader = Reader { builder, names: FxHashMap::default(), regions: FxHashMap::default(), file: "", depth: 0 };
         reader.trace(&text)
     }
 }
@@ -33,6 +35,8 @@ struct Reader {
     /// Regions that are opened more than once, by their number in the text.
     regions: FxHashMap<i64, RegionId>,
     file: &'static str,
+    /// The number of programs of lines around what is being read.
+    depth: usize,
 }
 
 impl Reader {
@@ -86,6 +90,9 @@ impl Reader {
     }
 
     fn line(&mut self, line: &Line) -> Result<(), Error> {
+        if !line.programs.is_empty() {
+            return self.control(line);
+        }
         let found = symbol::find(line.op).or_else(|| symbol::batch_named(line.op));
         let symbol =
             found.ok_or_else(|| line.pos.error("E731", format!("no linked database has a row `{}`", line.op)))?;
@@ -114,6 +121,7 @@ impl Reader {
         let types = types.collect::<Result<Vec<_>, _>>()?;
         let arena = self.builder.arena().clone();
         let mut made = Vec::new();
+        let depth = self.depth;
         let recorded = self.builder.record_as(call, !line.aux.is_empty(), &mut |i, hint, ty| {
             let Some(out) = written.get(i) else {
                 return Err(line.pos.error("E732", format!("`{}` has more results than are written", line.op)));
@@ -122,7 +130,7 @@ impl Reader {
             if !agrees(want, &ty) {
                 return Err(out.pos.error("E732", format!("`{}` is {ty}, not what is written", out.name)));
             }
-            let proxy = arena.proxy_named(&out.name, ty).map_err(|e| out.pos.error("E731", e.claim()))?;
+            let proxy = value_of(&arena, depth, &self.names, out, ty)?;
             arena.set_tags(proxy, tag_set(&out.tags, Carrier::Value)?);
             made.push((out.name.clone(), proxy));
             Ok(proxy)
@@ -132,13 +140,18 @@ impl Reader {
             return Err(line.pos.error("E732", format!("`{}` has fewer results than are written", line.op)));
         }
         self.names.extend(made);
+        self.mark_dead(line);
+        Ok(())
+    }
+
+    /// Marks the results of the last line that are written `_`.
+    fn mark_dead(&mut self, line: &Line) {
         let dead = line.outs.iter().enumerate().filter(|(i, o)| o.ty.is_none() && *i < 64);
         let dead = dead.fold(0, |bits, (i, _)| bits | 1 << i);
-        if dead != 0 {
-            let last = self.builder.lines().len() - 1;
-            self.builder.replace(last, std::rc::Rc::new(BoundSymbol { dead, ..(*recorded).clone() }));
+        if let (Some(last), true) = (self.builder.lines().len().checked_sub(1), dead != 0) {
+            let line = (*self.builder.lines()[last]).clone();
+            self.builder.replace(last, std::rc::Rc::new(BoundSymbol { dead, ..line }));
         }
-        Ok(())
     }
 
     fn set_place(&mut self, line: &Line) -> Result<(), Error> {
@@ -185,11 +198,25 @@ impl Reader {
 
     fn define(&mut self, name: &TypedName, ty: ProxyTy) -> Result<ProxyId, Error> {
         let arena = self.builder.arena();
-        let proxy = arena.proxy_named(&name.name, ty).map_err(|e| name.pos.error("E731", e.claim()))?;
+        let proxy = value_of(arena, self.depth, &self.names, name, ty)?;
         arena.set_tags(proxy, tag_set(&name.tags, Carrier::Value)?);
         self.names.insert(name.name.clone(), proxy);
         Ok(proxy)
     }
+}
+
+/// The value of this name. In a program of a line, whose names are its own, it may get another number.
+fn value_of(
+    arena: &Arena,
+    depth: usize,
+    known: &FxHashMap<String, ProxyId>,
+    name: &TypedName,
+    ty: ProxyTy,
+) -> Result<ProxyId, Error> {
+    if depth > 0 && !known.contains_key(&name.name) {
+        return Ok(arena.proxy(&name.name, ty));
+    }
+    arena.proxy_named(&name.name, ty).map_err(|e| name.pos.error("E731", e.claim()))
 }
 
 /// Returns the value of an argument for an option of this type.

@@ -30,6 +30,9 @@ pub fn may_refuse(arena: &Arena, line: &BoundSymbol) -> bool {
     if let Some(body) = &line.dispatch {
         return any(body);
     }
+    if let Some(control) = arena.control(line) {
+        return control.programs.iter().flat_map(|p| &p.lines).any(|inner| may_refuse(arena, inner));
+    }
     if line.symbol.port().is_some() || line.symbol.own().is_some() || !line.symbol.may_refuse() {
         return false;
     }

@@ -12,9 +12,10 @@ use crate::error::Error;
 use crate::symbol::SymbolRef;
 use crate::trace::*;
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{Dim, Value};
+use fulgurite_core::{Dim, Scalar, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The values of atoms in a call.
 pub type Sizes<'a> = &'a dyn Fn(&str) -> Option<i64>;
@@ -42,6 +43,12 @@ struct Typed {
     tags: TagSet,
 }
 
+/// The programs of a line of control flow.
+struct SymbolicControl {
+    kind: ControlKind,
+    programs: Vec<(SymbolicTrace, Loc)>,
+}
+
 struct Line {
     symbol: SymbolRef,
     args: Vec<Value<ProxyId>>,
@@ -54,6 +61,8 @@ struct Line {
     /// The operator of the line from which a transform made this one.
     of: Option<&'static str>,
     claimed_by: Option<&'static str>,
+    /// The programs of a line of control flow.
+    control: Option<Arc<SymbolicControl>>,
 }
 
 impl SymbolicTrace {
@@ -81,6 +90,7 @@ impl SymbolicTrace {
             merged: line.merged.clone(),
             of: line.origin.and_then(|id| arena.op(id)),
             claimed_by: line.claimed_by,
+            control: arena.control(line).map(|control| Arc::new(SymbolicControl::of(arena, &control))),
         };
         let input = |cell: &InputCell| Input { path: cell.path.to_string(), donated: cell.donated };
         SymbolicTrace {
@@ -99,6 +109,7 @@ impl SymbolicTrace {
         let same = |d: &Dim| d.at(sizes).is_some_and(|now| now.hint() == d.hint());
         let tensors = self.values.iter().filter_map(|v| v.ty.as_tensor());
         tensors.flat_map(|ty| &ty.shape).all(same)
+            && self.lines.iter().filter_map(|l| l.control.as_ref()).all(|control| control.was_made_at(sizes))
             && self.lines.iter().flat_map(|l| &l.args).all(|arg| match arg {
                 Value::Size(d) => same(d),
                 Value::List(items) => items.iter().filter_map(Value::as_dim).all(|d| same(&d)),
@@ -111,8 +122,12 @@ impl SymbolicTrace {
     /// # Errors
     /// Errors of binding, and E730 if a line's results differ from those of the symbolic trace.
     pub fn at(&self, sizes: Sizes) -> Result<Trace, Error> {
-        let mut builder = Builder::new(&self.name);
-        let arena = builder.arena().clone();
+        self.on(&Arena::new(), sizes)
+    }
+
+    /// Like [`SymbolicTrace::at`], with values of this arena.
+    fn on(&self, arena: &Rc<Arena>, sizes: Sizes) -> Result<Trace, Error> {
+        let mut builder = Builder::on(arena, &self.name);
         let mut made: Vec<ProxyId> = Vec::with_capacity(self.values.len());
         for (input, value) in self.inputs.iter().zip(&self.values) {
             let proxy = arena.proxy(&value.name, value.at(sizes)?);
@@ -158,6 +173,10 @@ impl SymbolicTrace {
             }))
         };
         let args = line.args.iter().map(&mut arg).collect::<Option<Vec<_>>>().ok_or_else(|| no_size(line.place.loc))?;
+        let mut args = args;
+        if let (Some(control), Some(last)) = (&line.control, args.last_mut()) {
+            *last = Value::Num(Scalar::Int(control.on(&arena, sizes)? as i64));
+        }
         if !known {
             return Err(stray(&self.name));
         }
@@ -184,6 +203,39 @@ impl SymbolicTrace {
             builder.replace(last, Rc::new(BoundSymbol { dead, merged, claimed_by, ..(*recorded).clone() }));
         }
         Ok(())
+    }
+}
+
+impl SymbolicControl {
+    fn was_made_at(&self, sizes: Sizes) -> bool {
+        let length = match self.kind {
+            ControlKind::Scan { length, .. } => length.at(sizes).is_some_and(|now| now.hint() == length.hint()),
+            _ => true,
+        };
+        length && self.programs.iter().all(|(program, _)| program.was_made_at(sizes))
+    }
+
+    fn of(arena: &Rc<Arena>, control: &Control) -> SymbolicControl {
+        let pairs = control.kind.program_names().iter().zip(&control.programs);
+        let programs =
+            pairs.map(|(name, program)| (SymbolicTrace::of(&Trace::of_program(arena, name, program)), program.loc));
+        SymbolicControl { kind: control.kind, programs: programs.collect() }
+    }
+
+    /// The number in this arena of the programs at these sizes.
+    fn on(&self, arena: &Rc<Arena>, sizes: Sizes) -> Result<usize, Error> {
+        let mut programs = Vec::with_capacity(self.programs.len());
+        for (program, loc) in &self.programs {
+            programs.push(program.on(arena, sizes)?.to_program(*loc));
+        }
+        let kind = match self.kind {
+            ControlKind::Scan { carries, slices, length, reverse, keeps } => {
+                let length = length.at(sizes).ok_or_else(|| no_size(Loc::NOWHERE))?;
+                ControlKind::Scan { carries, slices, length, reverse, keeps }
+            }
+            other => other,
+        };
+        Ok(arena.add_control(Rc::new(Control { kind, programs, simplified: true })))
     }
 }
 

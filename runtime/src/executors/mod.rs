@@ -10,6 +10,7 @@
 //! | `partition`, `join` | offer lines and collect claims |
 //! | `fusion` | makes items of lines: graphs of scalar operations, products, scans |
 //! | `program` | makes steps of items with one memory plan, which is the result of [`compile`] |
+//! | `control` | runs the programs of lines of control flow |
 //! | [`cpu`] | runs steps over tiles, products, scans |
 //! | [`cuda`] | compiles items to CUDA C and runs them on a device |
 //! | [`interp`] | interprets lines, as the oracle |
@@ -20,6 +21,7 @@
 //! special kernel names it (`host:`, `kernels:`). `fusion` and `program` import no executor, and no executor imports
 //! another; only this file knows all of them.
 
+mod control;
 pub mod cpu;
 pub mod cuda;
 mod error;

@@ -2,7 +2,7 @@
 //! offered.
 
 use super::require::{Check, checks};
-use super::{Claim, CompileOptions, ExecError, Executor, Kernel, Line};
+use super::{Claim, CompileOptions, ExecError, Executor, Kernel, Line, control};
 use crate::bind::may_refuse;
 use crate::trace::{Arena, Trace};
 use crate::trace::{BoundSymbolId, ProxyId};
@@ -79,7 +79,7 @@ type Kept = FxHashMap<BoundSymbolId, Arc<dyn Kernel>>;
 
 /// Lines that are offered to executors.
 struct Offer<'a> {
-    arena: &'a Arena,
+    arena: &'a Rc<Arena>,
     kernels: Kept,
     options: &'a CompileOptions<'a>,
     out: Partition,
@@ -106,6 +106,19 @@ impl Offer<'_> {
                     outs,
                     refuses,
                 });
+                at += 1;
+                continue;
+            }
+            if let Some(programs) = self.arena.control(&rest[0].symbol) {
+                let line = &rest[0].symbol;
+                let refuses = may_refuse(self.arena, line);
+                let kernel = control::kernel(self.arena, &programs, self.options)
+                    .map_err(|e| ExecError { line: e.line.or(Some(line.id)), ..e })?;
+                let mut inputs = Vec::new();
+                line.for_each_arg(|p| inputs.push(p));
+                let (lines, outs) = (vec![line.id], line.outs.clone());
+                let executor = control::NAME;
+                self.out.claimed.push(Claimed::Kernel { lines, executor, kernel, inputs, outs, refuses });
                 at += 1;
                 continue;
             }

@@ -4,11 +4,12 @@ use crate::bind;
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind};
 use crate::executors::{self, CompileOptions, Compiled, ExecError, Executor};
-use crate::trace::{BoundSymbol, BoundSymbolId, Role, Trace};
+use crate::trace::{Arena, BoundSymbol, BoundSymbolId, Role, Trace};
 use fulgurite_core::Name;
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A compiled trace.
@@ -32,10 +33,7 @@ impl Backend {
     /// order.
     pub fn compile(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<Backend, Error> {
         let mut places: FxHashMap<BoundSymbolId, Place> = FxHashMap::default();
-        for line in &trace.lines {
-            let of = line.origin.and_then(|id| trace.arena.op(id));
-            places.insert(line.id, place(line, of));
-        }
+        note_places(&trace.arena, &trace.lines, &mut places);
         let places = RefCell::new(places);
         let failed = RefCell::new(None);
         let bodies = |line: &BoundSymbol| match bind::body_of(&trace.arena, line) {
@@ -77,6 +75,17 @@ impl Backend {
     /// The steps of the program as text.
     pub fn describe(&self) -> String {
         self.compiled.describe().to_string()
+    }
+}
+
+/// Notes the places of lines, and of the lines of their programs.
+fn note_places(arena: &Arena, lines: &[Rc<BoundSymbol>], places: &mut FxHashMap<BoundSymbolId, Place>) {
+    for line in lines {
+        let of = line.origin.and_then(|id| arena.op(id));
+        places.insert(line.id, place(line, of));
+        if let Some(control) = arena.control(line) {
+            control.programs.iter().for_each(|program| note_places(arena, &program.lines, places));
+        }
     }
 }
 

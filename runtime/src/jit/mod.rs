@@ -12,6 +12,7 @@ mod batching;
 mod cache;
 mod caching;
 mod call;
+mod control;
 mod custom;
 mod derivatives;
 pub(crate) mod eager;
@@ -30,6 +31,7 @@ mod two_part;
 
 pub use batching::{vmap, vmap_with};
 pub use caching::Caching;
+pub use control::{cond, scan, scan_n, scan_reverse, while_loop};
 pub use custom::custom_vjp;
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use jacobian::{hessian, jacobian, jacobian_forward, jacobian_reverse};

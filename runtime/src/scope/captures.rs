@@ -171,12 +171,29 @@ impl Captured {
 /// # Errors
 /// E718 in a backward, if the handle is not an input of the surrounding program.
 pub(super) fn for_writing(stack: &mut [Frame], top: usize, tensor: &Tensor) -> Result<usize, Error> {
+    if let Some(error) = in_program(stack, top, tensor) {
+        return Err(error);
+    }
     let at = capture(stack, top, tensor);
     let frame = &stack[top];
     match frame.captured.source(at, frame.builder.inputs().len()) {
         Some(Source::Value(value)) => Err(intermediate(stack, value)),
         _ => Ok(at),
     }
+}
+
+/// The error of a program of a line that writes to a value from outside.
+fn in_program(stack: &[Frame], top: usize, tensor: &Tensor) -> Option<Error> {
+    let from = match tensor.view() {
+        View::Traced(traced) => stack.iter().position(|f| f.token.id() == traced.token().id()).map_or(0, |at| at + 1),
+        _ => 0,
+    };
+    let inside = stack.get(from..=top)?.iter().any(|frame| frame.program);
+    inside.then(|| {
+        Error::new("E759", format!("a program of a line writes to a tensor {} from outside", tensor.type_text()))
+            .note("it may run never, or many times, so the write has no place in the order of writes")
+            .help("make the tensor a carry, and return its new value")
+    })
 }
 
 /// The error of a backward that writes to a value which the forward made.

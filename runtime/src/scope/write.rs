@@ -307,7 +307,7 @@ fn set(b: &mut Builder, old: ProxyId, new: ProxyId) {
 /// Refuses a write to the inputs of a backward: cotangents, and values that the forward kept for it.
 fn given_to_backward(stack: &[Frame], top: usize, old: ProxyId) -> Result<(), Error> {
     let frame = &stack[top];
-    if !frame.captured.fresh {
+    if !frame.captured.fresh || frame.program {
         return Ok(());
     }
     let inputs = frame.builder.inputs();

@@ -3,6 +3,7 @@
 //! **Invariant:** the name and type of a proxy in a finished trace stay readable. A transform that changes a type
 //! (autocast) opens a new epoch, and older traces look up the types of their own epochs.
 
+use super::control::Control;
 use super::tag::{Tag, TagSet};
 use super::types::{
     BoundSymbol, BoundSymbolId, KnownBody, OwnRule, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind,
@@ -25,6 +26,7 @@ pub struct Arena {
     inner: RefCell<Inner>,
     bodies: RefCell<KnownBodies>,
     own: RefCell<Vec<Rc<OwnRule>>>,
+    control: RefCell<Vec<Rc<Control>>>,
     parts: RefCell<Parts>,
     /// The executors of the program, by name, in the order in which they are asked.
     executors: RefCell<Vec<&'static str>>,
@@ -76,6 +78,7 @@ impl Arena {
             inner: RefCell::new(inner),
             bodies: RefCell::default(),
             own: RefCell::default(),
+            control: RefCell::default(),
             parts: RefCell::default(),
             executors: RefCell::default(),
             kernels: RefCell::default(),
@@ -291,6 +294,19 @@ impl Arena {
     /// The custom backward with this number.
     pub(crate) fn rule(&self, number: usize) -> Option<Rc<OwnRule>> {
         self.own.borrow().get(number).cloned()
+    }
+
+    /// Adds the programs of a line of control flow; returns their number.
+    pub(crate) fn add_control(&self, control: Rc<Control>) -> usize {
+        let mut all = self.control.borrow_mut();
+        all.push(control);
+        all.len() - 1
+    }
+
+    /// The programs of a line of control flow, if it is one of this arena.
+    pub(crate) fn control(&self, line: &BoundSymbol) -> Option<Rc<Control>> {
+        let Some(Value::Num(number)) = line.args.last().filter(|_| line.symbol.is_control()) else { return None };
+        self.control.borrow().get(usize::try_from(number.as_i64()).ok()?).cloned()
     }
 
     // ------------------------------------------------------------ fields of subclasses

@@ -2,6 +2,7 @@
 //! over it, which prints as a program, parses back, and is edited only by the [`Rewriter`](crate::bind::Rewriter).
 
 pub mod arena;
+pub mod control;
 mod copy;
 pub mod parse;
 pub mod print;
@@ -16,6 +17,7 @@ pub(crate) mod words;
 
 pub use crate::error::Phase;
 pub use arena::Arena;
+pub use control::{Control, ControlKind, LineProgram};
 pub use print::PrintOptions;
 pub use program::{EpilogueWrite, Guard, InputCell, Provenance, Trace, TracePart};
 pub use tag::{Carrier, Event, Policies, Policy, SplitSide, Tag, TagDecl, TagSet};

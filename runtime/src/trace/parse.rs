@@ -74,7 +74,24 @@ pub struct Line {
     pub tags: Vec<(String, Pos)>,
     /// The user's call from the comment: role, file (`…` for the file of the line before), line and column.
     pub place: Option<(Role, String, u32, u32)>,
+    /// The programs, for a line of control flow.
+    pub programs: Vec<ProgramText>,
     /// The start of the line.
+    pub pos: Pos,
+}
+
+/// A program of a line of control flow.
+#[derive(Debug)]
+pub struct ProgramText {
+    /// The name.
+    pub name: String,
+    /// The inputs.
+    pub inputs: Vec<TypedName>,
+    /// The lines and regions.
+    pub items: Vec<TraceItem>,
+    /// The names after `return`.
+    pub outputs: Vec<(String, Pos)>,
+    /// The start of the program.
     pub pos: Pos,
 }
 
@@ -286,7 +303,7 @@ impl Parser {
                 return self.write();
             }
         }
-        self.line().map(TraceItem::Line)
+        self.line(depth).map(TraceItem::Line)
     }
 
     fn region(&mut self, depth: usize) -> Res<TraceItem> {
@@ -348,7 +365,43 @@ impl Parser {
         Ok(TraceItem::Write { input, value, phase })
     }
 
-    fn line(&mut self) -> Res<Line> {
+    /// Reads the programs of a line of control flow, up to the end of the line's block.
+    fn programs(&mut self, depth: usize) -> Res<Vec<ProgramText>> {
+        if depth >= MAX_DEPTH {
+            return Err(self.pos().error("E731", format!("programs are nested deeper than {MAX_DEPTH}")));
+        }
+        let mut programs = Vec::new();
+        loop {
+            self.newlines();
+            if self.eat('}') {
+                return Ok(programs);
+            }
+            let (name, pos) = self.word("a program's name")?;
+            self.expect('(')?;
+            let inputs = self.list(')', Parser::typed_name)?;
+            self.expect('{')?;
+            let mut items = Vec::new();
+            loop {
+                self.newlines();
+                if self.eat_word("return") {
+                    break;
+                }
+                items.push(self.item(depth + 1)?);
+            }
+            let mut outputs = Vec::new();
+            while !matches!(self.peek(), Tok::Newline | Tok::Comment(_) | Tok::Mark('}')) {
+                if !outputs.is_empty() {
+                    self.expect(',')?;
+                }
+                outputs.push(self.word("a value")?);
+            }
+            self.newlines();
+            self.expect('}')?;
+            programs.push(ProgramText { name, inputs, items, outputs, pos });
+        }
+    }
+
+    fn line(&mut self, depth: usize) -> Res<Line> {
         let pos = self.pos();
         let (mut outs, mut aux) = (Vec::new(), Vec::new());
         if self.eat('(') {
@@ -377,11 +430,13 @@ impl Parser {
             Ok((name, p.arg(0)?))
         })?;
         let tags = self.tags()?;
+        let runs = self.eat('{');
         let place = match self.peek() {
             Tok::Comment(text) => place(text),
             _ => None,
         };
-        Ok(Line { outs, aux, op: Name::new(&op), args, tags, place, pos })
+        let programs = if runs { self.programs(depth + 1)? } else { Vec::new() };
+        Ok(Line { outs, aux, op: Name::new(&op), args, tags, place, programs, pos })
     }
 
     fn arg(&mut self, depth: usize) -> Res<ArgText> {

@@ -13,6 +13,8 @@
 //! [`Trace::parse`] reads the text back, including the comments with the user's calls; times and bodies are for readers
 //! only.
 
+use super::arena::Arena;
+use super::control::{Control, ControlKind};
 use super::program::{Guard, Trace};
 use super::tag::TagSet;
 use super::types::*;
@@ -22,6 +24,7 @@ use fulgurite_core::loc::Loc;
 use fulgurite_core::{TensorTy, Value};
 use rustc_hash::FxHashSet;
 use std::fmt::{self, Write};
+use std::rc::Rc;
 
 /// The parts of a trace that are printed.
 #[derive(Clone, Copy, Debug)]
@@ -52,28 +55,31 @@ impl PrintOptions {
 impl Trace {
     /// Prints the trace.
     pub fn print(&self, options: &PrintOptions) -> String {
-        let mut printer =
-            Printer { trace: self, options, out: String::new(), last_file: "", reopened: self.reopened() };
+        let mut reopened = FxHashSet::default();
+        note_reopened(&self.arena, &self.lines, self.root, &mut reopened);
+        let mut printer = Printer { trace: self, options, out: String::new(), last_file: "", reopened };
         printer.trace();
         printer.out
     }
+}
 
-    /// The regions that the order of lines leaves and enters again; they are printed with a number, so that they stay
-    /// one region.
-    fn reopened(&self) -> FxHashSet<RegionId> {
-        let (mut seen, mut again) = (FxHashSet::default(), FxHashSet::default());
-        let mut open: Vec<RegionId> = Vec::new();
-        for line in &self.lines {
-            let mut chain = self.arena.region_chain(line.region, self.root);
-            chain.reverse();
-            for id in chain.iter().filter(|id| !open.contains(id)) {
-                if !seen.insert(*id) {
-                    again.insert(*id);
-                }
+/// Notes the regions that the order of lines leaves and enters again, in programs of lines too; they are printed with a
+/// number, so that they stay one region.
+fn note_reopened(arena: &Arena, lines: &[Rc<BoundSymbol>], root: RegionId, again: &mut FxHashSet<RegionId>) {
+    let mut seen = FxHashSet::default();
+    let mut open: Vec<RegionId> = Vec::new();
+    for line in lines {
+        let mut chain = arena.region_chain(line.region, root);
+        chain.reverse();
+        for id in chain.iter().filter(|id| !open.contains(id)) {
+            if !seen.insert(*id) {
+                again.insert(*id);
             }
-            open = chain;
         }
-        again
+        open = chain;
+        let control = arena.control(line);
+        let programs = control.iter().flat_map(|control| &control.programs);
+        programs.for_each(|program| note_reopened(arena, &program.lines, program.root, again));
     }
 }
 
@@ -127,15 +133,7 @@ impl Printer<'_> {
         let atoms: Vec<_> = atoms.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let atoms = if atoms.is_empty() { String::new() } else { format!("[{}]", atoms.join(", ")) };
         let _ = writeln!(self.out, "fn {}{atoms}({}) {{", t.name, inputs.join(", "));
-        let mut open: Vec<RegionId> = Vec::new();
-        for line in &t.lines {
-            self.move_to(&mut open, line.region);
-            let indent = "  ".repeat(open.len() + 1);
-            let text = self.line(line);
-            self.with_comment(&format!("{indent}{text}"), line);
-            self.body(line, &indent, self.options.depth);
-        }
-        self.close(&mut open, 0);
+        self.block(&t.lines, t.root, 1, self.options.depth);
         for write in &t.epilogue {
             let (input, value) = (t.inputs[write.input].proxy, write.value);
             let phase = if write.phase == Phase::Backward { "   backward" } else { "" };
@@ -152,15 +150,34 @@ impl Printer<'_> {
         self.out.push_str("\n}\n");
     }
 
-    /// Closes and opens blocks until those around `region` are open.
-    fn move_to(&mut self, open: &mut Vec<RegionId>, region: RegionId) {
-        let mut chain = self.trace.arena.region_chain(region, self.trace.root);
+    /// Prints lines with the regions around them inside of `root`, at the indentation `base`.
+    fn block(&mut self, lines: &[Rc<BoundSymbol>], root: RegionId, base: usize, depth: usize) {
+        let mut open: Vec<RegionId> = Vec::new();
+        for line in lines {
+            self.move_to(&mut open, (line.region, root), base);
+            let level = base + open.len();
+            let indent = "  ".repeat(level);
+            let text = self.line(line);
+            let control = self.trace.arena.control(line);
+            let brace = if control.is_some() { " {" } else { "" };
+            self.with_comment(&format!("{indent}{text}{brace}"), line);
+            match control {
+                Some(control) => self.programs(&control, level + 1, depth),
+                None => self.body(line, &indent, depth),
+            }
+        }
+        self.close(&mut open, 0, base);
+    }
+
+    /// Closes and opens blocks until those around `region` inside of `root` are open.
+    fn move_to(&mut self, open: &mut Vec<RegionId>, (region, root): (RegionId, RegionId), base: usize) {
+        let mut chain = self.trace.arena.region_chain(region, root);
         chain.reverse();
         let common = open.iter().zip(&chain).take_while(|(a, b)| a == b).count();
-        self.close(open, common);
+        self.close(open, common, base);
         for &id in &chain[common..] {
             let region = self.trace.arena.region(id);
-            let indent = "  ".repeat(open.len() + 1);
+            let indent = "  ".repeat(open.len() + base);
             let _ = write!(self.out, "{indent}{}", region.kind);
             if self.reopened.contains(&id) {
                 let _ = write!(self.out, " {}", id.0);
@@ -174,9 +191,9 @@ impl Printer<'_> {
         }
     }
 
-    fn close(&mut self, open: &mut Vec<RegionId>, depth: usize) {
+    fn close(&mut self, open: &mut Vec<RegionId>, depth: usize, base: usize) {
         while open.len() > depth {
-            let _ = writeln!(self.out, "{}}}", "  ".repeat(open.len()));
+            let _ = writeln!(self.out, "{}}}", "  ".repeat(open.len() + base - 1));
             open.pop();
         }
     }
@@ -223,6 +240,43 @@ impl Printer<'_> {
         }
         let outs: Vec<_> = body.outs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
         let _ = writeln!(self.out, "{indent}  | return {}", outs.join(", "));
+    }
+
+    /// Prints the programs of a line of control flow as blocks, and closes the line's own.
+    fn programs(&mut self, control: &Control, level: usize, depth: usize) {
+        let indent = "  ".repeat(level);
+        for (name, program) in control.kind.program_names().iter().zip(&control.programs) {
+            let inputs: Vec<String> = program.inputs.iter().map(|p| self.typed(*p)).collect();
+            let _ = writeln!(self.out, "{indent}{name}({}) {{", inputs.join(", "));
+            self.block(&program.lines, program.root, level + 1, depth);
+            let outs: Vec<String> = program.outputs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
+            let _ = writeln!(self.out, "{indent}  return {}", outs.join(", "));
+            let _ = writeln!(self.out, "{indent}}}");
+        }
+        let _ = writeln!(self.out, "{}}}", "  ".repeat(level - 1));
+    }
+
+    /// The arguments of a line of control flow in their groups, then its options.
+    fn grouped(&self, control: &Control, line: &BoundSymbol) -> String {
+        let names: Vec<String> = line.args[..line.args.len() - 1].iter().map(|arg| self.value(arg)).collect();
+        let mut rest = names.as_slice();
+        let mut parts = Vec::new();
+        for (i, length) in control.kind.groups(names.len()).into_iter().enumerate() {
+            let (group, after) = rest.split_at(length.min(rest.len()));
+            rest = after;
+            let one = i < control.kind.before_inputs();
+            parts.push(if one { group.join(", ") } else { format!("[{}]", group.join(", ")) });
+        }
+        match control.kind {
+            ControlKind::Cond => {}
+            ControlKind::While { bound, .. } => parts.extend(bound.map(|n| format!("bound={n}"))),
+            ControlKind::Scan { length, reverse, keeps, .. } => {
+                parts.push(format!("length={length}"));
+                parts.extend(reverse.then(|| "reverse=true".to_owned()));
+                parts.extend(keeps.then(|| "keeps=true".to_owned()));
+            }
+        }
+        parts.join(", ")
     }
 
     /// Prints the parts of the arguments of a line with a custom backward, and that backward.
@@ -272,7 +326,10 @@ impl Printer<'_> {
                 let _ = write!(out, "({}; {})", outs.join(", "), aux.join(", "));
             }
         }
-        let _ = write!(out, " = {}({})", line.symbol.name(), self.args(line));
+        let _ = match self.trace.arena.control(line) {
+            Some(control) => write!(out, " = {}({})", control.kind.name(), self.grouped(&control, line)),
+            None => write!(out, " = {}({})", line.symbol.name(), self.args(line)),
+        };
         for tag in line.own_tags.iter() {
             let _ = write!(out, " #{}", tag.name());
         }

@@ -4,11 +4,13 @@
 //! program-wide and keep their meaning through every transform. A [`Trace`] is an ordered list over it.
 
 use super::arena::Arena;
+use super::control::LineProgram;
 use super::tag::Tag;
 use super::types::{BoundSymbol, ProxyId, ProxyTy, RegionId, TensorType};
 use crate::error::Phase;
 use fulgurite_core::DType;
 use fulgurite_core::dim::DimGuard;
+use fulgurite_core::loc::Loc;
 use std::rc::Rc;
 
 /// A condition under which a compiled program may run, printed in the prologue.
@@ -172,6 +174,46 @@ impl Trace {
         let TracePart { mut inputs, lines, outputs, guards, writes } = part;
         inputs.iter_mut().enumerate().for_each(|(i, cell)| cell.alias_group = i);
         Trace { inputs, lines, outputs, prologue: guards, epilogue: writes, ..self.clone() }
+    }
+
+    /// A program of a line as a trace, whose values are those of `arena`.
+    pub fn of_program(arena: &Rc<Arena>, name: &str, program: &LineProgram) -> Trace {
+        let input = |(i, p): (usize, &ProxyId)| InputCell {
+            proxy: *p,
+            version: *p,
+            alias_group: i,
+            path: arena.name(*p),
+            donated: false,
+            constant: false,
+        };
+        Trace {
+            name: Rc::from(name),
+            arena: arena.clone(),
+            inputs: program.inputs.iter().enumerate().map(input).collect(),
+            outputs: program.outputs.clone(),
+            lines: program.lines.clone(),
+            prologue: Vec::new(),
+            epilogue: Vec::new(),
+            saved: 0,
+            root: program.root,
+            outer: 0,
+            phase: None,
+            seen: None,
+            epoch: program.epoch,
+            provenance: Provenance { made_by: "control", micros: 0, from: None },
+        }
+    }
+
+    /// The trace as a program of a line; it reads nothing but its inputs, and writes nothing.
+    pub fn to_program(&self, loc: Loc) -> LineProgram {
+        LineProgram {
+            inputs: self.input_proxies().collect(),
+            lines: self.lines.clone(),
+            outputs: self.outputs.clone(),
+            root: self.root,
+            epoch: self.epoch,
+            loc,
+        }
     }
 
     /// The proxies of the inputs.

@@ -4,6 +4,7 @@
 //! that no line wrote gives wrong numbers without an error. Debug builds, and any build with `FULGURITE_VERIFY=1`,
 //! check types, effects and tags as well.
 
+use super::control::Control;
 use super::program::Trace;
 use super::tag::{Carrier, TagSet, save_at_all};
 use super::types::*;
@@ -67,6 +68,11 @@ impl Made<'_> {
         if let Some(p) = lacks {
             return Err(unmade(self.trace, p, &format!("`{}`", line.symbol.name())).at(line.place.loc));
         }
+        if let Some(control) = self.trace.arena.control(line) {
+            programs(self.trace, &control)
+                .try_for_each(|program| scopes(&program))
+                .map_err(|e| e.at(line.place.loc))?;
+        }
         let bodies = line.dispatch.iter().chain(line.body.get().into_iter().flatten());
         bodies.into_iter().try_for_each(|body| self.body(line, body))?;
         line.outs.iter().chain(&line.aux).for_each(|p| self.make(*p));
@@ -89,6 +95,16 @@ impl Made<'_> {
         }
         inside.map_err(|e| e.at(line.place.loc))
     }
+}
+
+/// The programs of a line of `trace`, as traces that the same transform made.
+fn programs(trace: &Trace, control: &Control) -> impl Iterator<Item = Trace> {
+    let pairs = control.kind.program_names().iter().zip(&control.programs);
+    pairs.map(|(name, program)| {
+        let mut made = Trace::of_program(&trace.arena, name, program);
+        made.provenance = trace.provenance.clone();
+        made
+    })
 }
 
 fn unmade(trace: &Trace, p: ProxyId, by: &str) -> Error {
@@ -201,6 +217,10 @@ impl Verifier<'_> {
         self.tags(line.own_tags, Carrier::Line, op)?;
         self.effects(line)?;
         self.types(line)?;
+        if let Some(control) = self.trace.arena.control(line) {
+            let mut each = programs(self.trace, &control);
+            each.try_for_each(|program| check(&program, &|_| false)).map_err(|e| e.at(line.place.loc))?;
+        }
         match line.body.get() {
             Some(Some(body)) => self.body(line, body),
             _ => Ok(()),

@@ -10,8 +10,8 @@ use crate::trace::*;
 /// into regions.
 ///
 /// # Errors
-/// E723 for a trace with gradients: their dtypes follow from the forward's, so autocast must come first. Reports errors
-/// of binding too.
+/// E723 for a trace with gradients: their dtypes follow from the forward's, so autocast must come first. E758 if an
+/// argument of a line of control flow would get another dtype. Reports errors of binding too.
 pub fn autocast(trace: &Trace) -> Result<Trace, Error> {
     let is_backward = |l: &&std::rc::Rc<BoundSymbol>| trace.arena.effective_tags(l, trace.root).contains(Tag::BACKWARD);
     if let Some(line) = trace.lines.iter().find(is_backward) {
@@ -20,5 +20,5 @@ pub fn autocast(trace: &Trace) -> Result<Trace, Error> {
         let help = "run it on the trace that is differentiated: its gradients then have the dtypes of their values";
         return Err(Error::new("E723", claim).kind_is(kind).help(help).at(line.place.loc));
     }
-    Rewriter::autocasting(trace, "autocast")
+    super::control::cast(&Rewriter::autocasting(trace, "autocast")?, autocast)
 }

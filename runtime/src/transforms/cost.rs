@@ -39,12 +39,34 @@ impl Costs {
             self.known.insert(key, work);
             return Ok(Some(work));
         }
+        if let Some(control) = arena.control(line) {
+            return self.of_control(arena, &control);
+        }
         let Some(body) = body_of(arena, line)? else { return Ok(None) };
+        self.of_all(arena, &body.lines)
+    }
+
+    fn of_all(&mut self, arena: &Rc<Arena>, lines: &[Rc<BoundSymbol>]) -> Result<Option<f64>, Error> {
         let mut sum = Some(0.0);
-        for inner in &body.lines {
+        for inner in lines {
             sum = sum.zip(self.of(arena, inner)?).map(|(a, b)| a + b);
         }
         Ok(sum)
+    }
+
+    /// The work of all steps of a loop, or of the larger branch of a choice. Of a loop without a bound it is not known.
+    fn of_control(&mut self, arena: &Rc<Arena>, control: &Control) -> Result<Option<f64>, Error> {
+        let (mut sum, mut most) = (Some(0.0), Some(0.0));
+        for program in &control.programs {
+            let work = self.of_all(arena, &program.lines)?;
+            sum = sum.zip(work).map(|(a, b)| a + b);
+            most = most.zip(work).map(|(a, b)| f64::max(a, b));
+        }
+        Ok(match control.kind {
+            ControlKind::Cond => most,
+            ControlKind::While { bound, .. } => sum.zip(bound).map(|(sum, bound)| sum * bound as f64),
+            ControlKind::Scan { length, .. } => sum.map(|sum| sum * estimating(|| length.hint()) as f64),
+        })
     }
 }
 

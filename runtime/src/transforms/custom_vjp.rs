@@ -8,6 +8,7 @@
 
 use super::activity::proxies;
 use super::batched_rules;
+use super::control;
 use super::inline::Redirect;
 use super::regions::Outside;
 use super::rules::{Contribution, Site};
@@ -39,6 +40,8 @@ pub(super) struct Own {
     pub(super) variables: Vec<(usize, ProxyId)>,
     /// The writes, in order.
     pub(super) writes: Vec<Write>,
+    /// Reverse mode, for the programs of lines.
+    pub(super) reverse: Option<control::Reverse>,
     /// Whether tangents are computed; backwards have no variables then.
     pub(super) tangents: bool,
 }
@@ -56,6 +59,10 @@ pub(super) fn cotangents(
 ) -> Result<Result<Vec<Contribution>, usize>, Error> {
     if let Some(ports) = site.line.symbol.own() {
         return own.cotangents(b, site, ports).map(Ok);
+    }
+    if site.line.symbol.is_control() {
+        let none = || Error::bug("E709", "a program of a line has no reverse mode");
+        return control::cotangents(b, site, active, own.reverse.ok_or_else(none)?).map(Ok);
     }
     if let Some((_, port)) = site.line.symbol.port() {
         return subclass::port(b, site, port, active);
@@ -211,6 +218,7 @@ pub fn written(arena: &Arena, line: &BoundSymbol) -> Vec<ProxyId> {
 /// E730 in debug builds.
 pub fn settle(trace: &Trace) -> Result<Trace, Error> {
     let started = Instant::now();
+    let trace = &control::settled(trace, settle)?;
     if trace.lines.iter().all(|l| l.symbol.own().is_none()) {
         return Ok(trace.clone());
     }

@@ -6,12 +6,13 @@
 //! linear.
 
 use super::activity::{Activity, LineRole, proxies};
+use super::control;
 use super::custom_vjp::{self, Own};
 use super::dce::live;
 use super::inline::{self, Mode, Redirect};
 use super::pullback::{Pullback, Style, with_aux};
 use super::rules::{self, Site};
-use super::vjp::Cotangent;
+use super::vjp::{Cotangent, reverse};
 use crate::bind::{Builder, Context};
 use crate::error::{Error, ErrorKind};
 use crate::trace::verify;
@@ -65,6 +66,9 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
     for line in &lines {
         match activity.vjp_role(line) {
             LineRole::Active { in_mask, out_mask } if out_mask.contains(&true) => {
+                if sweep.control(line)? {
+                    continue;
+                }
                 let line = with_aux(arena, line, &in_mask);
                 sweep.b.push(line.clone());
                 sweep.line(&line, &in_mask)?;
@@ -87,6 +91,13 @@ pub fn jvp(trace: &Trace, wrt: &[ProxyId]) -> Result<Jvp, Error> {
     Ok(Jvp { trace: made, tangents })
 }
 
+/// Forward mode for the programs of lines.
+fn forward(trace: &Trace, wrt: &[ProxyId]) -> Result<(Trace, Vec<Option<ProxyId>>), Error> {
+    let Jvp { trace, tangents } = jvp(trace, wrt)?;
+    let tangents = tangents.iter().map(|at| at.map(|at| trace.outputs[at])).collect();
+    Ok((trace, tangents))
+}
+
 struct Forward {
     b: Builder,
     /// The tangents that are not zero.
@@ -96,6 +107,18 @@ struct Forward {
 }
 
 impl Forward {
+    /// Records a line of control flow, together with its tangents. Returns whether it was one.
+    fn control(&mut self, line: &Rc<BoundSymbol>) -> Result<bool, Error> {
+        let context =
+            Context { region: line.region, place: line.place, tags: line.own_tags.inherited(), origin: Some(line.id) };
+        let before = std::mem::replace(&mut self.b.context, context);
+        let made = control::tangents(&mut self.b, line, &self.tangents, forward);
+        self.b.context = before;
+        let Some(made) = made? else { return Ok(false) };
+        self.tangents.extend(made);
+        Ok(true)
+    }
+
     fn line(&mut self, line: &Rc<BoundSymbol>, in_mask: &[bool]) -> Result<(), Error> {
         let active: Vec<usize> = (0..in_mask.len())
             .filter(|i| in_mask[*i] && proxies(&line.args[*i]).iter().any(|p| self.tangents.contains_key(p)))
@@ -185,7 +208,7 @@ impl Forward {
             let start = self.b.lines().len();
             let mut ends = Vec::new();
             let site = Site { line, flow: &flow, tangents: false };
-            let mut own = Own { tangents: true, ..Own::default() };
+            let mut own = Own { tangents: true, reverse: Some(reverse), ..Own::default() };
             let found = custom_vjp::cotangents(&mut self.b, site, active, &mut own)?.map_err(|i| no_rule(line, i))?;
             for (i, value, _) in found {
                 let pairs = proxies(&line.args[i]).into_iter().zip(flatten(vec![value]));
@@ -203,7 +226,7 @@ impl Forward {
             let activity = Activity::sweep(&arena, root, &linear, &[cotangent], &values);
             linear.iter().for_each(|l| self.b.push(l.clone()));
             let made_from = arena.len();
-            let mut pullback = Pullback::new(&mut self.b, activity, Style::tangent());
+            let mut pullback = Pullback::new(&mut self.b, activity, Style::tangent(), Some(reverse));
             for (value, (_, t)) in values.into_iter().zip(&ends) {
                 pullback.add(value, *t)?;
             }

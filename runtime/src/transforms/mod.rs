@@ -18,6 +18,7 @@ pub mod activity;
 pub mod autocast;
 mod batched_rules;
 mod composite;
+mod control;
 mod cost;
 pub mod cse;
 pub mod custom_vjp;
@@ -86,7 +87,8 @@ fn finish(
 /// # Errors
 /// E730 in debug builds, and errors of binding folded lines.
 pub fn simplify(trace: &Trace, side: crate::trace::SplitSide) -> Result<Trace, Error> {
-    let trace = dce(trace)?;
+    let trace = control::simplified(trace, side)?;
+    let trace = dce(&trace)?;
     let trace = fold(&trace, side)?;
     let trace = cse(&trace, side)?;
     dce(&trace)

@@ -1,6 +1,7 @@
 //! The reverse sweep, which passes cotangents from results to arguments through any list of lines.
 
 use super::activity::{Activity, LineRole};
+use super::control::Reverse;
 use super::custom_vjp::{self, Own};
 use super::inline::{self, Mode, Redirect};
 use super::regions::Outside;
@@ -63,11 +64,11 @@ pub(super) struct Pullback<'b> {
 }
 
 impl<'b> Pullback<'b> {
-    pub(super) fn new(b: &'b mut Builder, activity: Activity, style: Style) -> Pullback<'b> {
+    pub(super) fn new(b: &'b mut Builder, activity: Activity, style: Style, reverse: Option<Reverse>) -> Pullback<'b> {
         // checkpoints, autocasts and gradient modes do not apply to gradients
         let regions =
             Outside::new(b.root(), |kind| matches!(kind, RegionKind::Named(_) | RegionKind::Root), Event::Vjp);
-        let own = Own { tangents: style.role == Role::Forward, ..Own::default() };
+        let own = Own { tangents: style.role == Role::Forward, reverse, ..Own::default() };
         Pullback { b, activity, style, cotangents: FxHashMap::default(), regions, own }
     }
 
@@ -193,7 +194,7 @@ impl<'b> Pullback<'b> {
             });
         }
         let lines = self.b.lines()[start..].to_vec();
-        let mut inner = Pullback::new(self.b, activity, self.style);
+        let mut inner = Pullback::new(self.b, activity, self.style, self.own.reverse);
         inner.add(plain, ct)?;
         inner.run(&lines)?;
         let found: Vec<_> = wrt.iter().filter_map(|p| Some((*p, inner.cotangent(*p)?))).collect();

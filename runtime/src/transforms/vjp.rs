@@ -99,6 +99,7 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
         return Err(not_differentiable(trace, *p));
     }
     let seeded = |i: &usize| seeds.get(*i).is_some_and(|seed| *seed != Seed::Zero);
+    let trace = &*super::control::prepared(trace, wrt)?;
     super::once::check(trace, wrt, (0..trace.outputs.len()).filter(seeded).map(|i| trace.outputs[i]))?;
     let mut b = Builder::continuing(trace);
     let mut redirect = Redirect::default();
@@ -126,7 +127,7 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
             sown.push((*out, seed));
         }
     }
-    let mut pullback = Pullback::new(&mut b, activity, Style::backward());
+    let mut pullback = Pullback::new(&mut b, activity, Style::backward(), Some(reverse));
     for ((out, seed), needs) in sown.into_iter().zip(&needs_grad) {
         if !needs {
             continue;
@@ -159,6 +160,25 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     verify::step(trace, &made)?;
     let forward_inputs = trace.inputs.len();
     Ok(Joint { trace: made, forward_inputs, forward_outputs, cotangents, variables, grads, needs_grad })
+}
+
+/// Reverse mode for the programs of lines, which have no variables.
+///
+/// # Errors
+/// The errors of [`joint`], and E711 for a custom backward with variables.
+pub(super) fn reverse(
+    trace: &Trace,
+    wrt: &[ProxyId],
+    outputs: &[bool],
+) -> Result<(Trace, Vec<Option<ProxyId>>), Error> {
+    let seeds: Vec<Seed> = outputs.iter().map(|flows| if *flows { Seed::Input } else { Seed::Zero }).collect();
+    let Joint { trace, variables, grads, .. } = joint(trace, wrt, &seeds)?;
+    if !variables.is_empty() || !trace.epilogue.is_empty() {
+        let claim = "a custom backward in a program of a line reads or writes variables";
+        return Err(Error::new("E711", claim).help("pass the values that it reads as arguments"));
+    }
+    let grads = grads.iter().map(|at| at.map(|at| trace.outputs[at])).collect();
+    Ok((trace, grads))
 }
 
 /// The trace with the gradients of the sum of its float outputs by `wrt` after its outputs, with dense zeros for values

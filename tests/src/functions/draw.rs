@@ -14,8 +14,11 @@ use fulgurite_core::{DType, TensorTy, Value};
 /// Sizes of arguments and captured tensors.
 const SIZES: [usize; 4] = [1, 2, 3, 5];
 /// The regions, the simplest first and the differentiating ones last.
-const REGIONS: [Region; 12] = [
+const REGIONS: [Region; 15] = [
     Region::Named,
+    Region::Chosen,
+    Region::Scanned,
+    Region::Looped,
     Region::Checkpoint,
     Region::Jit,
     Region::NoGrad,
@@ -28,9 +31,9 @@ const REGIONS: [Region; 12] = [
     Region::Doubled,
     Region::Gradient,
 ];
-/// The first eleven regions may hold a call without float arguments, because they do not differentiate with respect to
+/// The first fourteen regions may hold a call without float arguments, because they do not differentiate with respect to
 /// its arguments.
-const PLAIN: usize = 11;
+const PLAIN: usize = 14;
 /// The float dtypes of functions whose gradients are compared with differences.
 pub const DOUBLE: &[&[DType]] = &[&[DType::F64]];
 /// The float dtypes of other functions.
@@ -192,6 +195,11 @@ impl Draft<'_> {
         // A backward that runs the call would write to values of the forward (E718), and an eager run has no backward.
         let writes = row.row.sig.params.iter().any(|p| p.access == Access::Mut);
         regions.retain(|region| !writes || !matches!(region, Region::Custom | Region::Doubled));
+        // A program of a line writes nothing, and takes no tensors of subclasses.
+        let classes = [Region::Replicated, Region::Sharded, Region::Masked];
+        let classed = regions.iter().any(|region| classes.contains(region));
+        let control = [Region::Chosen, Region::Scanned, Region::Looped];
+        regions.retain(|region| !(writes || classed) || !control.contains(region));
         // Differences would be dominated by the roundings.
         regions.retain(|region| self.floats.len() > 1 || *region != Region::Autocast);
         // At most two derivatives inside and one outside: rows are tested up to the third order (P20).

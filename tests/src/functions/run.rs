@@ -88,6 +88,24 @@ impl Call {
                 })?;
                 checked(outs.iter().map(|out| out.select(0, 0)).collect())
             }
+            Region::Chosen => {
+                let holds = Tensor::scalar(1.0f64).gt(0.0);
+                checked(cond(&holds, || poisoned(self.within(inner, all)), || poisoned(self.within(inner, all)))?)
+            }
+            Region::Scanned => {
+                let last = |outs: Vec<Tensor>| outs.iter().map(|out| out.select(0, -1)).collect();
+                let carries = self.chosen(all);
+                let (_, outs) = scan_n(2, carries, |by: Vec<Tensor>| {
+                    let outs = poisoned(self.at(&by, inner, all));
+                    (by, outs)
+                })?;
+                checked(last(outs))
+            }
+            Region::Looped => {
+                let first = (Tensor::scalar(0i64), self.within(inner, all)?);
+                let next = |(n, _): (Tensor, Vec<Tensor>)| (n + 1, poisoned(self.within(inner, all)));
+                checked(while_loop(Some(2), first, |(n, _)| n.lt(1), next)?.1)
+            }
             Region::Masked => {
                 let mut all = all.to_vec();
                 if let Some(at) = self.floats.iter().position(|float| *float) {

@@ -53,6 +53,7 @@ impl SymbolicTrace {
             let mut fits = made.clone().all(|v| settled[v] && !early[v]);
             line.for_each_arg(|p| fits &= settled.get(p.0 as usize) == Some(&true));
             fits &= line.args.iter().all(|arg| arg.at(known).is_some());
+            fits &= line.control.is_none();
             tail[at] = fits;
             if !fits {
                 line.for_each_arg(|p| early[p.0 as usize] = true);
@@ -129,6 +130,6 @@ impl Line {
 
     fn with_args(&self, to: &impl Fn(&ProxyId) -> ProxyId) -> Line {
         let args: Vec<Value<ProxyId>> = self.args.iter().map(|arg| arg.map(&mut |p| to(p))).collect();
-        Line { args, merged: self.merged.clone(), ..*self }
+        Line { args, merged: self.merged.clone(), control: self.control.clone(), ..*self }
     }
 }

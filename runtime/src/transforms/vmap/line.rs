@@ -39,7 +39,8 @@ impl Sweep {
             return Err(Error::new("E726", claim).help("call it outside of `vmap`").at(line.place.loc));
         }
         let refused = |why| symbol::refused(line.symbol, &why).at(line.place.loc);
-        let way = batch::way(line.symbol.row()).map_err(refused)?;
+        let control = self.b.arena().control(line);
+        let way = if control.is_some() { Ok(Way::Body) } else { batch::way(line.symbol.row()) }.map_err(refused)?;
         let context = Context {
             region: line.region,
             place: line.place,
@@ -49,6 +50,7 @@ impl Sweep {
         };
         let before = std::mem::replace(&mut self.b.context, context);
         let done = match way {
+            _ if control.is_some() => control.map_or(Ok(()), |control| self.control(line, &control)),
             Way::Pointwise if drawn(line, &flags) => Err(one_position(line)),
             Way::Pointwise => self.aligned(line).and_then(|args| self.record(line, line.symbol, args)),
             Way::Primitive => {

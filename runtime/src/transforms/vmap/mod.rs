@@ -7,6 +7,7 @@
 //! has a name, gradient rules and kernels.
 
 mod args;
+mod control;
 mod custom_vjp;
 mod line;
 mod same;
@@ -26,6 +27,11 @@ use std::time::Instant;
 /// # Errors
 /// E726 if a row has no batched form; E728 if a slice is written to a value that all slices share; errors of binding.
 pub fn vmap(trace: &Trace, flags: &[bool], size: Dim) -> Result<Trace, Error> {
+    batch(trace, flags, size, &|_| true)
+}
+
+/// Like [`vmap`], where only the outputs for which `wanted` says so have the new axis.
+fn batch(trace: &Trace, flags: &[bool], size: Dim, wanted: &dyn Fn(usize) -> bool) -> Result<Trace, Error> {
     let started = Instant::now();
     let arena = trace.arena.clone();
     let mut sweep = Sweep {
@@ -53,8 +59,8 @@ pub fn vmap(trace: &Trace, flags: &[bool], size: Dim) -> Result<Trace, Error> {
         sweep.line(line)?;
     }
     let mut outputs = Vec::with_capacity(trace.outputs.len());
-    for out in &trace.outputs {
-        outputs.push(sweep.whole(*out)?);
+    for (i, out) in trace.outputs.iter().enumerate() {
+        outputs.push(if wanted(i) { sweep.whole(*out)? } else { sweep.standing(*out) });
     }
     let mut epilogue = trace.epilogue.clone();
     for write in &mut epilogue {

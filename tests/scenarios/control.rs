@@ -1,0 +1,167 @@
+//! Control flow in traces: choices and loops against the program that is written out.
+
+use fulgurite::prelude::*;
+use fulgurite::{cond, scan, scan_n, scan_reverse, while_loop};
+
+fn rnn(w: &Tensor, h: &Tensor, xs: &Tensor) -> Tensor {
+    let (h, ys) = scan(h.clone(), xs, |h: Tensor, x: Tensor| {
+        let h = (h.matmul(w) + &x).tanh();
+        (h.clone(), h.square().sum())
+    })
+    .expect("a scan");
+    h.sum() + ys.sum()
+}
+
+fn unrolled(w: &Tensor, h: &Tensor, xs: &Tensor, n: i64) -> Tensor {
+    let mut h = h.clone();
+    let mut total = Tensor::scalar(0.0f64);
+    for i in 0..n {
+        h = (h.matmul(w) + xs.select(0, i)).tanh();
+        total += h.square().sum();
+    }
+    h.sum() + total
+}
+
+fn data() -> (Tensor, Tensor, Tensor) {
+    let w = Tensor::from([[0.3f64, -0.2, 0.5], [0.1, 0.7, -0.4], [-0.6, 0.2, 0.1]]);
+    let h = Tensor::from([0.1f64, -0.2, 0.3]);
+    let xs = Tensor::from([[0.5f64, -1.0, 0.2], [0.1, 0.3, -0.7], [0.9, -0.4, 0.6], [-0.2, 0.8, 0.0]]);
+    (w, h, xs)
+}
+
+#[track_caller]
+fn close(a: &Tensor, b: &Tensor) {
+    let (a, b) = (a.to_f64().expect("a value"), b.to_f64().expect("a value"));
+    assert_eq!(a.len(), b.len());
+    for (x, y) in a.iter().zip(&b) {
+        assert!((x - y).abs() <= 1e-9 * (1.0 + x.abs()) || x == y, "{a:?} {b:?}");
+    }
+}
+
+#[test]
+fn a_scan_is_its_steps() {
+    let (w, h, xs) = data();
+    let want = unrolled(&w, &h, &xs, 4);
+    close(&rnn(&w, &h, &xs), &want);
+    let f = jit(|(w, h, xs): (Tensor, Tensor, Tensor)| rnn(&w, &h, &xs));
+    close(&f.call((w.clone(), h.clone(), xs.clone())).expect("a value"), &want);
+    let g = |(w, h, xs): &(Tensor, Tensor, Tensor)| rnn(w, h, xs);
+    let u = |(w, h, xs): &(Tensor, Tensor, Tensor)| unrolled(w, h, xs, 4);
+    let p = (w, h, xs);
+    let (a, b) = (grad(&p, g), grad(&p, u));
+    close(&a.0, &b.0);
+    close(&a.1, &b.1);
+    close(&a.2, &b.2);
+    let v = (p.0.cos(), p.1.cos(), p.2.cos());
+    let (a, b) = (jvp(&p, &v, g).expect("jvp"), jvp(&p, &v, u).expect("jvp"));
+    close(&a.1, &b.1);
+    let (a, b) = (hvp(&p, &v, g).expect("hvp"), hvp(&p, &v, u).expect("hvp"));
+    close(&a.1.0, &b.1.0);
+    close(&a.1.1, &b.1.1);
+    close(&a.1.2, &b.1.2);
+}
+
+#[test]
+fn a_choice_runs_one_branch() {
+    let f = |x: &Tensor| cond(&x.sum().gt(0.0), || x.sqrt().sum(), || x.neg().sum()).expect("a choice");
+    for x in [Tensor::from([4.0f64, 9.0]), Tensor::from([-4.0f64, -9.0]), Tensor::from([0.0f64, 0.0])] {
+        let compiled = jit(move |x: Tensor| f(&x));
+        close(&f(&x), &compiled.call(x.clone()).expect("a value"));
+        let g = grad(&x, f);
+        let h = jit(move |x: Tensor| grad(&x, f));
+        close(&g, &h.call(x.clone()).expect("a value"));
+    }
+    close(&grad(&Tensor::from([0.0f64, 0.0]), f), &Tensor::from([-1.0f64, -1.0]));
+}
+
+#[test]
+fn a_loop_with_a_bound_has_a_gradient() {
+    let f = |x: &Tensor| while_loop(Some(10), x.clone(), |x| x.lt(100.0), |x| &x * &x).expect("a loop");
+    let x = Tensor::scalar(3.0f64);
+    close(&f(&x), &Tensor::scalar(6561.0f64));
+    close(&jit(move |x: Tensor| f(&x)).call(x.clone()).expect("a value"), &Tensor::scalar(6561.0f64));
+    close(&grad(&x, f), &Tensor::scalar(8.0 * 3.0f64.powi(7)));
+    close(&jvp(&x, &Tensor::scalar(1.0f64), f).expect("jvp").1, &Tensor::scalar(8.0 * 3.0f64.powi(7)));
+    close(&hvp(&x, &Tensor::scalar(1.0f64), f).expect("hvp").1, &Tensor::scalar(56.0 * 3.0f64.powi(6)));
+    let f = |x: &Tensor| while_loop(None, x.clone(), |x| x.lt(100.0), |x| &x * &x).expect("a loop");
+    close(&jit(move |x: Tensor| f(&x)).call(x.clone()).expect("a value"), &Tensor::scalar(6561.0f64));
+    close(&jvp(&x, &Tensor::scalar(1.0f64), f).expect("jvp").1, &Tensor::scalar(8.0 * 3.0f64.powi(7)));
+    assert_eq!(grad(&x, f).check().expect_err("refused").code(), "E711");
+}
+
+#[test]
+fn a_scan_is_batched() {
+    let (w, h, xs) = data();
+    let hs = Tensor::from([[0.1f64, -0.2, 0.3], [0.4, 0.5, -0.6]]);
+    let one = |h: &Tensor| rnn(&w, h, &xs);
+    let made = vmap(&hs, |h| one(h)).expect("a batch");
+    let each: Vec<f64> = (0..2).map(|i| one(&hs.select(0, i)).item::<f64>().expect("a value")).collect();
+    close(&made, &Tensor::from_vec(each, [2]));
+    let all = xs.unsqueeze(0).expand([2, 4, 3]);
+    let made = vmap(&(hs.clone(), all), |(h, xs)| rnn(&w, h, xs)).expect("a batch");
+    close(&made, &vmap(&hs, |h| one(h)).expect("a batch"));
+    let g = vmap(&hs, |h| grad(h, one)).expect("a batch");
+    let t = grad(&hs, |hs| vmap(hs, |h| one(h)).expect("a batch").sum());
+    close(&g, &t);
+    close(&g.select(0, 1), &grad(&hs.select(0, 1), one));
+    let _ = h;
+}
+
+#[test]
+fn steps_without_slices_and_in_reverse() {
+    let f = |x: &Tensor| {
+        let (last, all) = scan_n(3, x.clone(), |x: Tensor| (&x * 2.0, &x + 1.0)).expect("a loop");
+        let (back, _) = scan_reverse(last, &all, |c: Tensor, a: Tensor| (&c * &a, ())).expect("a loop");
+        back
+    };
+    let x = Tensor::scalar(1.5f64);
+    let want = 1.5 * 8.0 * 2.5 * 4.0 * 7.0;
+    close(&f(&x), &Tensor::scalar(want));
+    close(&jit(move |x: Tensor| f(&x)).call(x.clone()).expect("a value"), &Tensor::scalar(want));
+}
+
+#[test]
+fn a_line_prints_its_programs() {
+    let f = jit(|(w, xs): (Tensor, Tensor)| {
+        let h = Tensor::from([0.0f32, 0.0]);
+        let (h, ys) = scan(h, &xs, |h: Tensor, x: Tensor| {
+            let h = (&h * &w + x).tanh();
+            (h.clone(), h)
+        })?;
+        cond(&h.sum().gt(0.0), || &h + &ys, || ys.neg())
+    })
+    .named("f")
+    .keep_traces();
+    f.call((Tensor::from([0.5f32, 0.1]), Tensor::from([[0.0f32, 0.0], [1.0, 1.0], [2.0, 2.0]]))).expect("a value");
+    let text = f.trace("simplified").expect("a stage");
+    let lines: Vec<&str> = text.lines().skip(1).map(|l| l.split("  //").next().unwrap_or(l).trim_end()).collect();
+    expect_test::expect![[r#"
+        fn f(in0: f32[2], in1: f32[3, 2], captured.0: f32[2]) {
+          (captured.1: f32[2], tanh.1: f32[3, 2]) = scan([captured.0], [in1], [in0], length=3) {
+            body(in0.1: f32[2], in1.1: f32[2], in0.2: f32[2]) {
+              mul: f32[2] = mul(in0.1, in0.2)
+              add: f32[2] = add(mul, in1.1)
+              tanh: f32[2] = tanh(add)
+              return tanh, tanh
+            }
+          }
+          sum: f32[] = sum(captured.1, keepdim=false)
+          gt: bool[] = gt(sum, 0.0)
+          neg.1: f32[3, 2] = cond(gt, [captured.1, tanh.1]) {
+            then(captured.2: f32[2], tanh.2: f32[3, 2]) {
+              add.1: f32[3, 2] = add(captured.2, tanh.2)
+              return add.1
+            }
+            otherwise(captured.3: f32[2], tanh.3: f32[3, 2]) {
+              neg: f32[3, 2] = neg(tanh.3)
+              return neg
+            }
+          }
+          return neg.1
+        }"#]]
+    .assert_eq(&lines.join("\n"));
+    let read = fulgurite::Trace::parse(&text).expect("a trace");
+    let plain = fulgurite::trace::PrintOptions::plain();
+    assert_eq!(fulgurite::Trace::parse(&read.print(&plain)).expect("a trace").print(&plain), read.print(&plain));
+    assert_eq!(read.print(&plain).trim(), lines.join("\n").trim());
+}
