@@ -18,6 +18,8 @@ mod classes_mixed;
 mod control;
 #[path = "scenarios/control_mixed.rs"]
 mod control_mixed;
+#[path = "scenarios/control_random.rs"]
+mod control_random;
 #[path = "scenarios/edited_once.rs"]
 mod edited_once;
 #[path = "scenarios/edits.rs"]

@@ -4,10 +4,9 @@
 //! A carry goes from one step to the next without a copy, and a step may write its results to the memory of carries
 //! that it was given. A program of a line gets only the values that it reads.
 
-use super::transfer::unfetched;
 use super::{CompileOptions, Compiled, ExecError, Kernel, TensorMut, TensorRef, compile};
-use crate::buffer::Buffer;
 use crate::buffer::pool::OutOfMemory;
+use crate::buffer::{Buffer, BufferError};
 use crate::trace::{Arena, Control, ControlKind, LineProgram, Trace};
 use fulgurite_core::DType;
 use std::rc::Rc;
@@ -133,7 +132,7 @@ impl Kernel for Repeat {
         let mut values = inputs.iter().map(copied).collect::<Result<Vec<_>, _>>()?;
         for _ in 0..self.bound {
             let holds = self.condition.run(&mut values, 0)?;
-            let holds = holds.first().ok_or_else(lost)?.here().map_err(unfetched)?;
+            let holds = holds.first().ok_or_else(lost)?.here().map_err(away)?;
             if holds.as_bytes().first().is_none_or(|b| *b == 0) {
                 break;
             }
@@ -194,7 +193,7 @@ fn slice(of: &TensorRef<'_>, at: usize) -> Result<Buffer, ExecError> {
 
 /// Writes slice number `at` of a tensor along its first axis.
 fn put(stack: &mut TensorMut<'_>, at: usize, value: &Buffer) -> Result<(), ExecError> {
-    let value = value.here().map_err(unfetched)?;
+    let value = value.here().map_err(away)?;
     let bytes = value.as_bytes();
     let room = stack.bytes_mut().get_mut(at * bytes.len()..(at + 1) * bytes.len()).ok_or_else(lost)?;
     room.copy_from_slice(bytes);
@@ -209,6 +208,10 @@ fn empty() -> Result<Buffer, ExecError> {
     Buffer::stale(DType::Bool, &[0]).map_err(|OutOfMemory { bytes }| {
         ExecError::new("E806", format!("there is no memory of {bytes} bytes for a value of a loop"))
     })
+}
+
+fn away(error: BufferError) -> ExecError {
+    ExecError::new("E807", error.to_string())
 }
 
 fn lost() -> ExecError {

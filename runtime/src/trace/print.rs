@@ -13,8 +13,9 @@
 //! [`Trace::parse`] reads the text back, including the comments with the user's calls; times and bodies are for readers
 //! only.
 
+mod control;
+
 use super::arena::Arena;
-use super::control::{Control, ControlKind};
 use super::program::{Guard, Trace};
 use super::tag::TagSet;
 use super::types::*;
@@ -240,43 +241,6 @@ impl Printer<'_> {
         }
         let outs: Vec<_> = body.outs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
         let _ = writeln!(self.out, "{indent}  | return {}", outs.join(", "));
-    }
-
-    /// Prints the programs of a line of control flow as blocks, and closes the line's own.
-    fn programs(&mut self, control: &Control, level: usize, depth: usize) {
-        let indent = "  ".repeat(level);
-        for (name, program) in control.kind.program_names().iter().zip(&control.programs) {
-            let inputs: Vec<String> = program.inputs.iter().map(|p| self.typed(*p)).collect();
-            let _ = writeln!(self.out, "{indent}{name}({}) {{", inputs.join(", "));
-            self.block(&program.lines, program.root, level + 1, depth);
-            let outs: Vec<String> = program.outputs.iter().map(|p| self.trace.arena.name(*p).to_string()).collect();
-            let _ = writeln!(self.out, "{indent}  return {}", outs.join(", "));
-            let _ = writeln!(self.out, "{indent}}}");
-        }
-        let _ = writeln!(self.out, "{}}}", "  ".repeat(level - 1));
-    }
-
-    /// The arguments of a line of control flow in their groups, then its options.
-    fn grouped(&self, control: &Control, line: &BoundSymbol) -> String {
-        let names: Vec<String> = line.args[..line.args.len() - 1].iter().map(|arg| self.value(arg)).collect();
-        let mut rest = names.as_slice();
-        let mut parts = Vec::new();
-        for (i, length) in control.kind.groups(names.len()).into_iter().enumerate() {
-            let (group, after) = rest.split_at(length.min(rest.len()));
-            rest = after;
-            let one = i < control.kind.before_inputs();
-            parts.push(if one { group.join(", ") } else { format!("[{}]", group.join(", ")) });
-        }
-        match control.kind {
-            ControlKind::Cond => {}
-            ControlKind::While { bound, .. } => parts.extend(bound.map(|n| format!("bound={n}"))),
-            ControlKind::Scan { length, reverse, keeps, .. } => {
-                parts.push(format!("length={length}"));
-                parts.extend(reverse.then(|| "reverse=true".to_owned()));
-                parts.extend(keeps.then(|| "keeps=true".to_owned()));
-            }
-        }
-        parts.join(", ")
     }
 
     /// Prints the parts of the arguments of a line with a custom backward, and that backward.
