@@ -1,14 +1,15 @@
 //! Calls that choose or repeat programs: PyTorch's `cond`, `while_loop` and `scan`, ONNX's `If`, `Loop`, `Scan` and
-//! `SequenceMap`. Conditions are read while the program is replayed, so they must be known then; a scan is replayed step
-//! by step.
+//! `SequenceMap`. A condition that is known while the program is replayed decides at once; any other one becomes a line
+//! of the trace with the programs.
 
+mod lines;
 mod onnx;
 
 use crate::graph::ModelGraph;
 use crate::names::ControlFlow;
 use crate::value::GraphValue;
+use fulgurite::Error;
 use fulgurite::core::Scalar;
-use fulgurite::{Error, Tensor, TensorOps, ops};
 
 /// At most this many steps of a loop, because a condition that never becomes false would not end.
 const MOST: usize = 1 << 20;
@@ -70,18 +71,21 @@ pub fn call(flow: ControlFlow, parts: &FlowParts, run: &mut Runner) -> Result<Ve
     }
     match (flow, &parts.programs[..], &parts.values[..]) {
         (ControlFlow::Cond, [yes, no], [condition, GraphValue::List(operands)]) => {
-            if truth(condition)? { yes } else { no }.run(run, operands.clone())
+            choose(condition, &mut |condition| {
+                let program = if condition { yes } else { no };
+                program.run(run, operands.clone())
+            })
         }
         (ControlFlow::While, [condition, body], [GraphValue::List(carried), GraphValue::List(fixed)]) => {
             let mut carried = carried.clone();
             for _ in 0..MOST {
                 let all: Vec<GraphValue> = carried.iter().chain(fixed).cloned().collect();
-                let goes_on = condition.run(run, all.clone())?;
-                let [goes_on] = &goes_on[..] else { return Err(odd("the condition of a loop has other results")) };
-                if !truth(goes_on)? {
-                    return Ok(carried);
+                let goes_on = only(condition.run(run, all.clone())?)?;
+                match truth(&goes_on) {
+                    Some(false) => return Ok(carried),
+                    Some(true) => carried = body.run(run, all)?,
+                    None => return lines::repeat(carried, fixed, condition, body, run),
                 }
-                carried = body.run(run, all)?;
             }
             Err(odd(&format!("a loop has not ended after {MOST} steps")))
         }
@@ -89,58 +93,39 @@ pub fn call(flow: ControlFlow, parts: &FlowParts, run: &mut Runner) -> Result<Ve
             ControlFlow::Scan,
             [body],
             [GraphValue::List(initial), GraphValue::List(sequences), GraphValue::List(fixed)],
-        ) => scan(initial, sequences, fixed, &mut |values| body.run(run, values)),
+        ) => lines::scan(initial, sequences, fixed, false, &mut |values| body.run(run, values)),
         _ => Err(odd("a call has its programs and values in another form")),
     }
 }
 
-/// The states after the last step, and for each further result of the body the results of all steps, stacked.
-fn scan(
-    initial: &[GraphValue],
-    sequences: &[GraphValue],
-    fixed: &[GraphValue],
-    body: &mut dyn FnMut(Vec<GraphValue>) -> Result<Vec<GraphValue>, Error>,
+/// The results of the program that a condition chooses. If the condition is not known, both become programs of a line.
+fn choose(
+    condition: &GraphValue,
+    run: &mut dyn FnMut(bool) -> Result<Vec<GraphValue>, Error>,
 ) -> Result<Vec<GraphValue>, Error> {
-    let tensor = |value: &GraphValue| value.tensor().ok_or_else(|| odd("a scan runs over something that is no tensor"));
-    let sequences = sequences.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
-    let steps = sequences.first().and_then(|x| x.shape().first().copied());
-    let steps = steps.ok_or_else(|| odd("a scan has no sequence"))?.len();
-    if steps == 0 || steps > MOST {
-        return Err(odd(&format!("a scan has {steps} steps, from 1 to {MOST} are taken")));
+    match (truth(condition), condition) {
+        (Some(condition), _) => run(condition),
+        (None, GraphValue::Tensor(condition)) => lines::choose(condition, run),
+        (None, other) => Err(odd(&format!("a condition is {}", other.kind()))),
     }
-    let mut state = initial.to_vec();
-    let mut made: Vec<Vec<Tensor>> = Vec::new();
-    for step in 0..steps {
-        let slices = sequences.iter().map(|x| GraphValue::Tensor(x.select(0, step)));
-        let mut results = body(state.iter().cloned().chain(slices).chain(fixed.iter().cloned()).collect())?;
-        if results.len() < state.len() {
-            return Err(odd("the body of a scan has fewer results than states"));
-        }
-        let outputs = results.split_off(state.len());
-        made.resize_with(outputs.len(), Vec::new);
-        for (all, output) in made.iter_mut().zip(&outputs) {
-            all.push(tensor(output)?);
-        }
-        state = results;
-    }
-    let stacked = made.iter().map(|all| GraphValue::Tensor(ops::stack(all)));
-    Ok(state.into_iter().chain(stacked).collect())
 }
 
-/// The truth of a condition.
-fn truth(condition: &GraphValue) -> Result<bool, Error> {
-    let known = match condition {
+/// The one result of a condition.
+fn only(results: Vec<GraphValue>) -> Result<GraphValue, Error> {
+    let [one] = <[GraphValue; 1]>::try_from(results).map_err(|_| odd("the condition of a loop has other results"))?;
+    Ok(one)
+}
+
+/// The truth of a condition; `None` if it is not known before the compiled program runs.
+fn truth(condition: &GraphValue) -> Option<bool> {
+    match condition {
         GraphValue::Number(Scalar::Bool(b)) => Some(*b),
         GraphValue::Tensor(x) | GraphValue::Known(x) => {
             let one = x.buffer().ok().filter(|b| b.len() == 1);
             one.and_then(|b| b.scalars().first().copied()).map(Scalar::as_bool)
         }
         _ => None,
-    };
-    known.ok_or_else(|| {
-        odd("a condition depends on values that are known only when the compiled program runs")
-            .help("call the model at once, outside of `jit` and gradients")
-    })
+    }
 }
 
 fn odd(why: &str) -> Error {

@@ -1,5 +1,5 @@
 //! Recurrent layers: ONNX's `RNN`, `GRU` and `LSTM`, and PyTorch's, whose gates stand in another order. They are
-//! programs of rows, one step for each element of the sequence, because no row has a recurrence.
+//! scans over programs of rows, because no row has a recurrence.
 
 mod cell;
 mod onnx;
@@ -7,6 +7,7 @@ mod torch;
 
 use crate::value::GraphValue;
 use cell::Cell;
+use fulgurite::prelude::{scan, scan_reverse};
 use fulgurite::{Tensor, TensorOps, ops};
 
 /// A recurrent layer of another library.
@@ -73,34 +74,26 @@ struct Pass<'a> {
 impl Pass<'_> {
     /// The outputs of all steps, [steps, batch, hidden], and the states after the last one, each [batch, hidden].
     fn run(&self, x: &Tensor, states: Vec<Tensor>) -> Result<(Tensor, Vec<Tensor>), String> {
-        let steps = x.shape().first().filter(|n| n.is_const()).map_or(0, |n| n.len());
-        if steps == 0 {
-            return Err("a recurrent layer runs over a sequence of a size that is 0, or not known".to_owned());
-        }
         // the inputs of all steps are multiplied at once
         let mut from_inputs = ops::matmul(x, &self.w.t());
         if let Some((bias, _)) = &self.biases {
             from_inputs = from_inputs + bias;
         }
-        let mut states = states;
-        let mut outputs = vec![None; steps];
-        let order: Vec<usize> = if self.reverse { (0..steps).rev().collect() } else { (0..steps).collect() };
-        for step in order {
-            let gates = from_inputs.select(0, step);
-            let bias = self.biases.as_ref().map(|(_, bias)| bias);
+        let bias = self.biases.as_ref().map(|(_, bias)| bias);
+        let step = |states: Vec<Tensor>, (gates, at): (Tensor, Tensor)| {
             let next = self.cell.step(&gates, &states, &self.r, bias);
-            let mut output = next[0].clone();
-            states = match &self.lengths {
-                None => next,
-                Some(lengths) => {
-                    let goes_on = ops::gt(lengths.reshape([-1, 1]), step as i64);
-                    output = ops::where_(&goes_on, &output, 0.0);
-                    next.iter().zip(&states).map(|(new, old)| ops::where_(&goes_on, new, old)).collect()
-                }
-            };
-            outputs[step] = Some(output);
-        }
-        let outputs: Vec<Tensor> = outputs.into_iter().flatten().collect();
-        Ok((ops::stack(&outputs), states))
+            let Some(lengths) = &self.lengths else { return (next.clone(), next[0].clone()) };
+            let goes_on = ops::gt(lengths.reshape([-1, 1]), &at);
+            let output = ops::where_(&goes_on, &next[0], 0.0);
+            (next.iter().zip(&states).map(|(new, old)| ops::where_(&goes_on, new, old)).collect(), output)
+        };
+        let places = ops::arange(x.shape().first().copied().unwrap_or_else(|| 0.into()));
+        let sequence = (from_inputs, places);
+        let made = match self.reverse {
+            true => scan_reverse(states, &sequence, step),
+            false => scan(states, &sequence, step),
+        };
+        let (states, outputs) = made.map_err(|e| e.to_string())?;
+        Ok((outputs, states))
     }
 }

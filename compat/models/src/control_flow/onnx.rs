@@ -1,6 +1,6 @@
 //! ONNX's `If`, `Loop`, `Scan` and `SequenceMap`.
 
-use super::{FlowParts, MOST, Runner, odd, truth};
+use super::{FlowParts, MOST, Runner, choose, lines, odd, truth};
 use crate::names::ControlFlow;
 use crate::value::GraphValue;
 use fulgurite::{Error, Tensor, TensorOps, ops};
@@ -12,7 +12,8 @@ use fulgurite::{Error, Tensor, TensorOps, ops};
 pub fn call(flow: ControlFlow, parts: &FlowParts, run: &mut Runner) -> Result<Vec<GraphValue>, Error> {
     match (flow, &parts.values[..]) {
         (ControlFlow::OnnxIf, [condition]) => {
-            parts.program(if truth(condition)? { "then_branch" } else { "else_branch" })?.run(run, [])
+            let (yes, no) = (parts.program("then_branch")?, parts.program("else_branch")?);
+            choose(condition, &mut |condition| if condition { yes } else { no }.run(run, []))
         }
         (ControlFlow::OnnxLoop, [most, goes_on, initial @ ..]) => repeat(parts, most, goes_on, initial, run),
         (ControlFlow::OnnxScan, values) => scan(parts, values, run),
@@ -43,8 +44,14 @@ fn repeat(
     let mut made = vec![Vec::new(); body.graph.outputs.len().saturating_sub(1 + state.len())];
     let mut goes_on = goes_on.clone();
     for step in 0.. {
-        let ends = steps.is_some_and(|steps| step >= steps);
-        if ends || !matches!(goes_on, GraphValue::None) && !truth(&goes_on)? {
+        let holds = match &goes_on {
+            GraphValue::None => true,
+            condition => truth(condition).ok_or_else(|| {
+                odd("whether a loop goes on is known only when the compiled program runs")
+                    .help("call the model at once, outside of `jit` and gradients")
+            })?,
+        };
+        if steps.is_some_and(|steps| step >= steps) || !holds {
             break;
         }
         if step >= MOST as i64 {
@@ -77,44 +84,20 @@ fn scan(parts: &FlowParts, values: &[GraphValue], run: &mut Runner) -> Result<Ve
     let states =
         count.and_then(|count| values.len().checked_sub(count)).ok_or_else(|| odd("a scan has no sequence"))?;
     let (initial, sequences) = values.split_at(states);
-    let sequences = sequences.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
     let entry = |name: &str, at: usize| parts.numbers(name).get(at).copied().unwrap_or(0);
-    let axis = |at: usize, rank: usize| {
-        let axis = entry("scan_input_axes", at);
-        usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok().filter(|axis| *axis < rank)
+    // a sequence runs along its first axis, from its first slice to the last
+    let forward = |(at, value): (usize, &GraphValue)| {
+        let x = tensor(value)?.move_axes([entry("scan_input_axes", at)], [0]);
+        Ok(GraphValue::Tensor(if entry("scan_input_directions", at) == 1 { x.flip([0]) } else { x }))
     };
-    let axes = sequences.iter().enumerate().map(|(at, x)| axis(at, x.rank()));
-    let axes = axes.collect::<Option<Vec<_>>>().ok_or_else(|| odd("a scan runs over an axis that is not there"))?;
-    let steps = sequences.first().zip(axes.first()).map_or(0, |(x, axis)| x.shape()[*axis].len());
-    if steps == 0 || steps > MOST {
-        return Err(odd(&format!("a scan has {steps} steps, from 1 to {MOST} are taken")));
+    let sequences = sequences.iter().enumerate().map(forward).collect::<Result<Vec<_>, Error>>()?;
+    let mut results = lines::scan(initial, &sequences, &[], false, &mut |values| body.run(run, values))?;
+    for (at, result) in results.iter_mut().skip(initial.len()).enumerate() {
+        let x = tensor(result)?;
+        let x = if entry("scan_output_directions", at) == 1 { x.flip([0]) } else { x };
+        *result = GraphValue::Tensor(x.move_axes([0], [entry("scan_output_axes", at)]));
     }
-    let mut state = initial.to_vec();
-    let mut made: Vec<Vec<Tensor>> = Vec::new();
-    for step in 0..steps {
-        let slice = |(at, (x, axis)): (usize, (&Tensor, &usize))| {
-            let at = if entry("scan_input_directions", at) == 1 { steps - 1 - step } else { step };
-            GraphValue::Tensor(x.select(*axis as i64, at))
-        };
-        let slices: Vec<GraphValue> = sequences.iter().zip(&axes).enumerate().map(slice).collect();
-        let mut results = body.run(run, state.into_iter().chain(slices))?;
-        if results.len() < initial.len() {
-            return Err(odd("the body of a scan has fewer results than states"));
-        }
-        let outputs = results.split_off(initial.len());
-        made.resize_with(outputs.len(), Vec::new);
-        for (all, output) in made.iter_mut().zip(&outputs) {
-            all.push(tensor(output)?);
-        }
-        state = results;
-    }
-    let stacked = made.into_iter().enumerate().map(|(at, mut all)| {
-        if entry("scan_output_directions", at) == 1 {
-            all.reverse();
-        }
-        GraphValue::Tensor(ops::stack_with(&all, ops::Stack { dim: entry("scan_output_axes", at).into() }))
-    });
-    Ok(state.into_iter().chain(stacked).collect())
+    Ok(results)
 }
 
 /// Runs the body on the items of lists that belong together; a tensor among the arguments is given at each step.
