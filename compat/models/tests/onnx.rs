@@ -54,6 +54,13 @@ fn programs_in_attributes_lists_and_functions_run() -> Result<(), Error> {
         for (name, result) in results.names.iter().zip(&results.outputs) {
             close(&format!("{sign} {name}"), result, &value(name), 1e-6);
         }
+        let compiled = jit(|model: Model, x: Tensor, xs: Tensor| model.call([&x, &xs])).keep_traces();
+        let together = compiled.call((model.clone(), value("x"), value("xs")))?;
+        for (name, result) in results.names.iter().zip(&together) {
+            close(&format!("{sign} {name}, compiled"), result, &value(name), 1e-6);
+        }
+        let trace = compiled.trace("acquired").expect("texts are kept");
+        assert!(["= cond(", "= scan("].iter().all(|line| trace.contains(line)), "{trace}");
     }
     Ok(())
 }
