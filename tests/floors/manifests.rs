@@ -130,10 +130,10 @@ fn the_workspace_offers_no_unused_dependency() {
 
 /// The lock file stays small enough for a clean build in minutes.
 #[test]
-fn the_lock_file_has_at_most_200_packages() {
+fn the_lock_file_has_at_most_210_packages() {
     let text = read(Path::new(&root().join("Cargo.lock")));
     let packages = text.matches("[[package]]").count();
-    assert!(packages <= 200, "{packages} packages");
+    assert!(packages <= 210, "{packages} packages");
 }
 
 /// `cargo ops` takes the rows upstream from the nearest package that says it has some, so a second one would hide them

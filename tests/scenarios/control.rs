@@ -165,3 +165,29 @@ fn a_line_prints_its_programs() {
     assert_eq!(fulgurite::Trace::parse(&read.print(&plain)).expect("a trace").print(&plain), read.print(&plain));
     assert_eq!(read.print(&plain).trim(), lines.join("\n").trim());
 }
+
+/// A view whose base was written is taken again where it is used first. That must be outside of a region without
+/// gradients, and in a program of a line the view is a value from outside.
+#[test]
+fn a_view_of_what_was_written_keeps_its_gradient_where_it_is_used_first() {
+    let x = Tensor::from([0.3f64, 0.5]);
+    let first_without_gradient = grad(&x, |x| {
+        let y = x * 1.0;
+        let view = y.reshape([2, 1]);
+        y.add_(x);
+        no_grad(|| &view * 2.0);
+        (&view * 3.0).sum()
+    });
+    close(&first_without_gradient, &Tensor::from([6.0f64, 6.0]));
+    let in_a_program = grad(&x, |x| {
+        let y = x * 1.0;
+        let view = y.reshape([2, 1]);
+        y.add_(x);
+        let then = || {
+            no_grad(|| &view * 2.0);
+            &view * 3.0
+        };
+        cond(&Tensor::scalar(1.0f64).gt(0.0), then, || &view * 1.0).expect("a choice").sum()
+    });
+    close(&in_a_program, &Tensor::from([6.0f64, 6.0]));
+}

@@ -111,7 +111,10 @@ pub fn hold(class: &str) {
 /// Whether a row is tested on the class; and whether some call of it must be accepted.
 fn meets(class: SubclassRef, symbol: SymbolRef) -> Option<bool> {
     let name = symbol.name();
-    let derived = fulgurite::core::foreign::is_alias(name) || name.contains(".vjp.") || name.contains(".jvp.") || name.ends_with(".d");
+    let derived = fulgurite::core::foreign::is_alias(name)
+        || name.contains(".vjp.")
+        || name.contains(".jvp.")
+        || name.ends_with(".d");
     let row = symbol.row();
     // Rows that write are functionalised before a class meets them.
     let writes = row.sig.params.iter().any(|p| p.access == Access::Mut);

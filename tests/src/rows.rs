@@ -100,7 +100,7 @@ impl Rows {
     }
 }
 
-/// The databases of fulgurite, of PyTorch's calls and of ONNX's operators.
+/// The databases of fulgurite and of PyTorch's calls.
 ///
 /// # Panics
 /// If one does not compile: then nothing can be tested, and the report is the best message.
@@ -109,13 +109,12 @@ pub fn rows() -> &'static Rows {
         let own = files(env!("FULGURITE_DATABASE"), "ops.yaml");
         let upstream = pipeline::read_rows(&own.rows.text, "ops.yaml").unwrap_or_else(|report| panic!("{report}"));
         let pytorch = files(env!("FULGURITE_PYTORCH_DATABASE"), "compat/pytorch/ops.yaml");
-        let onnx = files(env!("FULGURITE_ONNX_DATABASE"), "compat/onnx/ops.yaml");
         let own = compiled(&own, &Table::default());
-        let downstream = [compiled(&pytorch, &upstream), compiled(&onnx, &upstream)];
-        let source: Vec<TestRow> = [&own].into_iter().chain(&downstream).flat_map(collect).collect();
+        let pytorch = compiled(&pytorch, &upstream);
+        let source: Vec<TestRow> = [&own, &pytorch].into_iter().flat_map(collect).collect();
         let by_name = source.iter().enumerate().map(|(i, r)| (r.row.op, i)).collect();
         let mut table = own.table();
-        downstream.iter().flat_map(|d| &d.rows).for_each(|row| table.insert(row.row.clone()));
+        pytorch.rows.iter().for_each(|row| table.insert(row.row.clone()));
         Rows { source, table, by_name }
     });
     &ROWS

@@ -2,39 +2,16 @@
 //! are computed while the program is replayed. Exporters compute the sizes of a `Reshape` in this way, and one
 //! compilation serves all sizes because symbolic ones stay symbolic.
 
-use crate::value::GraphValue;
+use crate::value::{GraphValue, SizeTensor};
 use fulgurite::core::lang::{BinOp, Block, Expr, Node};
 use fulgurite::core::loc::Loc;
 use fulgurite::core::row::Meaning;
 use fulgurite::core::signature::const_eval::{self, At, Val};
 use fulgurite::core::signature::{Env, Item};
-use fulgurite::core::{DType, Dim, Name, Scalar, Value};
+use fulgurite::core::{DType, Dim, Name, Scalar};
 use fulgurite::foreign::{self, ForeignForm, Given};
-use fulgurite::intrinsics::Intrinsic;
-use fulgurite::{Key, Tensor, TensorOps, api, ops, scope};
+use fulgurite::{Key, Tensor, scope};
 use std::collections::HashMap;
-
-/// A tensor of i64 whose elements are sizes, of which one at least is symbolic.
-#[derive(Clone, Debug)]
-pub struct SizeTensor {
-    pub shape: Vec<usize>,
-    pub sizes: Vec<Dim>,
-}
-
-impl SizeTensor {
-    /// The tensor itself, as a value of the program.
-    pub fn tensor(&self) -> Tensor {
-        let element = |size: &Dim| {
-            let dtype = Value::DType(DType::I64);
-            api::intrinsic(Intrinsic::Full, vec![Value::List(Vec::new()), Value::size(*size), dtype])
-        };
-        let elements: Vec<Tensor> = self.sizes.iter().map(element).collect();
-        match &elements[..] {
-            [one] if self.shape.is_empty() => one.clone(),
-            several => ops::stack(several).reshape(&self.shape[..]),
-        }
-    }
-}
 
 /// A constant or a tensor of sizes has at most this many elements to be computed with, because its elements are looked
 /// at one by one.

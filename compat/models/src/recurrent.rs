@@ -6,7 +6,7 @@ mod onnx;
 mod torch;
 
 use crate::value::GraphValue;
-use cell::Cell;
+use cell::RecurrentCell;
 use fulgurite::prelude::{scan, scan_reverse};
 use fulgurite::{Tensor, TensorOps, ops};
 
@@ -59,7 +59,7 @@ pub fn call(
 
 /// One direction of a layer, on a sequence `x` of the sizes [steps, batch, inputs].
 struct Pass<'a> {
-    cell: &'a Cell,
+    cell: &'a RecurrentCell,
     /// The weights of the inputs: [gates * hidden, inputs].
     w: Tensor,
     /// The weights of the state: [gates * hidden, hidden].

@@ -1,9 +1,9 @@
 //! The values of a running graph.
 
-use crate::known::SizeTensor;
-use fulgurite::Tensor;
-use fulgurite::core::{DType, Dim, Scalar};
+use fulgurite::core::{DType, Dim, Scalar, Value};
 use fulgurite::foreign::Given;
+use fulgurite::intrinsics::Intrinsic;
+use fulgurite::{Tensor, TensorOps, api, ops};
 
 /// A value of a running graph.
 #[derive(Clone, Debug)]
@@ -100,6 +100,28 @@ impl From<&GraphValue> for Given {
             GraphValue::Size(size) => Given::Size(*size),
             GraphValue::Text(text) => Given::Str(text.clone()),
             GraphValue::DType(dtype) => Given::DType(*dtype),
+        }
+    }
+}
+
+/// A tensor of i64 whose elements are sizes, of which one at least is symbolic.
+#[derive(Clone, Debug)]
+pub struct SizeTensor {
+    pub shape: Vec<usize>,
+    pub sizes: Vec<Dim>,
+}
+
+impl SizeTensor {
+    /// The tensor itself, as a value of the program.
+    pub fn tensor(&self) -> Tensor {
+        let element = |size: &Dim| {
+            let dtype = Value::DType(DType::I64);
+            api::intrinsic(Intrinsic::Full, vec![Value::List(Vec::new()), Value::size(*size), dtype])
+        };
+        let elements: Vec<Tensor> = self.sizes.iter().map(element).collect();
+        match &elements[..] {
+            [one] if self.shape.is_empty() => one.clone(),
+            several => ops::stack(several).reshape(&self.shape[..]),
         }
     }
 }

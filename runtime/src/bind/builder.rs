@@ -185,6 +185,14 @@ impl Builder {
         result
     }
 
+    /// Records the lines that `f` binds outside of all regions that were opened since the builder was.
+    pub fn outside<T>(&mut self, f: impl FnOnce(&mut Builder) -> T) -> T {
+        let before = std::mem::replace(&mut self.context.region, self.root);
+        let result = f(self);
+        self.context.region = before;
+        result
+    }
+
     /// Records the lines that `f` binds in another context.
     pub fn in_context<T>(&mut self, context: Context, f: impl FnOnce(&mut Builder) -> T) -> T {
         let before = std::mem::replace(&mut self.context, context);

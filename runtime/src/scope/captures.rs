@@ -126,6 +126,23 @@ pub(super) fn capture(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> usi
     at
 }
 
+/// The value, in a program of a line, of a handle whose value in the surrounding trace is `outer`.
+pub(super) fn capture_value(stack: &mut [Frame], depth: usize, tensor: &Tensor, outer: ProxyId) -> ProxyId {
+    let address = address(tensor);
+    let frame = &mut stack[depth];
+    if let Some(&at) = frame.captured.at.get(&address) {
+        return frame.builder.inputs()[at].version;
+    }
+    let arena = frame.builder.arena().clone();
+    let own = frame.builder.input(&arena.name(outer), arena.ty(outer));
+    arena.set_tags(own, arena.tags(outer));
+    let at = frame.builder.inputs().len() - 1;
+    frame.captured.sources.push(Source::Value(outer));
+    frame.captured.at.insert(address, at);
+    frame.captured.handles.push(tensor.clone());
+    frame.builder.inputs()[at].version
+}
+
 /// The input of frame `depth` for a handle, if it is one there: it has a value before and after the frame's trace.
 fn variable(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Option<usize> {
     let View::Traced(traced) = tensor.view() else {

@@ -5,7 +5,7 @@
 //! next. The elements of a view are found by taking the view of the positions 0, 1, 2, …, so any row that is a view can
 //! be written through by its meaning alone.
 
-use super::captures::{address, capture, for_writing, intermediate, value};
+use super::captures::{address, capture, capture_value, for_writing, intermediate, value};
 use super::{Frame, overlaps, resolve, with_stack};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
@@ -146,6 +146,12 @@ pub(super) fn current(stack: &mut [Frame], depth: usize, tensor: &Tensor, traced
     if own && traced.alias().is_some() && traced.is_current() {
         return Ok(traced.proxy());
     }
+    // a program of a line writes nothing, so a view has one value in it; taken again, it would be in other regions
+    if !own && stack[depth].program && traced.alias().is_some() {
+        let outer = depth.checked_sub(1).ok_or_else(|| Error::bug("E709", "a program without a trace around it"))?;
+        let value = resolve(stack, outer, tensor)?;
+        return Ok(capture_value(stack, depth, tensor, value));
+    }
     // views are taken from the base at the end to the handle, in a loop because chains may be long
     let (mut views, mut base) = (Vec::new(), tensor);
     while let Some((_, of)) = viewed(base) {
@@ -198,7 +204,8 @@ fn apply(b: &mut Builder, alias: &ViewCall, base: ProxyId) -> Result<Vec<ProxyId
         args.push(arg.map(&mut |_| base));
     }
     let before = b.context.place;
-    let outs = b.bind(alias.symbol, args, alias.loc);
+    // the view has its gradient wherever it is used first after the write
+    let outs = b.outside(|b| b.bind(alias.symbol, args, alias.loc));
     b.context.place = before;
     outs
 }

@@ -1,98 +1,199 @@
-//! Turns the graph of a message into a [`ModelGraph`]: names become numbers, a program in an attribute gets the values
-//! around it that it reads as further inputs, and calls of the model's own functions become the calls of their bodies.
+//! Turns the graph of a message into a [`ModelGraph`]: names become numbers, inputs are positional arguments of calls and
+//! attributes named ones. A program in an attribute gets the values around it that it reads as further inputs, and calls
+//! of the model's own functions become the calls of their bodies.
 
-use super::messages::{FunctionProto, GraphProto, ModelProto, TensorProto};
-use super::nodes;
-use super::tensors::{NoTensor, TensorFiles};
-use crate::graph::{CallArgument, ModelGraph, ValueId};
+use super::maker::{DEEPEST, Frame, InputRole, MadeGraph, Maker, NameMeaning, OpenGraph, domain, opsets};
+use super::messages::{AttributeProto, FunctionProto, GraphProto, NodeProto, StringEntry, kind};
+use crate::graph::{CallArgument, CallResult, Closure, ModelCall, ModelGraph, ValueId};
+use crate::places;
 use fulgurite::Tensor;
+use fulgurite::buffer::Buffer;
+use fulgurite::core::loc::Loc;
+use fulgurite::core::{Name, Scalar};
 use std::collections::HashMap;
-use std::path::Path;
+use std::sync::OnceLock;
 
-/// The deepest nesting of programs and functions.
-const DEEPEST: usize = 32;
-/// At most this many calls, because functions that call functions can stand for any number.
-const MOST_CALLS: usize = 1 << 20;
+/// Attributes by name.
+pub type Attributes<'a> = HashMap<&'a str, &'a AttributeProto>;
 
-/// The source of an input of the graph.
-pub enum Role {
-    /// An input of a call.
-    Input,
-    Constant(Tensor),
-    Parameter(String, Tensor),
+/// Adds a call to the graph that is being made. `around` are the attributes of the function whose body it stands in.
+///
+/// # Errors
+/// The first contradiction, in words.
+fn add_node<'a>(maker: &mut Maker<'a>, from: &'a NodeProto, around: &Attributes<'a>) -> Result<(), String> {
+    let shown = || format!("in `{}` ({})", shown(from), from.op_type.escape_debug());
+    make(maker, from, around).map_err(|why| if why.starts_with("in `") { why } else { format!("{}: {why}", shown()) })
 }
 
-/// A graph, and the sources of its inputs.
-pub struct Made {
-    pub graph: ModelGraph,
-    pub roles: Vec<Role>,
+/// The name of a node, or that of its first output.
+fn shown(from: &NodeProto) -> String {
+    let name = if from.name.is_empty() { from.output.first().unwrap_or(&from.name) } else { &from.name };
+    name.escape_debug().to_string()
 }
 
-/// The meaning of a name.
-#[derive(Clone)]
-pub enum Meaning {
-    Value(ValueId),
-    /// A tensor that does not exist here, and why.
-    Unsupported(String),
-    /// An argument that a call of a function leaves out.
-    Absent,
+fn make<'a>(maker: &mut Maker<'a>, from: &'a NodeProto, around: &Attributes<'a>) -> Result<(), String> {
+    maker.count_call()?;
+    let mut attributes: Vec<(&'a str, &'a AttributeProto)> = Vec::new();
+    for attribute in &from.attribute {
+        match attribute.ref_attr_name.as_str() {
+            "" => attributes.push((&attribute.name, attribute)),
+            // an attribute of the function, which its call may leave out
+            name => attributes.extend(around.get(name).map(|given| (attribute.name.as_str(), *given))),
+        }
+    }
+    let space = domain(&from.domain);
+    if space.is_empty() && from.op_type == "Constant" {
+        return constant(maker, from, &attributes);
+    }
+    let function = maker.functions.get(&(space.to_owned(), from.op_type.clone(), from.overload.clone())).copied();
+    if let Some(function) = function {
+        let mut arguments = Vec::new();
+        for input in &from.input {
+            arguments.push(match maker.argument(input)? {
+                CallArgument::Value(id) => NameMeaning::Value(id),
+                CallArgument::Unsupported(what) => NameMeaning::Unsupported(what),
+                _ => NameMeaning::Absent,
+            });
+        }
+        let mut all: Attributes<'a> = function.attribute_proto.iter().map(|a| (a.name.as_str(), a)).collect();
+        all.extend(attributes);
+        let results = maker.inline(function, arguments, &all)?;
+        for (name, result) in from.output.iter().zip(results).filter(|(name, _)| !name.is_empty()) {
+            if let NameMeaning::Value(id) = result {
+                maker.rename(id, name);
+            }
+            maker.set(name, result)?;
+        }
+        return Ok(());
+    }
+    let version = maker.opsets.last().and_then(|opsets| opsets.get(space)).copied().unwrap_or(1);
+    let target = match space.strip_prefix("ai.onnx.").unwrap_or(space) {
+        "" => format!("onnx.{}.{version}", from.op_type),
+        space => format!("onnx.{space}.{}.{version}", from.op_type),
+    };
+    let positional = from.input.iter().map(|name| maker.argument(name)).collect::<Result<_, _>>()?;
+    let mut named = Vec::new();
+    for (name, attribute) in attributes {
+        let value = value(maker, attribute).map_err(|why| format!("attribute `{}`: {why}", name.escape_debug()))?;
+        named.push((name.to_owned(), value));
+    }
+    let output = |name: &String| match name.as_str() {
+        "" => Ok(CallResult::None),
+        name => maker.define(name).map(CallResult::One),
+    };
+    let outputs = from.output.iter().map(output).collect::<Result<_, _>>()?;
+    let loc = loc(maker, from);
+    let call = ModelCall {
+        target,
+        positional,
+        named,
+        outputs,
+        scope: scope(from),
+        loc,
+        last_uses: Vec::new(),
+        resolved: OnceLock::new(),
+    };
+    maker.here().nodes.push(call);
+    Ok(())
 }
 
-/// The names of a graph or of the body of a function.
-#[derive(Default)]
-struct Frame {
-    names: HashMap<String, Meaning>,
-    /// The graph of the frame, by its place in [`Maker::graphs`].
-    graph: usize,
-    /// Whether names that are not here are those of the frame below.
-    open: bool,
+/// A constant in the place of a call.
+fn constant<'a>(
+    maker: &mut Maker<'a>,
+    from: &'a NodeProto,
+    attributes: &[(&'a str, &'a AttributeProto)],
+) -> Result<(), String> {
+    let ([name], [(_, attribute)]) = (&from.output[..], attributes) else {
+        return Err("a constant has one output and one attribute".to_owned());
+    };
+    let list = |buffer: Result<Buffer, _>| {
+        buffer.map(Tensor::from_buffer).map_err(|e: fulgurite::buffer::BufferError| e.to_string())
+    };
+    let tensor = match attribute.kind {
+        kind::TENSOR => {
+            let tensor = attribute.t.as_ref().ok_or("it has no tensor")?;
+            let meaning = maker.attribute_tensor(tensor)?;
+            return maker.set(name, meaning);
+        }
+        kind::FLOAT => Tensor::scalar(attribute.f),
+        kind::INT => Tensor::scalar(attribute.i),
+        kind::FLOATS => list(Buffer::from_slice(&attribute.floats, &[attribute.floats.len()]))?,
+        kind::INTS => list(Buffer::from_slice(&attribute.ints, &[attribute.ints.len()]))?,
+        _ => return maker.set(name, NameMeaning::Unsupported("a constant of texts, or a sparse one".to_owned())),
+    };
+    let meaning = maker.constant(name, InputRole::Constant(tensor))?;
+    maker.set(name, meaning)
 }
 
-/// A graph that is being made, and the values around it that it reads.
-#[derive(Default)]
-struct Open {
-    graph: ModelGraph,
-    captured: Vec<ValueId>,
+/// The argument that an attribute is.
+fn value<'a>(maker: &mut Maker<'a>, from: &'a AttributeProto) -> Result<CallArgument, String> {
+    let int = |n: &i64| CallArgument::Number(Scalar::Int(*n));
+    let float = |x: &f32| CallArgument::Number(Scalar::Float(f64::from(*x)));
+    let text = |bytes: &[u8]| CallArgument::Text(String::from_utf8_lossy(bytes).into_owned());
+    Ok(match from.kind {
+        kind::INT => int(&from.i),
+        kind::FLOAT => float(&from.f),
+        kind::STRING => text(&from.s),
+        kind::INTS => CallArgument::List(from.ints.iter().map(int).collect()),
+        kind::FLOATS => CallArgument::List(from.floats.iter().map(float).collect()),
+        kind::STRINGS => CallArgument::List(from.strings.iter().map(|bytes| text(bytes)).collect()),
+        kind::TENSOR => match maker.attribute_tensor(from.t.as_ref().ok_or("it has no tensor")?)? {
+            NameMeaning::Value(id) => CallArgument::Value(id),
+            NameMeaning::Unsupported(what) => CallArgument::Unsupported(what),
+            NameMeaning::Absent => CallArgument::None,
+        },
+        kind::GRAPH => {
+            let (graph, captured) = maker.graph(from.g.as_ref().ok_or("it has no graph")?)?;
+            CallArgument::Graph(Box::new(Closure { graph, captured }))
+        }
+        kind => CallArgument::Unsupported(format!("an attribute of ONNX's kind {kind}")),
+    })
 }
 
-/// Makes graphs.
-pub struct Maker<'a> {
-    /// The name of the file.
-    pub file: String,
-    pub functions: HashMap<(String, String, String), &'a FunctionProto>,
-    files: TensorFiles,
-    /// The versions of operators by domain; those of a function come last.
-    pub opsets: Vec<HashMap<String, i64>>,
-    frames: Vec<Frame>,
-    graphs: Vec<Open>,
-    roles: Vec<Role>,
-    /// The number of calls.
-    calls: usize,
+/// The value of a key in the notes of an exporter.
+fn noted<'a>(notes: &'a [StringEntry], key: &str) -> Option<&'a str> {
+    notes.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
+}
+
+/// The modules around a call. PyTorch's exporters name them in a note, `['', 'layer1', 'layer1.0', 'conv1']`, or in the
+/// name of the node, `/layer1/layer1.0/conv1/Conv`.
+fn scope(from: &NodeProto) -> Vec<String> {
+    let is_name = |c: char| c.is_alphanumeric() || "._".contains(c);
+    let all: Vec<&str> = match noted(&from.metadata_props, "pkg.torch.onnx.name_scopes") {
+        Some(list) => list.trim_matches(['[', ']']).split(", ").map(|word| word.trim_matches('\'')).collect(),
+        None => from.name.split('/').collect(),
+    };
+    let Some((_, modules)) = all.split_last() else { return Vec::new() };
+    // each module's name begins with that of the module around it
+    let (mut parts, mut before) = (Vec::new(), "");
+    for module in modules.iter().copied().filter(|m| !m.is_empty() && m.chars().all(is_name)) {
+        let inner = module.strip_prefix(before).unwrap_or(module);
+        parts.extend(inner.split('.').filter(|part| !part.is_empty()).map(str::to_owned));
+        before = module;
+    }
+    parts
+}
+
+/// The place of a call: the line of Python in the exporter's note, or the node in the file.
+fn loc(maker: &mut Maker, from: &NodeProto) -> Loc {
+    let python = noted(&from.metadata_props, "pkg.torch.onnx.stack_trace")
+        .map(places::python)
+        .filter(|loc| *loc != Loc::NOWHERE);
+    python.unwrap_or_else(|| {
+        let file = format!("{}: {}", maker.file, shown(from));
+        let line = u32::try_from(maker.here().nodes.len() + 1).unwrap_or(0);
+        Loc { file: Name::new(&file).as_str(), line, column: 0 }
+    })
 }
 
 impl<'a> Maker<'a> {
-    /// A maker of graphs of this model.
-    pub fn new(path: &Path, model: &'a ModelProto, files: TensorFiles) -> Maker<'a> {
-        let key = |f: &'a FunctionProto| (nodes::domain(&f.domain).to_owned(), f.name.clone(), f.overload.clone());
-        Maker {
-            file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().escape_debug().to_string()),
-            functions: model.functions.iter().map(|f| (key(f), f)).collect(),
-            files,
-            opsets: vec![nodes::opsets(&model.opset_import)],
-            frames: Vec::new(),
-            graphs: Vec::new(),
-            roles: Vec::new(),
-            calls: 0,
-        }
-    }
-
     /// Makes the graph of the model.
     ///
     /// # Errors
     /// The first contradiction, in words.
-    pub fn model(mut self, from: &'a GraphProto) -> Result<Made, String> {
+    pub fn model(mut self, from: &'a GraphProto) -> Result<MadeGraph, String> {
         let graph = self.graph(from)?.0;
-        Ok(Made { graph, roles: self.roles })
+        Ok(MadeGraph { graph, roles: self.roles })
     }
 
     /// Makes a graph, and gives the values around it that it reads, which are its last inputs.
@@ -101,7 +202,7 @@ impl<'a> Maker<'a> {
             return Err(format!("programs are nested deeper than {DEEPEST} levels"));
         }
         let outermost = self.graphs.is_empty();
-        self.graphs.push(Open::default());
+        self.graphs.push(OpenGraph::default());
         self.frames.push(Frame { graph: self.graphs.len() - 1, open: !outermost, ..Frame::default() });
         if !from.sparse_initializer.is_empty() {
             return Err("it has sparse tensors".to_owned());
@@ -117,11 +218,11 @@ impl<'a> Maker<'a> {
             let id = self.define(&input.name)?;
             self.here().inputs.push(id);
             if outermost {
-                self.roles.push(Role::Input);
+                self.roles.push(InputRole::Input);
             }
         }
         for node in &from.node {
-            nodes::node(self, node, &HashMap::new())?;
+            add_node(self, node, &HashMap::new())?;
         }
         for output in &from.output {
             let output = self.lookup(&output.name)?;
@@ -133,141 +234,6 @@ impl<'a> Maker<'a> {
         Ok((open.graph, open.captured))
     }
 
-    /// The graph that is being made.
-    pub fn here(&mut self) -> &mut ModelGraph {
-        let at = self.frames.last().map_or(0, |frame| frame.graph);
-        &mut self.graphs[at].graph
-    }
-
-    /// Counts a call.
-    ///
-    /// # Errors
-    /// There are too many.
-    pub fn count_call(&mut self) -> Result<(), String> {
-        self.calls += 1;
-        match self.calls > MOST_CALLS {
-            true => Err(format!("it makes more than {MOST_CALLS} calls")),
-            false => Ok(()),
-        }
-    }
-
-    /// A new value of the graph that is being made.
-    fn new_value(&mut self, graph: usize, name: &str) -> Result<ValueId, String> {
-        let names = &mut self.graphs[graph].graph.names;
-        let id = ValueId::try_from(names.len()).map_err(|_| "it has too many values")?;
-        names.push(name.to_owned());
-        Ok(id)
-    }
-
-    /// A new value with a name.
-    ///
-    /// # Errors
-    /// The name has a value.
-    pub fn define(&mut self, name: &str) -> Result<ValueId, String> {
-        let graph = self.frames.last().map_or(0, |frame| frame.graph);
-        let id = self.new_value(graph, name)?;
-        self.set(name, Meaning::Value(id))?;
-        Ok(id)
-    }
-
-    /// Gives a value that a call made the name by which the graph knows it.
-    pub fn rename(&mut self, id: ValueId, name: &str) {
-        let graph = self.here();
-        if !graph.inputs.contains(&id) {
-            name.clone_into(&mut graph.names[id as usize]);
-        }
-    }
-
-    /// Gives a name a meaning.
-    ///
-    /// # Errors
-    /// It has one.
-    pub fn set(&mut self, name: &str, meaning: Meaning) -> Result<(), String> {
-        match self.frames.last_mut().and_then(|frame| frame.names.insert(name.to_owned(), meaning)) {
-            Some(_) => Err(format!("`{}` is made twice", name.escape_debug())),
-            None => Ok(()),
-        }
-    }
-
-    /// The argument of this name; an empty name is an argument that is left out.
-    ///
-    /// # Errors
-    /// The name is used before it is made.
-    pub fn argument(&mut self, name: &str) -> Result<CallArgument, String> {
-        if name.is_empty() { Ok(CallArgument::None) } else { self.lookup(name) }
-    }
-
-    fn lookup(&mut self, name: &str) -> Result<CallArgument, String> {
-        let top = self.frames.len();
-        match top.checked_sub(1).and_then(|top| self.find(top, name)) {
-            Some(Meaning::Value(id)) => Ok(CallArgument::Value(id)),
-            Some(Meaning::Unsupported(what)) => Ok(CallArgument::Unsupported(what)),
-            Some(Meaning::Absent) => Ok(CallArgument::None),
-            None => Err(format!("`{}` is used before it is made", name.escape_debug())),
-        }
-    }
-
-    /// The meaning of a name in a frame. A value of a graph around becomes a further input.
-    fn find(&mut self, frame: usize, name: &str) -> Option<Meaning> {
-        if let Some(meaning) = self.frames[frame].names.get(name) {
-            return Some(meaning.clone());
-        }
-        if !self.frames[frame].open {
-            return None;
-        }
-        let around = self.find(frame.checked_sub(1)?, name)?;
-        let Meaning::Value(outer) = around else { return Some(around) };
-        let graph = self.frames[frame].graph;
-        let id = self.new_value(graph, name).ok()?;
-        self.graphs[graph].graph.inputs.push(id);
-        self.graphs[graph].captured.push(outer);
-        self.frames[frame].names.insert(name.to_owned(), Meaning::Value(id));
-        Some(Meaning::Value(id))
-    }
-
-    /// A tensor of the file. Those of the model itself with several float elements are its parameters.
-    fn initializer(&mut self, from: &TensorProto, outermost: bool) -> Result<(), String> {
-        let tensor = match self.files.tensor(from) {
-            Ok(tensor) => tensor,
-            Err(NoTensor::Broken(why)) => return Err(why),
-            Err(NoTensor::Unsupported(what)) => return self.set(&from.name, Meaning::Unsupported(what)),
-        };
-        let many = tensor.numel().value() > 1;
-        let role = match outermost && tensor.dtype().is_float() && many {
-            true => Role::Parameter(from.name.clone(), tensor),
-            false => Role::Constant(tensor),
-        };
-        let meaning = self.constant(&from.name, role)?;
-        self.set(&from.name, meaning)
-    }
-
-    /// The meaning of a tensor in an attribute.
-    ///
-    /// # Errors
-    /// The file contradicts itself.
-    pub fn attribute_tensor(&mut self, from: &TensorProto) -> Result<Meaning, String> {
-        match self.files.tensor(from) {
-            Ok(tensor) => self.constant("", Role::Constant(tensor)),
-            Err(NoTensor::Broken(why)) => Err(why),
-            Err(NoTensor::Unsupported(what)) => Ok(Meaning::Unsupported(what)),
-        }
-    }
-
-    /// A constant: an input of the model's graph, which graphs inside of it capture.
-    pub fn constant(&mut self, name: &str, role: Role) -> Result<Meaning, String> {
-        let mut id = self.new_value(0, name)?;
-        self.graphs[0].graph.inputs.push(id);
-        self.roles.push(role);
-        let innermost = self.frames.last().map_or(0, |frame| frame.graph);
-        for graph in 1..=innermost {
-            let inner = self.new_value(graph, name)?;
-            self.graphs[graph].graph.inputs.push(inner);
-            self.graphs[graph].captured.push(id);
-            id = inner;
-        }
-        Ok(Meaning::Value(id))
-    }
-
     /// Makes the calls of a function's body on these arguments, and gives its results.
     ///
     /// # Errors
@@ -275,20 +241,20 @@ impl<'a> Maker<'a> {
     pub fn inline(
         &mut self,
         function: &'a FunctionProto,
-        arguments: Vec<Meaning>,
-        attributes: &nodes::Attributes<'a>,
-    ) -> Result<Vec<Meaning>, String> {
+        arguments: Vec<NameMeaning>,
+        attributes: &Attributes<'a>,
+    ) -> Result<Vec<NameMeaning>, String> {
         if self.frames.len() > DEEPEST {
             return Err(format!("functions are nested deeper than {DEEPEST} levels"));
         }
         let graph = self.frames.last().map_or(0, |frame| frame.graph);
-        self.opsets.push(nodes::opsets(&function.opset_import));
+        self.opsets.push(opsets(&function.opset_import));
         self.frames.push(Frame { graph, open: false, ..Frame::default() });
         for (name, meaning) in function.input.iter().zip(arguments) {
             self.set(name, meaning)?;
         }
         for node in &function.node {
-            nodes::node(self, node, attributes)?;
+            add_node(self, node, attributes)?;
         }
         let result = |maker: &mut Self, name: &String| {
             let top = maker.frames.len() - 1;

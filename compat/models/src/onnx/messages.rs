@@ -55,7 +55,7 @@ pub struct NodeProto {
     #[prost(message, repeated, tag = "5")]
     pub attribute: Vec<AttributeProto>,
     #[prost(message, repeated, tag = "9")]
-    pub metadata_props: Vec<Entry>,
+    pub metadata_props: Vec<StringEntry>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -118,7 +118,7 @@ pub struct TensorProto {
     #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: Vec<u64>,
     #[prost(message, repeated, tag = "13")]
-    pub external_data: Vec<Entry>,
+    pub external_data: Vec<StringEntry>,
     /// 1 if the bytes lie in another file.
     #[prost(int32, tag = "14")]
     pub data_location: i32,
@@ -131,7 +131,7 @@ pub struct SparseTensor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Entry {
+pub struct StringEntry {
     #[prost(string, tag = "1")]
     pub key: String,
     #[prost(string, tag = "2")]
@@ -149,11 +149,11 @@ pub struct ValueInfo {
 #[derive(Clone, PartialEq, Message)]
 pub struct TypeProto {
     #[prost(message, optional, tag = "1")]
-    pub tensor: Option<TensorType>,
+    pub tensor: Option<TensorTypeProto>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorType {
+pub struct TensorTypeProto {
     #[prost(int32, tag = "1")]
     pub elem_type: i32,
     #[prost(message, optional, tag = "2")]

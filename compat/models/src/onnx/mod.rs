@@ -1,8 +1,8 @@
 //! Models in ONNX's format.
 
 mod graph;
+mod maker;
 mod messages;
-mod nodes;
 mod tensors;
 
 use crate::fault;
@@ -11,7 +11,7 @@ use crate::model::{InputSource, Model, ModelProgram, OutputTarget};
 use crate::size_text::SizeExpression;
 use fulgurite::Error;
 use fulgurite::buffer::MappedFile;
-use graph::{Maker, Role};
+use maker::{InputRole, Maker};
 use messages::{GraphProto, ModelProto, ValueInfo};
 use prost::Message;
 use prost::bytes::Bytes;
@@ -47,7 +47,7 @@ pub fn read(path: &Path) -> Result<Model, Error> {
         let read = format!("versions up to {NEWEST_IR}");
         return Err(fault::version(path, format!("version {} of ONNX's format", model.ir_version), read));
     }
-    let opset = |domain: &str| model.opset_import.iter().find(|set| nodes::domain(&set.domain) == domain);
+    let opset = |domain: &str| model.opset_import.iter().find(|set| maker::domain(&set.domain) == domain);
     if let Some(set) = opset("").filter(|set| !OPSETS.contains(&set.version)) {
         let read = format!("opsets {} to {}", OPSETS.start(), OPSETS.end());
         return Err(fault::version(path, format!("opset {}", set.version), read));
@@ -60,12 +60,12 @@ pub fn read(path: &Path) -> Result<Model, Error> {
     let (mut params, mut number) = (BTreeMap::new(), 0);
     for role in made.roles {
         sources.push(match role {
-            Role::Input => {
+            InputRole::Input => {
                 number += 1;
                 InputSource::Input(number - 1)
             }
-            Role::Constant(tensor) => InputSource::Known(tensor),
-            Role::Parameter(name, tensor) => {
+            InputRole::Constant(tensor) => InputSource::Known(tensor),
+            InputRole::Parameter(name, tensor) => {
                 params.insert(name.clone(), tensor);
                 InputSource::Parameter(name)
             }

@@ -4,7 +4,7 @@ use fulgurite::prelude::d;
 use fulgurite::{Tensor, TensorOps, ops};
 
 /// The kinds of cells. The numbers are the places of the gates among the rows of the weights.
-pub enum CellKind {
+pub enum RecurrentKind {
     Simple,
     Gru {
         reset: usize,
@@ -42,27 +42,27 @@ impl Activation {
 }
 
 /// A cell.
-pub struct Cell {
-    pub kind: CellKind,
+pub struct RecurrentCell {
+    pub kind: RecurrentKind,
     /// The functions of the gates, of the new value, and of the state of memory in an LSTM's output.
     pub activations: [Activation; 3],
     /// The largest absolute value of what the functions get.
     pub clip: Option<f64>,
 }
 
-impl Cell {
+impl RecurrentCell {
     /// The number of gates.
     pub fn gates(&self) -> usize {
         match self.kind {
-            CellKind::Simple => 1,
-            CellKind::Gru { .. } => 3,
-            CellKind::Lstm { .. } => 4,
+            RecurrentKind::Simple => 1,
+            RecurrentKind::Gru { .. } => 3,
+            RecurrentKind::Lstm { .. } => 4,
         }
     }
 
     /// The number of states.
     pub fn states(&self) -> usize {
-        if matches!(self.kind, CellKind::Lstm { .. }) { 2 } else { 1 }
+        if matches!(self.kind, RecurrentKind::Lstm { .. }) { 2 } else { 1 }
     }
 
     /// The states after a step; the first one is its output. `gates` is what the inputs contribute, [batch, gates *
@@ -77,8 +77,8 @@ impl Cell {
             bias.map_or(product.clone(), |bias| product + bias)
         };
         match &self.kind {
-            CellKind::Simple => vec![function(new, gates + product(h, r, bias.cloned()))],
-            CellKind::Gru { reset, update, after } => {
+            RecurrentKind::Simple => vec![function(new, gates + product(h, r, bias.cloned()))],
+            RecurrentKind::Gru { reset, update, after } => {
                 let value = 3 - reset - update;
                 let of = |x: &Tensor, at: usize, axis: i64| part(x, at, parts, axis);
                 let rows = |at: usize| of(r, at, 0);
@@ -92,7 +92,7 @@ impl Cell {
                 let value = function(new, of(gates, value, 1) + inner);
                 vec![(1.0 - &update) * value + update * h]
             }
-            CellKind::Lstm { input, output, forget, peepholes, coupled } => {
+            RecurrentKind::Lstm { input, output, forget, peepholes, coupled } => {
                 let c = &states[1];
                 let all = gates + product(h, r, bias.cloned());
                 let seen = |at: usize, which: usize, c: &Tensor| {

@@ -1,6 +1,6 @@
 //! ONNX's recurrent layers: one layer in one or both directions.
 
-use super::cell::{Activation, Cell, CellKind, part};
+use super::cell::{Activation, RecurrentCell, RecurrentKind, part};
 use super::{Pass, RecurrentLayer};
 use crate::value::GraphValue;
 use fulgurite::core::Scalar;
@@ -89,20 +89,20 @@ fn cell(
     named: &[(&str, GraphValue)],
     at: usize,
     peepholes: Option<Tensor>,
-) -> Result<Cell, String> {
+) -> Result<RecurrentCell, String> {
     use Activation::{Sigmoid, Tanh};
     let option = |name: &str| named.iter().find(|(n, _)| *n == name).map(|(_, value)| value);
     let flag = |name: &str| option(name).and_then(GraphValue::whole).unwrap_or(0) != 0;
     let peepholes = peepholes.map(|p| [0, 1, 2].map(|at| part(&p, at, 3, 0)));
     let (kind, defaults) = match layer {
         RecurrentLayer::OnnxGru => {
-            (CellKind::Gru { update: 0, reset: 1, after: flag("linear_before_reset") }, vec![Sigmoid, Tanh])
+            (RecurrentKind::Gru { update: 0, reset: 1, after: flag("linear_before_reset") }, vec![Sigmoid, Tanh])
         }
         RecurrentLayer::OnnxLstm => {
             let coupled = flag("input_forget");
-            (CellKind::Lstm { input: 0, output: 1, forget: 2, peepholes, coupled }, vec![Sigmoid, Tanh, Tanh])
+            (RecurrentKind::Lstm { input: 0, output: 1, forget: 2, peepholes, coupled }, vec![Sigmoid, Tanh, Tanh])
         }
-        _ => (CellKind::Simple, vec![Tanh]),
+        _ => (RecurrentKind::Simple, vec![Tanh]),
     };
     let count = defaults.len();
     let functions = match option("activations") {
@@ -122,7 +122,7 @@ fn cell(
         Some(GraphValue::Number(Scalar::Float(most))) => Some(*most),
         _ => None,
     };
-    Ok(Cell { kind, activations, clip })
+    Ok(RecurrentCell { kind, activations, clip })
 }
 
 fn activation(word: &GraphValue) -> Result<Activation, String> {

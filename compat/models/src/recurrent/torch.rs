@@ -1,6 +1,6 @@
 //! PyTorch's recurrent layers: several layers, each in one or both directions.
 
-use super::cell::{Activation, Cell, CellKind};
+use super::cell::{Activation, RecurrentCell, RecurrentKind};
 use super::{Pass, RecurrentLayer};
 use crate::value::GraphValue;
 use fulgurite::core::Scalar;
@@ -65,15 +65,15 @@ fn swapped(x: &Tensor) -> Tensor {
     x.permute([1, 0, 2])
 }
 
-fn cell(layer: RecurrentLayer) -> Cell {
+fn cell(layer: RecurrentLayer) -> RecurrentCell {
     use Activation::{Relu, Sigmoid, Tanh};
     let (kind, new) = match layer {
-        RecurrentLayer::TorchGru => (CellKind::Gru { reset: 0, update: 1, after: true }, Tanh),
+        RecurrentLayer::TorchGru => (RecurrentKind::Gru { reset: 0, update: 1, after: true }, Tanh),
         RecurrentLayer::TorchLstm => {
-            (CellKind::Lstm { input: 0, forget: 1, output: 3, peepholes: None, coupled: false }, Tanh)
+            (RecurrentKind::Lstm { input: 0, forget: 1, output: 3, peepholes: None, coupled: false }, Tanh)
         }
-        RecurrentLayer::TorchRelu => (CellKind::Simple, Relu),
-        _ => (CellKind::Simple, Tanh),
+        RecurrentLayer::TorchRelu => (RecurrentKind::Simple, Relu),
+        _ => (RecurrentKind::Simple, Tanh),
     };
-    Cell { kind, activations: [Sigmoid, new, Tanh], clip: None }
+    RecurrentCell { kind, activations: [Sigmoid, new, Tanh], clip: None }
 }
