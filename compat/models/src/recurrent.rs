@@ -75,10 +75,11 @@ impl Pass<'_> {
     /// The outputs of all steps, [steps, batch, hidden], and the states after the last one, each [batch, hidden].
     fn run(&self, x: &Tensor, states: Vec<Tensor>) -> Result<(Tensor, Vec<Tensor>), String> {
         // the inputs of all steps are multiplied at once
-        let mut from_inputs = ops::matmul(x, &self.w.t());
-        if let Some((bias, _)) = &self.biases {
-            from_inputs = from_inputs + bias;
-        }
+        let from_inputs = ops::matmul(x, &self.w.t());
+        let from_inputs = match &self.biases {
+            Some((bias, _)) => from_inputs + bias,
+            None => from_inputs,
+        };
         let bias = self.biases.as_ref().map(|(_, bias)| bias);
         let step = |states: Vec<Tensor>, (gates, at): (Tensor, Tensor)| {
             let next = self.cell.step(&gates, &states, &self.r, bias);

@@ -166,10 +166,12 @@ impl Replay<'_, '_> {
         }
         let all = || positional.iter().chain(named.iter().map(|(_, value)| value));
         let (is_known, has_sizes) = (!draws && known::is_known(all()), all().any(GraphValue::has_sizes));
-        if is_known && has_sizes {
-            if let Some(results) = names.iter().find_map(|name| known::on_sizes(name, &positional, &named)) {
-                return Ok(results);
-            }
+        let on_sizes = |name: &String| known::on_sizes(name, &positional, &named);
+        if is_known
+            && has_sizes
+            && let Some(results) = names.iter().find_map(on_sizes)
+        {
+            return Ok(results);
         }
         let with_tensors = || given(&positional, &named, GraphValue::with_tensors);
         let tensors = has_sizes.then_some(with_tensors);
