@@ -16,9 +16,9 @@ pub fn broken(path: &Path, part: &str, why: impl Display) -> Error {
 }
 
 /// The file is of a version that is not read here.
-pub fn version(path: &Path, found: impl Display, read: impl Display) -> Error {
+pub fn version(path: &Path, found: impl Display, read: impl Display, writer: &str) -> Error {
     Error::new("E932", format!("`{}` has {found}; {read} can be read", path.display()))
-        .help("export the model with a release of PyTorch that writes this version")
+        .help(format!("export the model with a release of {writer} that writes this version"))
 }
 
 /// The model needs a part that would have to be unpickled.

@@ -45,12 +45,17 @@ pub fn read(path: &Path) -> Result<Model, Error> {
     let model = ModelProto::decode(bytes).map_err(|e| broken("the message", e.to_string()))?;
     if model.ir_version > NEWEST_IR {
         let read = format!("versions up to {NEWEST_IR}");
-        return Err(fault::version(path, format!("version {} of ONNX's format", model.ir_version), read));
+        return Err(fault::version(
+            path,
+            format!("version {} of ONNX's format", model.ir_version),
+            read,
+            "the exporter",
+        ));
     }
     let opset = |domain: &str| model.opset_import.iter().find(|set| maker::domain(&set.domain) == domain);
     if let Some(set) = opset("").filter(|set| !OPSETS.contains(&set.version)) {
         let read = format!("opsets {} to {}", OPSETS.start(), OPSETS.end());
-        return Err(fault::version(path, format!("opset {}", set.version), read));
+        return Err(fault::version(path, format!("opset {}", set.version), read, "the exporter"));
     }
     let Some(graph) = &model.graph else { return Err(broken("the message", "it has no graph".to_owned())) };
     let files = TensorFiles::new(path, file);

@@ -36,7 +36,7 @@ pub fn read(path: &Path) -> Result<Model, Error> {
     let versioned: Versioned = serde_json::from_slice(text).map_err(broken)?;
     let schema::Version { major, minor } = versioned.schema_version;
     if major != MAJOR {
-        return Err(fault::version(path, format!("schema {major}.{minor}"), format!("schema {MAJOR}")));
+        return Err(fault::version(path, format!("schema {major}.{minor}"), format!("schema {MAJOR}"), "PyTorch"));
     }
     let program: ExportedProgram = serde_json::from_slice(text).map_err(broken)?;
     let weights = ArchiveTensors::read(&archive, &name)?;
