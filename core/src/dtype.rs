@@ -1,9 +1,10 @@
 //! Element types, their categories and the classes by which rows name sets of them.
 
+use crate::minifloat;
 use std::fmt;
 
-/// An element type. `C64` and `C128` exist only in the promotion table. The last three are for storage: tensors of them
-/// are moved and cast, and a subclass defines how they compute.
+/// An element type. `C64` and `C128` exist only in the promotion table. Those from `F8E4M3FN` on are for storage: tensors
+/// of them are moved and cast, and a row or a subclass that reads them says how they compute.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[allow(missing_docs)]
 pub enum DType {
@@ -22,6 +23,17 @@ pub enum DType {
     F8E4M3FN,
     F8E5M2,
     U4X2,
+    F8E4M3FNUZ,
+    F8E5M2FNUZ,
+    F8E8M0FNU,
+    F4E2M1FN,
+    I2,
+    U2,
+    I4,
+    U4,
+    U16,
+    U32,
+    U64,
 }
 
 /// bool < int < float < complex: the category decides between tensors of different rank.
@@ -38,10 +50,14 @@ use DType::*;
 
 impl DType {
     /// Every dtype, in promotion-table order.
-    pub const ALL: [DType; 15] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, F8E4M3FN, F8E5M2, U4X2];
-    /// The storage dtypes, which encode numbers for others: floats of eight bits, and bytes of two integers of four
-    /// bits.
-    pub const STORAGE: [DType; 3] = [F8E4M3FN, F8E5M2, U4X2];
+    pub const ALL: [DType; 26] = [
+        Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, F8E4M3FN, F8E5M2, U4X2, F8E4M3FNUZ, F8E5M2FNUZ,
+        F8E8M0FNU, F4E2M1FN, I2, U2, I4, U4, U16, U32, U64,
+    ];
+    /// The storage dtypes: floats of four and eight bits, bytes of two integers of four bits, integers of two and four
+    /// bits in a byte each, and unsigned integers of 16 and more bits.
+    pub const STORAGE: [DType; 14] =
+        [F8E4M3FN, F8E5M2, U4X2, F8E4M3FNUZ, F8E5M2FNUZ, F8E8M0FNU, F4E2M1FN, I2, U2, I4, U4, U16, U32, U64];
     /// The dtypes that tensors compute in.
     pub const STORED: [DType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
     /// The dtype that integers become where a float is needed.
@@ -65,6 +81,17 @@ impl DType {
             F8E4M3FN => "f8e4m3fn",
             F8E5M2 => "f8e5m2",
             U4X2 => "u4x2",
+            F8E4M3FNUZ => "f8e4m3fnuz",
+            F8E5M2FNUZ => "f8e5m2fnuz",
+            F8E8M0FNU => "f8e8m0fnu",
+            F4E2M1FN => "f4e2m1fn",
+            I2 => "i2",
+            U2 => "u2",
+            I4 => "i4",
+            U4 => "u4",
+            U16 => "u16",
+            U32 => "u32",
+            U64 => "u64",
         }
     }
 
@@ -85,6 +112,9 @@ impl DType {
             "int32" => I32,
             "int64" => I64,
             "uint8" => U8,
+            "uint16" => U16,
+            "uint32" => U32,
+            "uint64" => U64,
             "complex64" => C64,
             "complex128" => C128,
             _ => return None,
@@ -94,10 +124,11 @@ impl DType {
     /// Bytes of one element.
     pub fn size(self) -> usize {
         match self {
-            Bool | U8 | I8 | F8E4M3FN | F8E5M2 | U4X2 => 1,
-            I16 | F16 | BF16 => 2,
-            I32 | F32 => 4,
-            I64 | F64 | C64 => 8,
+            Bool | U8 | I8 | F8E4M3FN | F8E5M2 | U4X2 | F8E4M3FNUZ | F8E5M2FNUZ | F8E8M0FNU | F4E2M1FN => 1,
+            I2 | U2 | I4 | U4 => 1,
+            I16 | F16 | BF16 | U16 => 2,
+            I32 | F32 | U32 => 4,
+            I64 | F64 | C64 | U64 => 8,
             C128 => 16,
         }
     }
@@ -107,8 +138,9 @@ impl DType {
     pub fn category(self) -> Category {
         match self {
             Bool => Category::Bool,
-            U8 | I8 | I16 | I32 | I64 | U4X2 => Category::Int,
-            F16 | BF16 | F32 | F64 | F8E4M3FN | F8E5M2 => Category::Float,
+            U8 | I8 | I16 | I32 | I64 | U4X2 | I2 | U2 | I4 | U4 | U16 | U32 | U64 => Category::Int,
+            F16 | BF16 | F32 | F64 => Category::Float,
+            F8E4M3FN | F8E5M2 | F8E4M3FNUZ | F8E5M2FNUZ | F8E8M0FNU | F4E2M1FN => Category::Float,
             C64 | C128 => Category::Complex,
         }
     }
@@ -129,7 +161,7 @@ impl DType {
         self.is_float() && !self.is_storage()
     }
 
-    /// Whether its numbers are integers, u8 to i64 and the storage dtype of integers.
+    /// Whether its numbers are integers, u8 to i64 and the storage dtypes of integers.
     #[inline]
     pub fn is_int(self) -> bool {
         self.category() == Category::Int
@@ -140,9 +172,8 @@ impl DType {
         match self {
             DType::F16 => 9.765625e-4,
             DType::BF16 => 7.8125e-3,
-            DType::F8E4M3FN => 0.125,
-            DType::F8E5M2 => 0.25,
             DType::F32 | DType::C64 => f32::EPSILON as f64,
+            _ if self.is_float() && self.is_storage() => minifloat::epsilon(self),
             _ => f64::EPSILON,
         }
     }
@@ -151,24 +182,65 @@ impl DType {
     pub fn largest(self) -> f64 {
         match self {
             DType::Bool => 1.0,
-            DType::U8 | DType::U4X2 => u8::MAX as f64,
-            DType::F8E4M3FN => 448.0,
-            DType::F8E5M2 => 57344.0,
-            DType::I8 => i8::MAX as f64,
-            DType::I16 => i16::MAX as f64,
-            DType::I32 => i32::MAX as f64,
-            DType::I64 => i64::MAX as f64,
+            DType::U64 => u64::MAX as f64,
             DType::F16 => 65504.0,
             DType::BF16 => 3.3895313892515355e38,
             DType::F32 | DType::C64 => f32::MAX as f64,
             DType::F64 | DType::C128 => f64::MAX,
+            _ if self.is_float() => minifloat::largest(self),
+            _ => self.integers().1 as f64,
         }
     }
 
-    /// The dtype in which arithmetic on this one is done: narrow floats compute in f32.
+    /// The least finite number, rounded to f64.
+    pub fn lowest(self) -> f64 {
+        if self.is_float() { -self.largest() } else { self.integers().0 as f64 }
+    }
+
+    /// The least and the largest integer of an integer dtype, or of bool; of a u64 the largest is 2^63 - 1, beyond
+    /// which it is held as a negative number.
+    pub fn integers(self) -> (i64, i64) {
+        let unsigned = |bits: u32| (0, (1i64 << bits) - 1);
+        let signed = |bits: u32| (-1i64 << (bits - 1), (1i64 << (bits - 1)) - 1);
+        match self {
+            Bool => (0, 1),
+            U2 => unsigned(2),
+            U4 => unsigned(4),
+            U8 | U4X2 => unsigned(8),
+            U16 => unsigned(16),
+            U32 => unsigned(32),
+            U64 => (0, i64::MAX),
+            I2 => signed(2),
+            I4 => signed(4),
+            I8 => signed(8),
+            I16 => signed(16),
+            I32 => signed(32),
+            _ => (i64::MIN, i64::MAX),
+        }
+    }
+
+    /// The integer of an integer dtype, or of bool, that has the low bits of `x`; a u64 is held as the i64 of its bits.
+    pub fn wrapped(self, x: i64) -> i64 {
+        match self {
+            Bool => i64::from(x != 0),
+            I64 | U64 => x,
+            _ => {
+                let (least, most) = self.integers();
+                (x.wrapping_sub(least) & (most - least)) + least
+            }
+        }
+    }
+
+    /// The dtype in which arithmetic on this one is done: narrow floats compute in f32, and integers for storage in an
+    /// integer dtype for arithmetic that has their numbers (i64 for u64, whose sums and products have the same bits).
     pub fn opmath(self) -> DType {
         match self {
-            F16 | BF16 | F8E4M3FN | F8E5M2 => F32,
+            I2 | I4 => I8,
+            U2 | U4 => U8,
+            U16 => I32,
+            U32 | U64 => I64,
+            F64 | C64 | C128 => self,
+            d if d.is_float() => F32,
             d => d,
         }
     }
@@ -199,7 +271,7 @@ impl fmt::Display for DType {
 
 /// A set of dtypes, as the row key `dtypes` states it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct DTypeSet(u16);
+pub struct DTypeSet(u32);
 
 impl DTypeSet {
     /// No dtype.
@@ -221,6 +293,7 @@ impl DTypeSet {
             "int" => DTypeSet::of(&[U8, I8, I16, I32, I64]),
             "complex" => DTypeSet::COMPLEX,
             "f8" => DTypeSet::of(&[F8E4M3FN, F8E5M2]),
+            "unsigned" => DTypeSet::of(&[U16, U32, U64]),
             "storage" => DTypeSet::of(&DType::STORAGE),
             _ => DTypeSet::of(&[DType::from_name(name)?]),
         })
@@ -229,7 +302,7 @@ impl DTypeSet {
     const fn of(dtypes: &[DType]) -> DTypeSet {
         let (mut bits, mut at) = (0, 0);
         while at < dtypes.len() {
-            bits |= 1 << dtypes[at] as u16;
+            bits |= 1 << dtypes[at] as u32;
             at += 1;
         }
         DTypeSet(bits)
@@ -237,7 +310,7 @@ impl DTypeSet {
 
     /// Whether `d` is in the set.
     pub fn contains(self, d: DType) -> bool {
-        self.0 & (1 << d as u16) != 0
+        self.0 & (1 << d as u32) != 0
     }
 
     /// Members of either.
@@ -263,7 +336,7 @@ impl DTypeSet {
 
 impl FromIterator<DType> for DTypeSet {
     fn from_iter<I: IntoIterator<Item = DType>>(iter: I) -> DTypeSet {
-        DTypeSet(iter.into_iter().fold(0, |bits, d| bits | 1 << d as u16))
+        DTypeSet(iter.into_iter().fold(0, |bits, d| bits | 1 << d as u32))
     }
 }
 
@@ -283,6 +356,20 @@ impl fmt::Debug for DTypeSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_wrap_to_their_bits() {
+        let cases =
+            [(U16, -1, 65535), (U32, 1 << 32, 0), (I4, 9, -7), (I2, 2, -2), (U2, -9, 3), (I32, 1 << 31, -1 << 31)];
+        for (dtype, x, wrapped) in cases {
+            assert_eq!(dtype.wrapped(x), wrapped, "{dtype}");
+        }
+        for dtype in DType::ALL.into_iter().filter(|d| d.is_int() && *d != U64) {
+            let (least, most) = dtype.integers();
+            assert_eq!((dtype.wrapped(least), dtype.wrapped(most)), (least, most), "{dtype}");
+            assert_eq!(dtype.wrapped(most.wrapping_add(1)), least, "{dtype}");
+        }
+    }
 
     #[test]
     fn classes_are_those_of_categories() {

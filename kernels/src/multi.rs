@@ -53,29 +53,26 @@ macro_rules! multi {
 }
 pub(crate) use multi;
 
-/// Runs `$body` with `$t` as the Rust type of a dtype's registers (`u8` for bool). f16 and bf16 have no registers.
+/// Runs `$body` with `$t` as the Rust type of a dtype's registers (`u8` for bool). Numbers that are stored otherwise than they
+/// compute have the type of their bits.
 #[macro_export]
 macro_rules! with_register {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use $crate::core::DType;
         match $dtype {
-            DType::Bool | DType::U8 | DType::F8E4M3FN | DType::F8E5M2 | DType::U4X2 => {
-                type $t = u8;
-                $body
-            }
-            DType::I8 => {
+            DType::I8 | DType::I2 | DType::I4 => {
                 type $t = i8;
                 $body
             }
-            DType::I16 | DType::F16 | DType::BF16 => {
+            DType::I16 | DType::U16 | DType::F16 | DType::BF16 => {
                 type $t = i16;
                 $body
             }
-            DType::I32 => {
+            DType::I32 | DType::U32 => {
                 type $t = i32;
                 $body
             }
-            DType::I64 | DType::C64 | DType::C128 => {
+            DType::I64 | DType::U64 | DType::C64 | DType::C128 => {
                 type $t = i64;
                 $body
             }
@@ -85,6 +82,11 @@ macro_rules! with_register {
             }
             DType::F64 => {
                 type $t = f64;
+                $body
+            }
+            // bool, u8, and floats of four and eight bits
+            _ => {
+                type $t = u8;
                 $body
             }
         }

@@ -283,10 +283,12 @@ pub unsafe fn finish(dtype: DType, bits: u64, dst: *mut u8) {
             DType::F32 => (dst as *mut f32).write(f64::from_bits(bits) as f32),
             DType::F64 => (dst as *mut f64).write(f64::from_bits(bits)),
             DType::Bool => dst.write((int != 0) as u8),
-            DType::U8 | DType::I8 | DType::F8E4M3FN | DType::F8E5M2 | DType::U4X2 => dst.write(int as u8),
-            DType::I16 | DType::F16 | DType::BF16 => (dst as *mut i16).write(int as i16),
-            DType::I32 => (dst as *mut i32).write(int as i32),
-            DType::I64 | DType::C64 | DType::C128 => (dst as *mut i64).write(int),
+            _ => match dtype.size() {
+                1 => dst.write(int as u8),
+                2 => (dst as *mut i16).write(int as i16),
+                4 => (dst as *mut i32).write(int as i32),
+                _ => (dst as *mut i64).write(int),
+            },
         }
     }
 }

@@ -8,7 +8,7 @@ use fulgurite_core::Scalar;
 use fulgurite_core::builtins::{Builtin, IntError, ResultRule, TABLE, cast_scalar, eval_bool, eval_f64, eval_int};
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::builtin::KERNELS;
-use fulgurite_kernels::{cast, half as halves};
+use fulgurite_kernels::{cast, narrow};
 
 const COMPUTE: [DType; 8] = [Bool, U8, I8, I16, I32, I64, F32, F64];
 
@@ -249,7 +249,7 @@ fn half_types_convert_as_the_half_crate_does() {
     let ties = all.iter().map(|h| f32::from_bits(half::f16::from_bits(*h).to_f32().to_bits() | 0x1000));
     let patterns: Vec<f32> = patterns.into_iter().chain(ties).collect();
     for level in common::levels() {
-        let f = halves::widen(F16, level);
+        let f = narrow::widen(F16, level);
         let got: Vec<f32> = run(f, all.len(), &[&all], &[]);
         for (h, got) in all.iter().zip(got) {
             let expected = half::f16::from_bits(*h).to_f32();
@@ -257,7 +257,7 @@ fn half_types_convert_as_the_half_crate_does() {
         }
     }
     for level in common::levels() {
-        let f = halves::widen(BF16, level);
+        let f = narrow::widen(BF16, level);
         let got: Vec<f32> = run(f, all.len(), &[&all], &[]);
         for (h, got) in all.iter().zip(got) {
             let expected = half::bf16::from_bits(*h).to_f32();
@@ -265,7 +265,7 @@ fn half_types_convert_as_the_half_crate_does() {
         }
     }
     for level in common::levels() {
-        let f = halves::narrow(F16, level);
+        let f = narrow::narrow(F16, level);
         let got: Vec<u16> = run(f, patterns.len(), &[&patterns], &[]);
         for (x, got) in patterns.iter().zip(got) {
             let (expected, got) = (half::f16::from_f32(*x), half::f16::from_bits(got));
@@ -273,7 +273,7 @@ fn half_types_convert_as_the_half_crate_does() {
         }
     }
     for level in common::levels() {
-        let f = halves::narrow(BF16, level);
+        let f = narrow::narrow(BF16, level);
         let got: Vec<u16> = run(f, patterns.len(), &[&patterns], &[]);
         for (x, got) in patterns.iter().zip(got) {
             let (expected, got) = (half::bf16::from_f32(*x), half::bf16::from_bits(got));

@@ -15,7 +15,7 @@ pub use mapped::MappedFile;
 use away::Away;
 use fulgurite_core::builtins::cast_scalar;
 pub use fulgurite_core::storage::{F8E4M3, F8E5M2, U4x2};
-use fulgurite_core::{DType, Scalar, counted, f8};
+use fulgurite_core::{DType, Scalar, counted, storage};
 use half::{bf16, f16};
 use pool::{Block, OutOfMemory};
 use smallvec::SmallVec;
@@ -33,37 +33,34 @@ pub type Sizes = SmallVec<[usize; 6]>;
 pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// The dtype of the type.
     const DTYPE: DType;
-    /// The element as a number.
-    fn scalar(self) -> Scalar;
 }
 
 macro_rules! element {
-    ($($t:ty: $dtype:ident, $x:ident => $scalar:expr;)*) => {$(
+    ($($t:ty: $dtype:ident;)*) => {$(
         // SAFETY: the type is a primitive (or transparent over one) of this size; `elements_have_their_size` checks the
         // pairs.
         unsafe impl Element for $t {
             const DTYPE: DType = DType::$dtype;
-            fn scalar(self) -> Scalar {
-                let $x = self;
-                $scalar
-            }
         }
     )*};
 }
 element! {
-    bool: Bool, x => Scalar::Bool(x);
-    u8: U8, x => Scalar::Int(x as i64);
-    i8: I8, x => Scalar::Int(x as i64);
-    i16: I16, x => Scalar::Int(x as i64);
-    i32: I32, x => Scalar::Int(x as i64);
-    i64: I64, x => Scalar::Int(x);
-    f16: F16, x => Scalar::Float(x.to_f64());
-    bf16: BF16, x => Scalar::Float(x.to_f64());
-    f32: F32, x => Scalar::Float(x as f64);
-    f64: F64, x => Scalar::Float(x);
-    F8E4M3: F8E4M3FN, x => Scalar::Float(f64::from(f8::decode(x.0, DType::F8E4M3FN)));
-    F8E5M2: F8E5M2, x => Scalar::Float(f64::from(f8::decode(x.0, DType::F8E5M2)));
-    U4x2: U4X2, x => Scalar::Int(i64::from(x.0));
+    bool: Bool;
+    u8: U8;
+    i8: I8;
+    i16: I16;
+    i32: I32;
+    i64: I64;
+    f16: F16;
+    bf16: BF16;
+    f32: F32;
+    f64: F64;
+    F8E4M3: F8E4M3FN;
+    F8E5M2: F8E5M2;
+    U4x2: U4X2;
+    u16: U16;
+    u32: U32;
+    u64: U64;
 }
 
 /// Why a buffer could not be made or read.
@@ -249,9 +246,15 @@ impl Buffer {
         // SAFETY: the block is fresh, hence unshared, and has that many bytes.
         let to = unsafe { std::slice::from_raw_parts_mut(block.data(), bytes.len()) };
         to.copy_from_slice(bytes);
-        if dtype == DType::Bool {
+        match dtype {
             // A bool must be 0 or 1, whatever the file says.
-            to.iter_mut().for_each(|b| *b = (*b != 0) as u8);
+            DType::Bool => to.iter_mut().for_each(|b| *b = (*b != 0) as u8),
+            // The bits above those of a narrower number are its sign, or zero.
+            DType::I2 | DType::U2 | DType::I4 | DType::U4 => {
+                to.iter_mut().for_each(|b| *b = dtype.wrapped(i64::from(*b)) as u8);
+            }
+            DType::F4E2M1FN => to.iter_mut().for_each(|b| *b &= 0xf),
+            _ => {}
         }
         Ok(Buffer::from_block(block, dtype, shape))
     }
@@ -266,22 +269,27 @@ impl Buffer {
     /// # Errors
     /// The dtype is one that tensors can't have.
     pub fn number(x: Scalar, dtype: DType) -> Result<Buffer, BufferError> {
-        let x = cast_scalar(x, dtype);
         match dtype {
-            DType::Bool => Buffer::scalar(x.as_bool()),
-            DType::U8 => Buffer::scalar(x.as_i64() as u8),
-            DType::I8 => Buffer::scalar(x.as_i64() as i8),
-            DType::I16 => Buffer::scalar(x.as_i64() as i16),
-            DType::I32 => Buffer::scalar(x.as_i64() as i32),
-            DType::I64 => Buffer::scalar(x.as_i64()),
-            DType::F16 => Buffer::scalar(f16::from_f64(x.as_f64())),
-            DType::BF16 => Buffer::scalar(bf16::from_f64(x.as_f64())),
-            DType::F32 => Buffer::scalar(x.as_f64() as f32),
-            DType::F64 => Buffer::scalar(x.as_f64()),
-            DType::F8E4M3FN => Buffer::scalar(F8E4M3(f8::encode(x.as_f64() as f32, dtype))),
-            DType::F8E5M2 => Buffer::scalar(F8E5M2(f8::encode(x.as_f64() as f32, dtype))),
-            DType::U4X2 => Buffer::scalar(U4x2(x.as_i64() as u8)),
             DType::C64 | DType::C128 => Err(BufferError::DType { expected: DType::F64, found: dtype }),
+            _ => Buffer::from_numbers(dtype, &[], std::iter::once(cast_scalar(x, dtype))),
+        }
+    }
+
+    /// A buffer of numbers that are elements of `dtype` already, in row-major order.
+    ///
+    /// # Errors
+    /// The shape has another number of elements.
+    pub fn from_numbers(
+        dtype: DType,
+        shape: &[usize],
+        numbers: impl Iterator<Item = Scalar>,
+    ) -> Result<Buffer, BufferError> {
+        let bits = numbers.map(|x| storage::encode(x, dtype));
+        match dtype.size() {
+            1 => Ok(Buffer::from_slice(&bits.map(|b| b as u8).collect::<Vec<_>>(), shape)?.retyped(dtype, shape)),
+            2 => Ok(Buffer::from_slice(&bits.map(|b| b as u16).collect::<Vec<_>>(), shape)?.retyped(dtype, shape)),
+            4 => Ok(Buffer::from_slice(&bits.map(|b| b as u32).collect::<Vec<_>>(), shape)?.retyped(dtype, shape)),
+            _ => Ok(Buffer::from_slice(&bits.collect::<Vec<u64>>(), shape)?.retyped(dtype, shape)),
         }
     }
 
@@ -381,32 +389,33 @@ impl Buffer {
         self.as_slice().map(<[T]>::to_vec).ok_or(wrong)
     }
 
-    /// The elements as numbers, whatever their dtype.
+    /// The elements as numbers, whatever their dtype (a u64 from 2^63 on as the i64 of its bits).
     pub fn scalars(&self) -> Vec<Scalar> {
-        fn all<T: Element>(b: &Buffer) -> Vec<Scalar> {
-            b.as_slice::<T>().unwrap_or_default().iter().map(|x| x.scalar()).collect()
-        }
-        match self.dtype {
-            DType::Bool => all::<bool>(self),
-            DType::U8 => all::<u8>(self),
-            DType::I8 => all::<i8>(self),
-            DType::I16 => all::<i16>(self),
-            DType::I32 => all::<i32>(self),
-            DType::I64 => all::<i64>(self),
-            DType::F16 => all::<f16>(self),
-            DType::BF16 => all::<bf16>(self),
-            DType::F32 => all::<f32>(self),
-            DType::F64 => all::<f64>(self),
-            DType::F8E4M3FN => all::<F8E4M3>(self),
-            DType::F8E5M2 => all::<F8E5M2>(self),
-            DType::U4X2 => all::<U4x2>(self),
+        let (dtype, bytes) = (self.dtype, self.as_bytes());
+        match dtype {
             DType::C64 | DType::C128 => Vec::new(),
+            DType::F64 => numbers::<8>(bytes).map(|b| Scalar::Float(f64::from_ne_bytes(b))).collect(),
+            DType::F32 => numbers::<4>(bytes).map(|b| Scalar::Float(f64::from(f32::from_ne_bytes(b)))).collect(),
+            _ => (0..self.len).map(|i| self.number_at(i)).collect(),
         }
     }
 
-    /// The elements as f64, whatever their dtype (i64 beyond 2^53 rounds).
+    /// The element at a place in row-major order; NaN if it can't be fetched.
+    pub(crate) fn number_at(&self, i: usize) -> Scalar {
+        let size = self.dtype.size().min(8);
+        match self.as_bytes().get(i * size..(i + 1) * size) {
+            Some(bytes) => {
+                let mut word = [0u8; 8];
+                word[..size].copy_from_slice(bytes);
+                storage::decode(u64::from_ne_bytes(word), self.dtype)
+            }
+            None => Scalar::Float(f64::NAN),
+        }
+    }
+
+    /// The elements as f64, whatever their dtype (integers beyond 2^53 round).
     pub fn to_f64(&self) -> Vec<f64> {
-        self.scalars().into_iter().map(Scalar::as_f64).collect()
+        self.scalars().into_iter().map(|x| storage::as_f64(x, self.dtype)).collect()
     }
 
     /// The only element, if there is one.
@@ -415,10 +424,15 @@ impl Buffer {
     }
 }
 
+/// The elements of `N` bytes each.
+fn numbers<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
+    bytes.as_chunks::<N>().0.iter().copied()
+}
+
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{:?}", self.dtype, self.shape)?;
-        let shown: Vec<_> = self.scalars().into_iter().take(8).map(|x| x.to_string()).collect();
+        let shown: Vec<_> = (0..self.len.min(8)).map(|i| storage::text(self.number_at(i), self.dtype)).collect();
         write!(f, " {{{}{}}}", shown.join(", "), if self.len > 8 { ", …" } else { "" })
     }
 }

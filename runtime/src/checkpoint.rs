@@ -16,7 +16,7 @@ mod tests;
 
 pub use header::{Entry, Header};
 
-use crate::buffer::{Buffer, U4x2};
+use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::{CellKind, Tensor, View};
 use crate::tree::{Detail, Tree, describe_apart, rebuild_apart};
@@ -92,8 +92,7 @@ pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) 
     let mut wanted = Vec::with_capacity(leaves.len());
     for (leaf, path) in leaves.iter().zip(&detail.paths) {
         let ty = stored_type(leaf)?;
-        let bytes = TensorTy { dtype: DType::U8, ..ty.clone() };
-        wanted.push((name_of(path), if ty.dtype == DType::U4X2 { bytes } else { ty }));
+        wanted.push((name_of(path), TensorTy { dtype: header::held_as(ty.dtype), ..ty }));
     }
     let mut differences = file.header.differences(&wanted);
     if options.fixed {
@@ -108,16 +107,28 @@ pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) 
             View::Cell(cell) => cell.kind(),
             _ => CellKind::Tensor,
         };
-        let mut buffer = file.tensor(name)?;
-        if leaf.dtype() == DType::U4X2 {
-            let pairs: Vec<U4x2> = buffer.as_slice::<u8>().unwrap_or_default().iter().map(|b| U4x2(*b)).collect();
-            buffer = Buffer::from_slice(&pairs, buffer.shape()).map_err(|e| Error::new("E904", e.to_string()))?;
-        }
-        fresh.push(Tensor::from_kind(kind, buffer));
+        fresh.push(Tensor::from_kind(kind, held(file.tensor(name)?, leaf.dtype())?));
     }
     *tree = rebuild_apart(tree, &mut fresh.into_iter());
     let own = |name: &String| name.starts_with("fulgurite.");
     Ok(file.header.metadata.into_iter().filter(|(name, _)| !own(name)).collect())
+}
+
+/// The elements of a buffer that a file held as another dtype, such as integers of four bits, which are bytes there.
+fn held(buffer: Buffer, dtype: DType) -> Result<Buffer, Error> {
+    if buffer.dtype() == dtype || buffer.dtype() != header::held_as(dtype) {
+        return Ok(buffer);
+    }
+    Buffer::from_bytes(dtype, buffer.shape(), buffer.as_bytes()).map_err(|e| Error::new("E904", e.to_string()))
+}
+
+/// A tensor of [`tensors`] as one of `dtype`, if a file holds numbers of that dtype as those of the tensor's: integers of
+/// four bits stand in bytes. Any other tensor is returned as it is.
+///
+/// # Errors
+/// Reports the errors of [`Tensor::buffer`].
+pub fn as_held(tensor: &Tensor, dtype: DType) -> Result<Tensor, Error> {
+    Ok(Tensor::from_buffer(held(tensor.buffer()?, dtype)?))
 }
 
 /// All tensors of a safetensors file by their names, for a program that has no tree of their structure.

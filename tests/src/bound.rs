@@ -36,26 +36,7 @@ pub struct Bounded {
 
 /// Half the distance from 1 to the next number: the relative error of one rounding.
 pub fn unit(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => 2f64.powi(-11),
-        DType::BF16 => 2f64.powi(-8),
-        DType::F8E4M3FN => 2f64.powi(-4),
-        DType::F8E5M2 => 2f64.powi(-3),
-        DType::F32 => 2f64.powi(-24),
-        _ => 2f64.powi(-53),
-    }
-}
-
-/// The largest finite number.
-fn largest(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => 65504.0,
-        DType::BF16 => 3.3895313892515355e38,
-        DType::F8E4M3FN => 448.0,
-        DType::F8E5M2 => 57344.0,
-        DType::F32 => f32::MAX as f64,
-        _ => f64::MAX,
-    }
+    if dtype.is_float() { dtype.epsilon() / 2.0 } else { 2f64.powi(-53) }
 }
 
 /// The smallest normal number: below it results may be flushed or rounded coarsely.
@@ -63,9 +44,12 @@ fn smallest(dtype: DType) -> f64 {
     match dtype {
         // 2^-14
         DType::F16 => 6.103515625e-5,
+        DType::F4E2M1FN => 1.0,
         DType::F8E4M3FN => 2f64.powi(-6),
+        DType::F8E4M3FNUZ => 2f64.powi(-7),
+        DType::F8E5M2FNUZ => 2f64.powi(-15),
         DType::F8E5M2 => 2f64.powi(-14),
-        DType::BF16 | DType::F32 => f32::MIN_POSITIVE as f64,
+        DType::BF16 | DType::F32 | DType::F8E8M0FNU => f32::MIN_POSITIVE as f64,
         _ => f64::MIN_POSITIVE,
     }
 }
@@ -82,7 +66,7 @@ impl Bounded {
 
     /// Adds the error of rounding `value` to `dtype`; the bound is infinite if the dtype may not hold it.
     fn rounded(self, dtype: DType, roundings: f64) -> Bounded {
-        if self.value.is_finite() && self.value.abs() + self.error > largest(dtype) * (1.0 - 1e-6) {
+        if self.value.is_finite() && self.value.abs() + self.error > dtype.largest() * (1.0 - 1e-6) {
             return Bounded { error: f64::INFINITY, ..self };
         }
         let own = roundings * unit(dtype) * self.size.max(self.value.abs());

@@ -1,5 +1,5 @@
-//! E207: `expr` and `view` compute floats in f32 or f64. A cast to fewer bits therefore takes effect only where its
-//! value is a result, which is stored in its dtype.
+//! E207: `expr` and `view` compute narrow floats in f32, and integers for storage in another integer dtype. A cast to such
+//! a dtype therefore takes effect only where its value is a result, which is stored in its dtype.
 
 use fulgurite_core::lang::{Block, Elem, Expr, Node, Span};
 use fulgurite_core::lower::Rows;
@@ -16,7 +16,7 @@ use crate::yaml::Text;
 pub fn check(source: &RowSource, row: &Row, set: &RowSet) -> Option<Diag> {
     let refuse = |text: &Text, key: &str, (span, to): (Span, DType)| {
         let op = source.op.as_str();
-        let message = format!("`{key}` of `{op}` casts to {to} on the way, where floats are computed with in f32");
+        let message = format!("`{key}` of `{op}` casts to {to} on the way, where it computes in {}", to.opmath());
         let diag = Diag::error("E207", text.at(span), message).here("this rounds nothing");
         diag.help(format!(
             "delete the cast; a value that is to be rounded on the way is the result of a row: `decomp: f(x as {to})`"
@@ -63,14 +63,14 @@ fn casts(e: &Expr, set: &RowSet) -> Vec<(Span, DType)> {
     found
 }
 
-/// The narrow float dtype to which a cast, or a call of a row whose result has that dtype, rounds a wider value.
+/// The dtype that computes in another one to which a cast, or a call of a row whose result has that dtype, rounds.
 fn narrows(e: &Expr, set: &RowSet) -> Option<DType> {
     let to = match &*e.node {
         Node::Cast(_, Elem::Class(to)) => *to,
         Node::Call(f, _) if !super::names::is_word(f.name) => result(f.name, set)?,
         _ => return None,
     };
-    DType::from_name(to.as_str()).filter(|to| to.is_float() && to.opmath() != *to)
+    DType::from_name(to.as_str()).filter(|to| to.opmath() != *to)
 }
 
 /// The dtype of the result of a row, if the row names it.

@@ -1,7 +1,9 @@
 //! Compares the values of a model with those of the framework that exported it, to find the first call that differs.
 
+use crate::inputs::Input;
 use crate::model::Model;
 use crate::value::GraphValue;
+use fulgurite::checkpoint::as_held;
 use fulgurite::core::loc::Loc;
 use fulgurite::{Error, Tensor};
 use std::collections::{BTreeMap, HashSet};
@@ -36,11 +38,12 @@ pub struct Difference {
 /// # Errors
 /// E935 if an input is missing among the values, and the errors of [`Model::run`].
 pub fn compare(model: &Model, values: &BTreeMap<String, Tensor>, tolerance: f64) -> Result<Comparison, Error> {
-    let input = |name: &str| {
+    let input = |input: &Input| {
+        let name = &input.name;
         let missing = || Error::new("E935", format!("the values have no tensor `{name}`, which the model takes"));
-        values.get(name).cloned().ok_or_else(missing)
+        as_held(values.get(name).ok_or_else(missing)?, input.dtype)
     };
-    let inputs = model.inputs().iter().map(|i| input(&i.name)).collect::<Result<Vec<_>, _>>()?;
+    let inputs = model.inputs().iter().map(input).collect::<Result<Vec<_>, _>>()?;
     let mut found = Comparison::default();
     let mut seen = HashSet::new();
     let mut compare = |name: &str, target: &str, loc: Loc, value: &Tensor| {
@@ -69,6 +72,7 @@ pub fn compare(model: &Model, values: &BTreeMap<String, Tensor>, tolerance: f64)
 
 /// The largest difference of an element, as a share of the largest expected one.
 fn difference(found: &Tensor, expected: &Tensor) -> f64 {
+    let Ok(expected) = as_held(expected, found.dtype()) else { return f64::INFINITY };
     let (Ok(a), Ok(b)) = (found.to_f64(), expected.to_f64()) else { return f64::INFINITY };
     if found.dtype() != expected.dtype() || found.shape() != expected.shape() {
         return f64::INFINITY;

@@ -26,7 +26,9 @@ DTYPES = {TensorProto.BOOL: "BOOL", TensorProto.UINT8: "U8", TensorProto.INT8: "
           TensorProto.UINT16: "U16", TensorProto.INT32: "I32", TensorProto.UINT32: "U32", TensorProto.INT64: "I64",
           TensorProto.UINT64: "U64", TensorProto.FLOAT16: "F16", TensorProto.BFLOAT16: "BF16",
           TensorProto.FLOAT: "F32", TensorProto.DOUBLE: "F64", TensorProto.FLOAT8E4M3FN: "F8_E4M3",
-          TensorProto.FLOAT8E5M2: "F8_E5M2"}
+          TensorProto.FLOAT8E5M2: "F8_E5M2", TensorProto.FLOAT8E4M3FNUZ: "F8_E4M3FNUZ",
+          TensorProto.FLOAT8E5M2FNUZ: "F8_E5M2FNUZ", TensorProto.FLOAT8E8M0: "F8_E8M0", TensorProto.FLOAT4E2M1: "U8",
+          TensorProto.INT4: "I8", TensorProto.UINT4: "U8", TensorProto.INT2: "I8", TensorProto.UINT2: "U8"}
 
 
 class Unsupported(Exception):

@@ -95,7 +95,7 @@ fn known(is: impl Fn(&&(i32, u32, DType)) -> bool, said: impl Fn() -> String) ->
 }
 
 /// The numbers of PyTorch and of XLA for each dtype.
-const CODES: [(i32, u32, DType); 12] = [
+const CODES: [(i32, u32, DType); 18] = [
     (0, 6, DType::U8),
     (1, 2, DType::I8),
     (2, 3, DType::I16),
@@ -108,4 +108,10 @@ const CODES: [(i32, u32, DType); 12] = [
     (15, 16, DType::BF16),
     (23, 19, DType::F8E5M2),
     (24, 20, DType::F8E4M3FN),
+    (25, 24, DType::F8E5M2FNUZ),
+    (26, 25, DType::F8E4M3FNUZ),
+    (27, 7, DType::U16),
+    (28, 8, DType::U32),
+    (29, 9, DType::U64),
+    (44, 33, DType::F8E8M0FNU),
 ];

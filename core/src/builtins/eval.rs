@@ -241,7 +241,7 @@ pub fn eval_int(builtin: Builtin, args: &[i64], dtype: DType) -> Result<i64, Int
         Lcm => lcm(x, y),
         _ => return Err(IntError::Undefined),
     };
-    Ok(wrap(wide, dtype))
+    Ok(dtype.wrapped(wide))
 }
 
 /// The greatest common divisor. It is never negative, except where it is 2^63 and wraps; gcd(0, 0) is 0.
@@ -291,18 +291,6 @@ fn int_pow(x: i64, y: i64) -> i64 {
     power
 }
 
-/// The low bits of `x` as a number of `dtype`.
-fn wrap(x: i64, dtype: DType) -> i64 {
-    match dtype {
-        DType::Bool => (x != 0) as i64,
-        DType::U8 | DType::U4X2 => x as u8 as i64,
-        DType::I8 => x as i8 as i64,
-        DType::I16 => x as i16 as i64,
-        DType::I32 => x as i32 as i64,
-        _ => x,
-    }
-}
-
 /// The value in bool; `add` is or, `mul` is and. `None` if the builtin isn't defined on bool.
 pub fn eval_bool(builtin: Builtin, args: &[bool]) -> Option<bool> {
     if args.len() != builtin.record().arity() || !builtin.record().domain.contains(DType::Bool) {
@@ -334,25 +322,28 @@ pub fn eval_bool(builtin: Builtin, args: &[bool]) -> Option<bool> {
     })
 }
 
-/// A float as an element of `dtype`. A cast to an integer truncates; a value that i32 (i64 for i64) cannot hold becomes
-/// the smallest number of that width, and narrower dtypes wrap the i32, as on x86: NaN to i32 is `i32::MIN`, 300 to u8
-/// is 44.
+/// A float as an element of `dtype`. A cast to an integer truncates; a value that i32 cannot hold (i64 for dtypes of more
+/// than 31 bits) becomes the smallest number of that width, and narrower dtypes wrap it, as on x86: NaN to i32 is
+/// `i32::MIN`, 300 to u8 is 44. A value from 2^63 on as a u64 is the i64 of the same bits.
 pub fn cast_f64(x: f64, dtype: DType) -> Scalar {
     use half::{bf16, f16};
+    let word = |x: f64| if (-TWO_63..TWO_63).contains(&x) { x as i64 } else { i64::MIN };
     match dtype {
         DType::Bool => Scalar::Bool(x != 0.0),
-        DType::I64 => Scalar::Int(if (-TWO_63..TWO_63).contains(&x) { x as i64 } else { i64::MIN }),
-        DType::U8 | DType::U4X2 | DType::I8 | DType::I16 | DType::I32 => {
-            let t = x.trunc();
-            let word = if (i32::MIN as f64..=i32::MAX as f64).contains(&t) { t as i64 } else { i32::MIN as i64 };
-            Scalar::Int(wrap(word, dtype))
-        }
+        DType::I64 => Scalar::Int(word(x)),
+        DType::U64 => Scalar::Int(if x >= TWO_63 { word(x - TWO_63) ^ i64::MIN } else { word(x) }),
+        DType::U32 => Scalar::Int(dtype.wrapped(word(x))),
         // Through f32 (two roundings), as PyTorch and the tile kernels do.
         DType::F16 => Scalar::Float(f16::from_f32(x as f32).to_f64()),
         DType::BF16 => Scalar::Float(bf16::from_f32(x as f32).to_f64()),
-        DType::F8E4M3FN | DType::F8E5M2 => Scalar::Float(f64::from(crate::f8::round(x as f32, dtype))),
         DType::F32 | DType::C64 => Scalar::Float(x as f32 as f64),
         DType::F64 | DType::C128 => Scalar::Float(x),
+        _ if dtype.is_float() => Scalar::Float(f64::from(crate::minifloat::round(x as f32, dtype))),
+        _ => {
+            let t = x.trunc();
+            let word = if (i32::MIN as f64..=i32::MAX as f64).contains(&t) { t as i64 } else { i32::MIN as i64 };
+            Scalar::Int(dtype.wrapped(word))
+        }
     }
 }
 
@@ -362,7 +353,7 @@ const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 pub fn cast_int(x: i64, dtype: DType) -> Scalar {
     match dtype.category() {
         Category::Bool => Scalar::Bool(x != 0),
-        Category::Int => Scalar::Int(wrap(x, dtype)),
+        Category::Int => Scalar::Int(dtype.wrapped(x)),
         // i64 → f32 in one rounding.
         _ if dtype.opmath() == DType::F32 => cast_f64(x as f32 as f64, dtype),
         _ => cast_f64(x as f64, dtype),

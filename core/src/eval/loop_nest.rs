@@ -56,7 +56,8 @@ impl Field for f64 {
         match dtype {
             DType::F16 => half::f16::from_f64(self).to_f64(),
             DType::BF16 => half::bf16::from_f64(self).to_f64(),
-            DType::F8E4M3FN | DType::F8E5M2 => f64::from(crate::f8::round(self as f32, dtype)),
+            DType::F32 | DType::F64 | DType::C64 | DType::C128 => self,
+            _ if dtype.is_float() => f64::from(crate::minifloat::round(self as f32, dtype)),
             _ => self,
         }
     }
@@ -427,7 +428,7 @@ impl<F: Field> Eval<'_, F> {
             SOp::Load { tensor, idx, outside } => self.load(*tensor, idx, outside)?.cast(ty),
             SOp::Call(b, args) => self.call(*b, args, ty)?,
             // The cast rounds on purpose; other numbers are as exact as `F`.
-            SOp::Cast(a) if ty.opmath() != ty => Val::Float(self.expr(a)?.into_float().rounded_to(ty)),
+            SOp::Cast(a) if ty.is_float() && ty.opmath() != ty => Val::Float(self.expr(a)?.into_float().rounded_to(ty)),
             SOp::Cast(a) => self.expr(a)?.cast(ty),
             SOp::Select(c, a, b) => {
                 let branch = if self.expr(c)?.as_bool() { a } else { b };

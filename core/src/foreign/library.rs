@@ -39,12 +39,12 @@ const TORCH: [Option<DType>; 16] = [
 ];
 
 /// ONNX's numbers of dtypes (`TensorProto.DataType` in onnx.proto).
-const ONNX: [Option<DType>; 20] = [
+const ONNX: [Option<DType>; 27] = [
     None,
     Some(DType::F32),
     Some(DType::U8),
     Some(DType::I8),
-    None,
+    Some(DType::U16),
     Some(DType::I16),
     Some(DType::I32),
     Some(DType::I64),
@@ -52,14 +52,21 @@ const ONNX: [Option<DType>; 20] = [
     Some(DType::Bool),
     Some(DType::F16),
     Some(DType::F64),
-    None,
-    None,
+    Some(DType::U32),
+    Some(DType::U64),
     None,
     None,
     Some(DType::BF16),
     Some(DType::F8E4M3FN),
-    None,
+    Some(DType::F8E4M3FNUZ),
     Some(DType::F8E5M2),
+    Some(DType::F8E5M2FNUZ),
+    Some(DType::U4),
+    Some(DType::I4),
+    Some(DType::F4E2M1FN),
+    Some(DType::F8E8M0FNU),
+    Some(DType::U2),
+    Some(DType::I2),
 ];
 
 /// The dtype that a library numbers `code`.

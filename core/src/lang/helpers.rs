@@ -80,6 +80,7 @@ pub const HELPERS: &[Helper] = &[
     helper("rank", "rank(x)", [ONE, ONE], &[OfType, Constant, Atom, WholeLists]),
     helper("epsilon", "epsilon(T)", [ONE, ONE], &[Names, Constant, Atom]),
     helper("largest", "largest(T)", [ONE, ONE], &[Names, Constant, Atom]),
+    helper("lowest", "lowest(T)", [ONE, ONE], &[Names, Constant, Atom]),
     // lists and sizes
     helper("member", "member(l)", [ONE, None], &[Names, Constant, Atom, WholeLists]),
     helper("len", "len(xs)", [ONE, ONE], &[OfType, Names, Constant, Atom, WholeLists]),

@@ -59,6 +59,29 @@ pub fn cast(e: LoopExpr, ty: DType) -> LoopExpr {
     }
 }
 
+/// The float of a u64, which computes as the i64 of the same bits. Half of a large one, with its last bit kept so that it
+/// rounds in the same way, is an i64 that is not negative.
+pub fn float_of_u64(e: LoopExpr, ty: DType) -> LoopExpr {
+    let word = |x: i64| LoopExpr::new(SOp::Const(Scalar::Int(x)), DType::I64);
+    let two = |b: Builtin, x: LoopExpr, y: LoopExpr| LoopExpr::new(SOp::Call(b, vec![x, y]), DType::I64);
+    let half = two(Builtin::Bitand, two(Builtin::Shr, e.clone(), word(1)), word(i64::MAX));
+    let half = cast(two(Builtin::Bitor, half, two(Builtin::Bitand, e.clone(), word(1))), ty);
+    let doubled = LoopExpr::new(SOp::Call(Builtin::Add, vec![half.clone(), half]), ty);
+    let large = LoopExpr::new(SOp::Call(Builtin::Lt, vec![e.clone(), word(0)]), DType::Bool);
+    LoopExpr::new(SOp::Select(large, doubled, cast(e, ty)), ty)
+}
+
+/// The i64 with the bits of the u64 that a float truncates to, as `builtins::cast_f64` defines it.
+pub fn u64_of_float(e: LoopExpr) -> LoopExpr {
+    let (float, word) = (e.ty(), DType::I64);
+    let limit = LoopExpr::new(SOp::Const(Scalar::Float(9_223_372_036_854_775_808.0)), float);
+    let rest = LoopExpr::new(SOp::Call(Builtin::Sub, vec![e.clone(), limit.clone()]), float);
+    let top = LoopExpr::new(SOp::Const(Scalar::Int(i64::MIN)), word);
+    let above = LoopExpr::new(SOp::Call(Builtin::Bitxor, vec![cast(rest, word), top]), word);
+    let large = LoopExpr::new(SOp::Call(Builtin::Ge, vec![e.clone(), limit]), DType::Bool);
+    LoopExpr::new(SOp::Select(large, above, cast(e, word)), word)
+}
+
 /// Whether this dtype can represent `s`: an integer does not wrap, a float becomes neither 0 nor infinite. A constant
 /// that is not representable stays a cast, so that checks see it.
 pub fn holds(ty: DType, s: Scalar) -> bool {

@@ -132,7 +132,12 @@ impl Lowering<'_> {
                     other => const_eval::elem_dtype(&self.env, other)?.opmath(),
                 };
                 let number = matches!(elem, Elem::Class(_)) && !v.elem;
-                Ok(L::One(Typed { e: cast(v.e, d), elem: !number }))
+                let e = match self.is_u64(&v.e) && d.is_float() {
+                    true => build::float_of_u64(v.e, d),
+                    false if v.e.ty().is_float() && self.names_u64(elem) => build::u64_of_float(v.e),
+                    false => cast(v.e, d),
+                };
+                Ok(L::One(Typed { e, elem: !number }))
             }
             Node::If(c, a, b) => self.branch(c, a, b, at),
             Node::Match(on, arms) => {
@@ -164,6 +169,17 @@ impl Lowering<'_> {
             }
             Node::Spread(inner) => self.any(inner, at),
         }
+    }
+
+    /// Whether `e` is an element of a tensor of u64.
+    fn is_u64(&self, e: &LoopExpr) -> bool {
+        let (SOp::Elem(slot) | SOp::Load { tensor: slot, .. }) = e.op() else { return false };
+        self.env.slots.get(*slot).is_some_and(|ty| ty.as_ref().is_some_and(|ty| ty.dtype == DType::U64))
+    }
+
+    /// Whether `elem` is u64 in this call.
+    fn names_u64(&self, elem: &Elem) -> bool {
+        const_eval::elem_dtype(&self.env, elem).is_ok_and(|d| d == DType::U64)
     }
 
     fn name(&mut self, n: Name, at: At) -> Res<L> {

@@ -52,16 +52,12 @@ impl Fold {
 
     /// The neutral partial value, for a rank without elements.
     pub fn identity(self, dtype: DType) -> Scalar {
-        let bits = 8 * dtype.size() as u32;
         match self {
             Fold::Sum | Fold::Avg => Scalar::Int(0),
             Fold::Max if dtype.is_float() => Scalar::Float(f64::NEG_INFINITY),
             Fold::Min if dtype.is_float() => Scalar::Float(f64::INFINITY),
-            Fold::Max if matches!(dtype, DType::Bool | DType::U8) => Scalar::Int(0),
-            Fold::Max => Scalar::Int(i64::MIN >> (64 - bits)),
-            Fold::Min if dtype == DType::Bool => Scalar::Int(1),
-            Fold::Min if dtype == DType::U8 => Scalar::Int(255),
-            Fold::Min => Scalar::Int(i64::MAX >> (64 - bits)),
+            Fold::Max => Scalar::Int(dtype.integers().0),
+            Fold::Min => Scalar::Int(dtype.integers().1),
         }
     }
 

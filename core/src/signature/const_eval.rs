@@ -455,9 +455,13 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             Val::Int(d) => Val::Int(if d < Dim::from(0) { -d } else { d }),
             v => Val::Float(v.float()?.abs()),
         }),
-        "epsilon" | "largest" => {
+        "epsilon" | "largest" | "lowest" => {
             let Val::DType(d) = eval(env, arg(0)?, at)? else { return Err(bad(format!("`{f}` needs a dtype"))) };
-            Ok(Val::Float(if f == "epsilon" { d.epsilon() } else { d.largest() }))
+            Ok(Val::Float(match f.as_str() {
+                "epsilon" => d.epsilon(),
+                "largest" => d.largest(),
+                _ => d.lowest(),
+            }))
         }
         _ => builtin(f, &args.iter().map(|a| eval(env, &a.value, at)?.float()).collect::<Static<Vec<f64>>>()?),
     }

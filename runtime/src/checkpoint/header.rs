@@ -43,8 +43,8 @@ pub(super) enum Fault {
     Wrong(String),
 }
 
-/// The names of dtypes in the format; a file holds two four-bit integers as their byte.
-const DTYPES: [(&str, DType); 13] = [
+/// The names of dtypes in the format; a file holds numbers of fewer than eight bits as their byte.
+const DTYPES: [(&str, DType); 24] = [
     ("BOOL", DType::Bool),
     ("U8", DType::U8),
     ("I8", DType::I8),
@@ -58,7 +58,24 @@ const DTYPES: [(&str, DType); 13] = [
     ("F8_E4M3", DType::F8E4M3FN),
     ("F8_E5M2", DType::F8E5M2),
     ("U8", DType::U4X2),
+    ("U16", DType::U16),
+    ("U32", DType::U32),
+    ("U64", DType::U64),
+    ("F8_E4M3FNUZ", DType::F8E4M3FNUZ),
+    ("F8_E5M2FNUZ", DType::F8E5M2FNUZ),
+    ("F8_E8M0", DType::F8E8M0FNU),
+    ("U8", DType::F4E2M1FN),
+    ("I8", DType::I2),
+    ("U8", DType::U2),
+    ("I8", DType::I4),
+    ("U8", DType::U4),
 ];
+
+/// The dtype as which a file holds numbers of this one.
+pub(super) fn held_as(dtype: DType) -> DType {
+    let name = DTYPES.iter().find(|(_, d)| *d == dtype).map(|(name, _)| *name);
+    DTYPES.iter().find(|(known, _)| Some(*known) == name).map_or(dtype, |(_, d)| *d)
+}
 
 impl Header {
     /// Reads and checks a header; `data` is the number of bytes that follow it.

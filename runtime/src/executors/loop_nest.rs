@@ -1,12 +1,11 @@
 //! A kernel that evaluates a line's meaning: loops over scalar expressions, element by element, in f64.
 
 use super::{ExecError, Kernel, TensorMut, TensorRef};
-use crate::buffer::{Buffer, F8E4M3, F8E5M2, U4x2};
+use crate::buffer::Buffer;
+use fulgurite_core::Scalar;
 use fulgurite_core::builtins::cast_scalar;
 use fulgurite_core::eval::loop_nest::{Array, NestError, run};
 use fulgurite_core::loop_nest::Nest;
-use fulgurite_core::{DType, Scalar, f8};
-use half::{bf16, f16};
 use std::sync::Arc;
 
 /// A meaning as a kernel. Its inputs are the tensors, then the run-time numbers.
@@ -38,7 +37,8 @@ impl Kernel for NestKernel {
         let results = run(&nest, &arrays, &nums).map_err(error)?;
         for (array, out) in results.iter().zip(outs) {
             let rounded = array.scalars().into_iter().map(|s| cast_scalar(s, out.dtype));
-            out.copy_from(&from_scalars(out.dtype, out.shape, rounded)?)?;
+            let made = Buffer::from_numbers(out.dtype, out.shape, rounded);
+            out.copy_from(&made.map_err(|e| ExecError::new("E807", e.to_string()))?)?;
         }
         Ok(())
     }
@@ -58,33 +58,4 @@ fn error(e: NestError) -> ExecError {
 
 fn scalars(t: &TensorRef) -> Vec<Scalar> {
     t.to_buffer().map(|b| b.scalars()).unwrap_or_default()
-}
-
-/// A tensor of numbers that are elements of `dtype` already.
-pub(crate) fn from_scalars(
-    dtype: DType,
-    shape: &[usize],
-    data: impl Iterator<Item = Scalar>,
-) -> Result<Buffer, ExecError> {
-    let made = match dtype {
-        DType::Bool => Buffer::from_slice(&data.map(|s| s.as_bool()).collect::<Vec<_>>(), shape),
-        DType::U8 => Buffer::from_slice(&data.map(|s| s.as_i64() as u8).collect::<Vec<_>>(), shape),
-        DType::I8 => Buffer::from_slice(&data.map(|s| s.as_i64() as i8).collect::<Vec<_>>(), shape),
-        DType::I16 => Buffer::from_slice(&data.map(|s| s.as_i64() as i16).collect::<Vec<_>>(), shape),
-        DType::I32 => Buffer::from_slice(&data.map(|s| s.as_i64() as i32).collect::<Vec<_>>(), shape),
-        DType::I64 => Buffer::from_slice(&data.map(|s| s.as_i64()).collect::<Vec<_>>(), shape),
-        DType::F16 => Buffer::from_slice(&data.map(|s| f16::from_f64(s.as_f64())).collect::<Vec<_>>(), shape),
-        DType::BF16 => Buffer::from_slice(&data.map(|s| bf16::from_f64(s.as_f64())).collect::<Vec<_>>(), shape),
-        DType::F32 => Buffer::from_slice(&data.map(|s| s.as_f64() as f32).collect::<Vec<_>>(), shape),
-        DType::F8E4M3FN | DType::F8E5M2 => {
-            let codes: Vec<u8> = data.map(|s| f8::encode(s.as_f64() as f32, dtype)).collect();
-            match dtype {
-                DType::F8E4M3FN => Buffer::from_slice(&codes.into_iter().map(F8E4M3).collect::<Vec<_>>(), shape),
-                _ => Buffer::from_slice(&codes.into_iter().map(F8E5M2).collect::<Vec<_>>(), shape),
-            }
-        }
-        DType::U4X2 => Buffer::from_slice(&data.map(|s| U4x2(s.as_i64() as u8)).collect::<Vec<_>>(), shape),
-        _ => Buffer::from_slice(&data.map(|s| s.as_f64()).collect::<Vec<_>>(), shape),
-    };
-    made.map_err(|e| ExecError::new("E807", e.to_string()))
 }

@@ -45,7 +45,7 @@ fn inputs(trace: &Trace) -> Vec<Buffer> {
             let x = next();
             if dtype.is_int() { cast_f64((x * 3.0).floor(), dtype) } else { cast_f64(x * 4.0 - 2.0, dtype) }
         });
-        loop_nest::from_scalars(dtype, &shape, data.collect::<Vec<Scalar>>().into_iter()).unwrap()
+        Buffer::from_numbers(dtype, &shape, data).unwrap()
     };
     trace.input_proxies().map(|p| make(trace.ty(p), &mut next)).collect()
 }

@@ -1,10 +1,9 @@
 //! Prints a tensor: its type, then its numbers in aligned columns, without the middle of long axes.
 
 use super::{Tensor, View};
-use crate::buffer::{Buffer, Element, F8E4M3, F8E5M2, U4x2};
+use crate::buffer::Buffer;
 use crate::trace::ProxyTy;
-use fulgurite_core::{DType, Scalar};
-use half::{bf16, f16};
+use fulgurite_core::{DType, Scalar, storage};
 use std::fmt;
 
 /// Tensors with more elements are printed without the middle of their axes.
@@ -50,7 +49,7 @@ fn numbers(f: &mut fmt::Formatter<'_>, buffer: &Buffer) -> fmt::Result {
     if !buffer.is_empty() {
         positions(shape, &shown, 0, 0, &mut flat);
     }
-    let texts = texts(&flat.iter().map(|&i| at(buffer, i)).collect::<Vec<_>>());
+    let texts = texts(&flat.iter().map(|&i| buffer.number_at(i)).collect::<Vec<_>>(), buffer.dtype());
     let mut items = texts.iter();
     // the second row is indented to the bracket of the first
     axis(f, &shown, shape, 0, &mut items)
@@ -102,29 +101,8 @@ fn axis<'a>(
     f.write_str("]")
 }
 
-fn at(buffer: &Buffer, i: usize) -> Scalar {
-    fn one<T: Element>(buffer: &Buffer, i: usize) -> Scalar {
-        buffer.as_slice::<T>().and_then(|s| s.get(i)).map_or(Scalar::Float(f64::NAN), |x| x.scalar())
-    }
-    match buffer.dtype() {
-        DType::Bool => one::<bool>(buffer, i),
-        DType::U8 => one::<u8>(buffer, i),
-        DType::I8 => one::<i8>(buffer, i),
-        DType::I16 => one::<i16>(buffer, i),
-        DType::I32 => one::<i32>(buffer, i),
-        DType::I64 => one::<i64>(buffer, i),
-        DType::F16 => one::<f16>(buffer, i),
-        DType::BF16 => one::<bf16>(buffer, i),
-        DType::F32 => one::<f32>(buffer, i),
-        DType::F8E4M3FN => one::<F8E4M3>(buffer, i),
-        DType::F8E5M2 => one::<F8E5M2>(buffer, i),
-        DType::U4X2 => one::<U4x2>(buffer, i),
-        _ => one::<f64>(buffer, i),
-    }
-}
-
 /// The numbers in one notation, padded to one width.
-fn texts(numbers: &[Scalar]) -> Vec<String> {
+fn texts(numbers: &[Scalar], dtype: DType) -> Vec<String> {
     let floats: Vec<f64> = numbers.iter().map(|x| x.as_f64()).filter(|x| x.is_finite()).collect();
     let whole = floats.iter().all(|x| x.fract() == 0.0);
     let magnitudes = floats.iter().map(|x| x.abs()).filter(|x| *x > 0.0);
@@ -136,7 +114,7 @@ fn texts(numbers: &[Scalar]) -> Vec<String> {
         Scalar::Float(x) if science => format!("{x:.DIGITS$e}"),
         Scalar::Float(x) if whole => format!("{x:.0}."),
         Scalar::Float(x) => format!("{x:.DIGITS$}"),
-        other => other.to_string(),
+        other => storage::text(*other, dtype),
     };
     let texts: Vec<String> = numbers.iter().map(text).collect();
     let width = texts.iter().map(|t| t.chars().count()).max().unwrap_or(0);

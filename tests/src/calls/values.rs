@@ -138,13 +138,7 @@ fn element(dtype: DType, domain: (f64, f64), values: Values, rng: &mut Rng) -> S
 }
 
 fn integer(dtype: DType, domain: (f64, f64), values: Values, rng: &mut Rng) -> Scalar {
-    let ends = match dtype {
-        DType::U8 | DType::U4X2 => (0, 255),
-        DType::I8 => (-128, 127),
-        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
-        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
-        _ => (i64::MIN, i64::MAX),
-    };
+    let ends = dtype.integers();
     let x = match values {
         // The integers of the domain, without 0, by which integers refuse to be divided.
         Values::Tame => {

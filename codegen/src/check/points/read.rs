@@ -228,17 +228,10 @@ pub fn holds(dtype: DType, number: Scalar) -> bool {
 
 /// The largest number of an integer dtype.
 pub fn highest(dtype: DType) -> i64 {
-    match dtype {
-        // As an f64, `largest` is rounded up.
-        DType::I64 => i64::MAX,
-        dtype => dtype.largest() as i64,
-    }
+    dtype.integers().1
 }
 
 /// The smallest number of an integer dtype.
 pub fn lowest(dtype: DType) -> i64 {
-    match dtype {
-        DType::Bool | DType::U8 | DType::U4X2 => 0,
-        dtype => -highest(dtype) - 1,
-    }
+    dtype.integers().0
 }

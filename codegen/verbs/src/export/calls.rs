@@ -116,7 +116,8 @@ fn value(arg: &Value<V<f64>>) -> Option<String> {
 
 /// A tensor; none of a dtype that other frameworks do not have.
 fn tensor(array: &Array<f64>) -> Option<String> {
-    if matches!(array.dtype, DType::U4X2) {
+    use DType::{F4E2M1FN, I2, I4, U2, U4, U4X2};
+    if matches!(array.dtype, U4X2 | I2 | U2 | I4 | U4 | F4E2M1FN) {
         return None;
     }
     let elements: Vec<String> = match &array.data {

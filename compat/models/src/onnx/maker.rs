@@ -194,7 +194,7 @@ impl<'a> Maker<'a> {
             Err(NoTensor::Unsupported(what)) => return self.set(&from.name, NameMeaning::Unsupported(what)),
         };
         let many = tensor.numel().value() > 1;
-        let role = match outermost && tensor.dtype().is_float() && many {
+        let role = match outermost && tensor.dtype().has_gradient() && many {
             true => InputRole::Parameter(from.name.clone(), tensor),
             false => InputRole::Constant(tensor),
         };

@@ -50,8 +50,16 @@ impl TensorFiles {
         let dtype = dtype(code).ok_or_else(|| NoTensor::Unsupported(format!("a tensor of ONNX's dtype {code}")))?;
         let size = |n: &i64| usize::try_from(*n).map_err(|_| format!("{n} is no size"));
         let shape = from.dims.iter().map(size).collect::<Result<Vec<_>, _>>()?;
-        let bytes = shape.iter().try_fold(dtype.size(), |n, size| n.checked_mul(*size));
-        let bytes = bytes.ok_or("its sizes are too large".to_owned())?;
+        let elements = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
+        let bytes = elements.and_then(|n| n.checked_mul(dtype.size())).zip(elements);
+        let (bytes, elements) = bytes.ok_or("its sizes are too large".to_owned())?;
+        if packed(dtype) > 1 {
+            let held = match &from.raw_data {
+                Some(raw) => raw.to_vec(),
+                None => listed(DType::U8, from),
+            };
+            return Ok(Tensor::from_buffer(unpacked(dtype, &shape, elements, &held)?));
+        }
         let buffer = if from.data_location == 1 {
             let (file, at) = self.external(from, bytes)?;
             file.buffer(dtype, &shape, at).map_err(|e| e.to_string())?
@@ -120,6 +128,28 @@ impl TensorFiles {
     }
 }
 
+/// The number of elements that a byte of the file holds.
+fn packed(dtype: DType) -> usize {
+    match dtype {
+        DType::I2 | DType::U2 => 4,
+        DType::I4 | DType::U4 | DType::F4E2M1FN => 2,
+        _ => 1,
+    }
+}
+
+/// A tensor of numbers of which a byte of the file holds several, the first of them in its low bits.
+fn unpacked(dtype: DType, shape: &[usize], elements: usize, held: &[u8]) -> Result<Buffer, String> {
+    let each = packed(dtype);
+    let needed = elements.div_ceil(each);
+    if held.len() != needed {
+        return Err(format!("it has {} bytes, and its sizes need {needed}", held.len()));
+    }
+    let bits = 8 / each;
+    let codes = held.iter().flat_map(|byte| (0..each).map(move |at| byte >> (at * bits) & (0xff >> (8 - bits))));
+    let codes: Vec<u8> = codes.take(elements).collect();
+    Buffer::from_bytes(dtype, shape, &codes).map_err(|e| e.to_string())
+}
+
 /// The bytes of the numbers that the message lists, little-endian. Narrow dtypes stand in the list of 32-bit integers.
 fn listed(dtype: DType, from: &TensorProto) -> Vec<u8> {
     let narrow = |width: usize| from.int32_data.iter().flat_map(|n| n.to_le_bytes().into_iter().take(width)).collect();
@@ -127,6 +157,8 @@ fn listed(dtype: DType, from: &TensorProto) -> Vec<u8> {
         DType::F32 => from.float_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         DType::F64 => from.double_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         DType::I64 => from.int64_data.iter().flat_map(|n| n.to_le_bytes()).collect(),
+        DType::U64 => from.uint64_data.iter().flat_map(|n| n.to_le_bytes()).collect(),
+        DType::U32 => from.uint64_data.iter().flat_map(|n| (*n as u32).to_le_bytes()).collect(),
         _ => narrow(dtype.size()),
     }
 }

@@ -39,8 +39,14 @@ pub fn dtype(code: i64) -> Option<DType> {
         8 => DType::F64,
         12 => DType::Bool,
         13 => DType::BF16,
+        28 => DType::U16,
         29 => DType::F8E4M3FN,
         30 => DType::F8E5M2,
+        31 => DType::F8E4M3FNUZ,
+        32 => DType::F8E5M2FNUZ,
+        33 => DType::F8E8M0FNU,
+        34 => DType::U32,
+        35 => DType::U64,
         _ => return None,
     })
 }

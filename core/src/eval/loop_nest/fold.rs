@@ -97,20 +97,8 @@ pub fn neutral(red: Red, dtype: DType) -> Scalar {
         Red::Prod | Red::All => Scalar::Int(1),
         Red::Max | Red::ArgMax if float => Scalar::Float(f64::NEG_INFINITY),
         Red::Min | Red::ArgMin if float => Scalar::Float(f64::INFINITY),
-        Red::Max | Red::ArgMax => Scalar::Int(ends(dtype).0),
-        Red::Min | Red::ArgMin => Scalar::Int(ends(dtype).1),
+        Red::Max | Red::ArgMax => Scalar::Int(dtype.integers().0),
+        Red::Min | Red::ArgMin => Scalar::Int(dtype.integers().1),
         _ => Scalar::Int(0),
-    }
-}
-
-/// The smallest and largest number of an integer dtype or bool.
-fn ends(dtype: DType) -> (i64, i64) {
-    match dtype {
-        DType::Bool => (0, 1),
-        DType::U8 => (0, u8::MAX as i64),
-        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
-        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
-        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
-        _ => (i64::MIN, i64::MAX),
     }
 }

@@ -166,6 +166,7 @@ pub fn helper<M: Machine>(
         ("len", [Value::List(items)]) => Value::Num(Scalar::Int(items.len() as i64)),
         ("epsilon", [Value::DType(d)]) => Value::Num(Scalar::Float(d.epsilon())),
         ("largest", [Value::DType(d)]) => Value::Num(Scalar::Float(d.largest())),
+        ("lowest", [Value::DType(d)]) => Value::Num(Scalar::Float(d.lowest())),
         ("ceil_div", [a, b]) => match (dim_of(a), dim_of(b)) {
             (Some(a), Some(b)) if !b.is(0) => Value::size(-(-a / b)),
             _ => return Err(fault("needs sizes, and no division by 0")),

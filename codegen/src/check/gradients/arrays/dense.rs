@@ -379,7 +379,7 @@ impl<'a> Dense<'a> {
         };
         let arrays = loop_nest::run_within(nest, &tensors, &[], &mut self.steps)?;
         let stored = |mut a: Array<F>| {
-            let narrow = matches!(a.dtype, DType::F16 | DType::BF16 | DType::F8E4M3FN | DType::F8E5M2);
+            let narrow = a.dtype.is_float() && a.dtype.opmath() != a.dtype;
             if let (true, Data::Float(values)) = (narrow && !exact, &mut a.data) {
                 values.iter_mut().for_each(|x| *x = x.clone().kept_as(a.dtype));
             }

@@ -617,9 +617,12 @@ impl Emit<'_> {
                 _ => self.rows.get(&id).map(|r| Loc::Reg(*r)).or(self.scalars.get(&id).copied()),
             };
             if half && let Some(loc) = from {
-                let narrow = Loc::Reg(self.reserve(self.width * 2));
+                let narrow = Loc::Reg(self.reserve(self.width * dtype.size()));
                 let (ins, outs) = (self.slots(&[loc]), self.slots(&[narrow]));
-                self.push(at, Step::Kernel { f: fulgurite_kernels::half::narrow(dtype, self.isa), ins, outs, nums: 0 });
+                self.push(
+                    at,
+                    Step::Kernel { f: fulgurite_kernels::narrow::narrow(dtype, self.isa), ins, outs, nums: 0 },
+                );
                 from = Some(narrow);
             }
             if let Some(loc) = from {
@@ -635,11 +638,11 @@ impl Emit<'_> {
         let mut loc = self.operand(id);
         let direct = self.lies_like_register(cursor);
         if half {
-            let to = if direct { Loc::Memory(cursor) } else { Loc::Reg(self.reserve(self.tile * 2)) };
+            let to = if direct { Loc::Memory(cursor) } else { Loc::Reg(self.reserve(self.tile * dtype.size())) };
             let (ins, outs) = (self.slots(&[loc]), self.target(to));
             self.push(
                 At::Tiles,
-                Step::Kernel { f: fulgurite_kernels::half::narrow(dtype, self.isa), ins, outs, nums: 0 },
+                Step::Kernel { f: fulgurite_kernels::narrow::narrow(dtype, self.isa), ins, outs, nums: 0 },
             );
             if direct {
                 return;

@@ -8,11 +8,11 @@ use super::schedule::{load_bytes, out_bytes};
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::piece::{Out, Place};
 use crate::executors::fusion::graph::{DimSet, Index, Load, NodeId, Op, RowCall};
-use fulgurite_core::DType;
 use fulgurite_core::builtins::{Builtin, cast_scalar};
 use fulgurite_core::kernel::Combine;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
+use fulgurite_core::{DType, storage};
 use fulgurite_kernels::reduce;
 use fulgurite_kernels::reduce::FoldFn;
 use rustc_hash::FxHashMap;
@@ -246,7 +246,7 @@ impl Emit<'_> {
                 self.cost(at, 0.06);
             }
             Op::Round(a, to) => {
-                self.kernel(fulgurite_kernels::half::round(*to, self.isa), &[*a], at, dst);
+                self.kernel(fulgurite_kernels::narrow::round(*to, self.isa), &[*a], at, dst);
                 self.cost(at, 0.08);
             }
             Op::Select(c, a, b) => {
@@ -376,7 +376,7 @@ impl Emit<'_> {
             {
                 Loc::Memory(cursor)
             }
-            (true, _) => Loc::Reg(self.reserve(self.width.max(self.tile) * 2)),
+            (true, _) => Loc::Reg(self.reserve(self.width.max(self.tile) * stored.size())),
         };
         let coords: Vec<Coord> = self.coords(load, at);
         if let Some(outside) = load.outside.filter(|_| coords.is_empty()) {
@@ -410,7 +410,7 @@ impl Emit<'_> {
         }
         if half {
             let (ins, outs) = (self.slots(&[raw]), self.target(dst));
-            self.push(at, Step::Kernel { f: fulgurite_kernels::half::widen(stored, self.isa), ins, outs, nums: 0 });
+            self.push(at, Step::Kernel { f: fulgurite_kernels::narrow::widen(stored, self.isa), ins, outs, nums: 0 });
             self.cost(at, 0.04);
         }
     }
@@ -471,7 +471,7 @@ impl Emit<'_> {
         let raw = match (stored == ty, like) {
             (true, _) => dst,
             (false, true) => Loc::Memory(cursor),
-            (false, false) => Loc::Reg(self.reserve(self.tile * 2)),
+            (false, false) => Loc::Reg(self.reserve(self.tile * stored.size())),
         };
         if raw != Loc::Memory(cursor) {
             let dst = self.target(raw);
@@ -481,7 +481,7 @@ impl Emit<'_> {
             let (ins, outs) = (self.slots(&[raw]), self.target(dst));
             self.push(
                 At::Tiles,
-                Step::Kernel { f: fulgurite_kernels::half::widen(stored, self.isa), ins, outs, nums: 0 },
+                Step::Kernel { f: fulgurite_kernels::narrow::widen(stored, self.isa), ins, outs, nums: 0 },
             );
         }
         self.tiles.insert(id, dst);
@@ -668,16 +668,5 @@ impl Emit<'_> {
 
 /// A number in its stored form, and its size in bytes.
 pub fn stored_bits(s: fulgurite_core::Scalar, dtype: DType) -> ([u8; 8], usize) {
-    let s = cast_scalar(s, dtype);
-    let mut out = [0u8; 8];
-    let n = dtype.size();
-    match dtype {
-        DType::F32 => out[..4].copy_from_slice(&(s.as_f64() as f32).to_ne_bytes()),
-        DType::F64 => out.copy_from_slice(&s.as_f64().to_ne_bytes()),
-        DType::F16 => out[..2].copy_from_slice(&half::f16::from_f64(s.as_f64()).to_ne_bytes()),
-        DType::BF16 => out[..2].copy_from_slice(&half::bf16::from_f64(s.as_f64()).to_ne_bytes()),
-        DType::F8E4M3FN | DType::F8E5M2 => out[0] = fulgurite_core::f8::encode(s.as_f64() as f32, dtype),
-        _ => out[..n].copy_from_slice(&s.as_i64().to_ne_bytes()[..n]),
-    }
-    (out, n)
+    (storage::encode(cast_scalar(s, dtype), dtype).to_ne_bytes(), dtype.size())
 }

@@ -200,12 +200,12 @@ impl<'a> Converter<'a> {
         Ok(self.pieces)
     }
 
-    /// The node in its stored form: cast to the dtype, and rounded to it if that is a half type.
+    /// The node in its stored form: cast to the dtype, and rounded to it if it computes in another one.
     fn store_type(&self, s: &mut Scope, node: NodeId, dtype: DType) -> NodeId {
         let node = s.graph.add(Op::Cast(node), dtype.opmath());
         // An element of that dtype is rounded already.
         let stored = matches!(&s.graph.node(node).op, Op::Load(l) if self.values.ty(l.value).dtype == dtype);
-        if stored || dtype.opmath() == dtype { node } else { s.graph.add(Op::Round(node, dtype), DType::F32) }
+        if stored || dtype.opmath() == dtype { node } else { s.graph.add(Op::Round(node, dtype), dtype.opmath()) }
     }
 
     fn finish(&mut self, scope: Option<(Scope, Vec<Out>, Vec<usize>)>) {

@@ -2,7 +2,7 @@
 
 use fulgurite_core::builtins::{Builtin, cast_scalar, eval_bool, eval_f64, eval_int};
 use fulgurite_core::{DType, Scalar};
-use fulgurite_kernels::reduce;
+use fulgurite_kernels::{reduce, with_register};
 use smallvec::SmallVec;
 
 /// Computes a builtin on `n` elements, one by one. Fails if an integer is divided by zero.
@@ -49,11 +49,7 @@ unsafe fn read(p: *const u8, dtype: DType, i: usize) -> Scalar {
             DType::Bool => Scalar::Bool(p.add(i).read() != 0),
             DType::F32 => Scalar::Float((p as *const f32).add(i).read() as f64),
             DType::F64 => Scalar::Float((p as *const f64).add(i).read()),
-            DType::U8 | DType::F8E4M3FN | DType::F8E5M2 | DType::U4X2 => Scalar::Int(p.add(i).read() as i64),
-            DType::I8 => Scalar::Int((p as *const i8).add(i).read() as i64),
-            DType::I16 | DType::F16 | DType::BF16 => Scalar::Int((p as *const i16).add(i).read() as i64),
-            DType::I32 => Scalar::Int((p as *const i32).add(i).read() as i64),
-            DType::I64 | DType::C64 | DType::C128 => Scalar::Int((p as *const i64).add(i).read()),
+            _ => with_register!(dtype, T => Scalar::Int((p as *const T).add(i).read() as i64)),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! f16, bf16 and eight-bit floats: widened on load, rounded at the end of a line, narrowed on store.
+//! Numbers that are stored otherwise than they compute, such as bf16: widened on load, rounded at the end of a line,
+//! narrowed on store.
 
 use crate::abi::Level;
 use crate::cast::cast_tile;
@@ -6,7 +7,7 @@ use crate::math::CastTo;
 use crate::multi::multi;
 use ::half::{f16, slice::HalfFloatSliceExt};
 use fulgurite_core::kernel::TileFn;
-use fulgurite_core::{DType, f8};
+use fulgurite_core::{DType, minifloat};
 use std::sync::LazyLock;
 
 /// The bits of a bf16.
@@ -87,32 +88,38 @@ unsafe fn round_f16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums
     }
 }
 
-/// The code of a number in an eight-bit format: e5m2 or e4m3fn.
+/// The code of a number in a format of four or eight bits: the float of [`FORMATS`] with this index.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-struct F8<const E5M2: bool>(u8);
+struct Minifloat<const FORMAT: usize>(u8);
 
-impl<const E5M2: bool> F8<E5M2> {
-    /// The dtype of the format.
-    const DTYPE: DType = if E5M2 { DType::F8E5M2 } else { DType::F8E4M3FN };
+const FORMATS: [DType; 6] =
+    [DType::F8E4M3FN, DType::F8E5M2, DType::F8E4M3FNUZ, DType::F8E5M2FNUZ, DType::F8E8M0FNU, DType::F4E2M1FN];
 
+impl<const FORMAT: usize> Minifloat<FORMAT> {
     /// The numbers of all 256 codes.
     fn table() -> &'static [f32; 256] {
-        static TABLES: LazyLock<[[f32; 256]; 2]> = LazyLock::new(|| [DType::F8E4M3FN, DType::F8E5M2].map(f8::table));
-        &TABLES[usize::from(E5M2)]
+        static TABLES: LazyLock<[[f32; 256]; FORMATS.len()]> = LazyLock::new(|| FORMATS.map(minifloat::table));
+        &TABLES[FORMAT]
     }
 }
 
-impl<const E5M2: bool> CastTo<F8<E5M2>> for f32 {
+impl<const FORMAT: usize> CastTo<Minifloat<FORMAT>> for f32 {
     #[inline(always)]
-    fn cast(self) -> F8<E5M2> {
-        F8(f8::encode(self, F8::<E5M2>::DTYPE))
+    fn cast(self) -> Minifloat<FORMAT> {
+        Minifloat(minifloat::encode(self, const { FORMATS[FORMAT] }))
     }
 }
+
 /// # Safety
 /// The first pointer of `ins` is to `n` bytes, that of `outs` to `n` f32 that no other code uses.
-unsafe fn widen_f8<const E5M2: bool>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
-    let table = F8::<E5M2>::table();
+unsafe fn widen_minifloat<const FORMAT: usize>(
+    n: usize,
+    ins: *const *const u8,
+    outs: *const *mut u8,
+    _nums: *const u64,
+) {
+    let table = Minifloat::<FORMAT>::table();
     // SAFETY: the caller's pointers hold `n` elements and do not overlap.
     unsafe {
         let (x, y) = (*ins, *outs as *mut f32);
@@ -124,48 +131,103 @@ unsafe fn widen_f8<const E5M2: bool>(n: usize, ins: *const *const u8, outs: *con
 
 /// # Safety
 /// The first pointers of `ins` and `outs` are to `n` f32, to which no other code writes; the two may be equal.
-unsafe fn round_f8<const E5M2: bool>(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
-    let table = F8::<E5M2>::table();
+unsafe fn round_minifloat<const FORMAT: usize>(
+    n: usize,
+    ins: *const *const u8,
+    outs: *const *mut u8,
+    _nums: *const u64,
+) {
+    let table = Minifloat::<FORMAT>::table();
     // SAFETY: the caller's pointers hold `n` elements; each is read before it is written.
     unsafe {
         let (x, y) = (*ins as *const f32, *outs as *mut f32);
         for i in 0..n {
-            let nearest: F8<E5M2> = x.add(i).read().cast();
+            let nearest: Minifloat<FORMAT> = x.add(i).read().cast();
             y.add(i).write(table[usize::from(nearest.0)]);
         }
     }
 }
 
-/// Widens a narrow float to f32. It is not inlined, so that its kernels are compiled in this crate.
+/// Runs `$body` with `$f` as the index of a dtype in [`FORMATS`].
+macro_rules! with_format {
+    ($dtype:expr, $f:ident => $body:expr) => {
+        with_format!(@ $dtype, $f => $body, 1 2 3 4 5)
+    };
+    (@ $dtype:expr, $f:ident => $body:expr, $($at:literal)*) => {
+        match $dtype {
+            $(dtype if dtype == FORMATS[$at] => {
+                const $f: usize = $at;
+                $body
+            })*
+            _ => {
+                const $f: usize = 0;
+                $body
+            }
+        }
+    };
+}
+
+/// An integer without its upper `ABOVE` bits; a signed one is extended by its sign.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Low<T, const ABOVE: u32>(T);
+
+macro_rules! low {
+    ($($t:ty)*) => {$(
+        impl<const ABOVE: u32> CastTo<Low<$t, ABOVE>> for $t {
+            #[inline(always)]
+            fn cast(self) -> Low<$t, ABOVE> {
+                Low(self << ABOVE >> ABOVE)
+            }
+        }
+    )*};
+}
+low! { u8 i8 u32 u64 }
+
+/// Widens numbers that are stored otherwise than they compute to their compute dtype. It is not inlined, so that its
+/// kernels are compiled in this crate.
 #[inline(never)]
 pub fn widen(from: DType, isa: Level) -> TileFn {
     match from {
         DType::F16 => widen_f16,
-        DType::F8E4M3FN => widen_f8::<false>,
-        DType::F8E5M2 => widen_f8::<true>,
-        _ => cast_tile::pick::<Bf16, f32>(isa),
+        DType::BF16 => cast_tile::pick::<Bf16, f32>(isa),
+        DType::I2 | DType::I4 => cast_tile::pick::<i8, i8>(isa),
+        DType::U2 | DType::U4 => cast_tile::pick::<u8, u8>(isa),
+        DType::U16 => cast_tile::pick::<u16, i32>(isa),
+        DType::U32 => cast_tile::pick::<u32, i64>(isa),
+        DType::U64 => cast_tile::pick::<i64, i64>(isa),
+        _ => with_format!(from, F => widen_minifloat::<F>),
     }
 }
 
-/// Narrows f32 to a narrow float. It is not inlined, so that its kernels are compiled in this crate.
+/// Stores numbers of the compute dtype of a dtype. It is not inlined, so that its kernels are compiled in this crate.
 #[inline(never)]
 pub fn narrow(to: DType, isa: Level) -> TileFn {
     match to {
         DType::F16 => narrow_f16,
-        DType::F8E4M3FN => cast_tile::pick::<f32, F8<false>>(isa),
-        DType::F8E5M2 => cast_tile::pick::<f32, F8<true>>(isa),
-        _ => cast_tile::pick::<f32, Bf16>(isa),
+        DType::BF16 => cast_tile::pick::<f32, Bf16>(isa),
+        DType::U16 => cast_tile::pick::<i32, u16>(isa),
+        DType::U32 => cast_tile::pick::<i64, u32>(isa),
+        DType::I2 | DType::I4 | DType::U2 | DType::U4 | DType::U64 => round(to, isa),
+        _ => with_format!(to, F => cast_tile::pick::<f32, Minifloat<F>>(isa)),
     }
 }
 
-/// Rounds f32 to the nearest value of a narrow float. It is not inlined, so that its kernels are compiled in this crate.
+/// Rounds numbers of the compute dtype of a dtype to its numbers: floats to the nearest, integers to their low bits. It
+/// is not inlined, so that its kernels are compiled in this crate.
 #[inline(never)]
 pub fn round(to: DType, isa: Level) -> TileFn {
     match to {
         DType::F16 => round_f16,
-        DType::F8E4M3FN => round_f8::<false>,
-        DType::F8E5M2 => round_f8::<true>,
-        _ => round_bf16::pick(isa),
+        DType::BF16 => round_bf16::pick(isa),
+        DType::I2 => cast_tile::pick::<i8, Low<i8, 6>>(isa),
+        DType::I4 => cast_tile::pick::<i8, Low<i8, 4>>(isa),
+        DType::U2 => cast_tile::pick::<u8, Low<u8, 6>>(isa),
+        DType::U4 => cast_tile::pick::<u8, Low<u8, 4>>(isa),
+        DType::U16 => cast_tile::pick::<u32, Low<u32, 16>>(isa),
+        DType::U32 => cast_tile::pick::<u64, Low<u64, 32>>(isa),
+        DType::U64 => cast_tile::pick::<i64, i64>(isa),
+        _ => with_format!(to, F => round_minifloat::<F>),
     }
 }
 
@@ -178,15 +240,15 @@ mod tests {
     fn rounded(x: f32, to: DType) -> f32 {
         match to {
             DType::F16 => f16::from_f32(x).to_f32(),
-            DType::F8E4M3FN | DType::F8E5M2 => f8::round(x, to),
-            _ => bf16::from_f32(x).to_f32(),
+            DType::BF16 => bf16::from_f32(x).to_f32(),
+            _ => minifloat::round(x, to),
         }
     }
 
     #[test]
     fn floats_round_to_the_nearest_narrow_number() {
         let floats: Vec<f32> = (0..100_000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9E37_79B9))).collect();
-        for dtype in [DType::F16, DType::BF16, DType::F8E4M3FN, DType::F8E5M2] {
+        for dtype in [DType::F16, DType::BF16].into_iter().chain(FORMATS) {
             let mut out = vec![0f32; floats.len()];
             let (x, y) = (floats.as_ptr() as *const u8, out.as_mut_ptr() as *mut u8);
             // SAFETY: both hold as many elements.
