@@ -20,6 +20,8 @@ mod control;
 mod control_mixed;
 #[path = "scenarios/control_random.rs"]
 mod control_random;
+#[path = "scenarios/dtypes.rs"]
+mod dtypes;
 #[path = "scenarios/edited_once.rs"]
 mod edited_once;
 #[path = "scenarios/edits.rs"]

@@ -5,8 +5,8 @@
 
 use crate::Name;
 use crate::lang::ast::{
-    Access, BinOp, Bind, Block, Elem, Expr, Node, OptType, Outside, Pattern, Place, Red, Reduce, Stmt, TensorAccess,
-    UnOp,
+    Access, BinOp, Bind, Block, Elem, Expr, Node, OptType, Outside, Param, Pattern, Place, Red, Reduce, Stmt,
+    TensorAccess, UnOp,
 };
 use crate::lang::walk;
 use crate::lower::Rows;
@@ -110,6 +110,16 @@ pub fn of(row: &Row) -> RowFacts {
         },
         join: join(row, value),
     }
+}
+
+/// Whether each element of the result is an element of one argument with the dtype of the result, whatever the others
+/// are: `x[..p, index[m], ..q]`.
+pub fn only_moves(row: &Row) -> bool {
+    let (Some(Block { stmts, value }), [out], []) = (row.index_body(), &row.sig.outs[..], &row.sig.aux[..]) else {
+        return false;
+    };
+    let of_result = |param: &&Param| param.ty.elem == out.ty.elem && matches!(out.ty.elem[..], [Elem::Var(_)]);
+    stmts.is_empty() && row.sig.params.iter().filter(of_result).any(|param| is_element(value, param.name.name))
 }
 
 /// Whether results share their argument's elements, so that a write to one is visible through the other. This holds for

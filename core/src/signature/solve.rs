@@ -9,6 +9,7 @@ use super::shapes::{BoundBy, Matcher, Mismatch, implicit_list};
 use super::sizes;
 use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
+use crate::facts;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind, Operand};
 use crate::row::{Meaning, Require, Row};
@@ -511,7 +512,10 @@ impl Call<'_> {
             let allowed = match &row.dtypes {
                 Some(e) => const_eval::dtype_set(&self.env, e)?,
                 // A row that only moves elements accepts every dtype.
-                None if matches!(row.meaning, Meaning::View(_)) || matches!(kind, Some(Kind::Keep | Kind::Join)) => {
+                None if matches!(row.meaning, Meaning::View(_))
+                    || matches!(kind, Some(Kind::Keep | Kind::Join))
+                    || (j.is_storage() && facts::only_moves(row)) =>
+                {
                     DTypeSet::all().union(DType::STORAGE.into_iter().collect())
                 }
                 None => DTypeSet::all(),
