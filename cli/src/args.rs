@@ -144,18 +144,22 @@ pub struct Train {
     pub seed: u64,
 
     /// Train this model that PyTorch exported, on --data, by --loss
-    #[arg(long, value_name = "FILE", requires_all = ["data", "loss"], help_heading = "Imported model",
+    #[arg(long, value_name = "FILE", requires = "data", help_heading = "Imported model",
           conflicts_with_all = ["task", "text", "seconds", "depth", "width", "heads", "context", "precision", "resume", "save_every", "plot", "prompt"])]
     pub model: Option<PathBuf>,
     /// Samples: a safetensors file with the model's inputs by name, and a target
     #[arg(long, value_name = "FILE", requires = "model", help_heading = "Imported model")]
     pub data: Option<PathBuf>,
-    /// The row that makes a loss of the first output and the target: cross_entropy, mse_loss, …
+    /// The row that makes a loss of the first output and the target: cross_entropy, mse_loss, … (default: the first
+    /// output is the loss)
     #[arg(long, value_name = "ROW", requires = "model", help_heading = "Imported model")]
     pub loss: Option<String>,
     /// The target's name in the file (default: the one tensor that is no input)
-    #[arg(long, value_name = "NAME", requires = "model", help_heading = "Imported model")]
+    #[arg(long, value_name = "NAME", requires = "loss", help_heading = "Imported model")]
     pub target: Option<String>,
+    /// Take the samples in the order of the file, from its start again at its end, instead of in a random order
+    #[arg(long, requires = "model", help_heading = "Imported model")]
+    pub in_order: bool,
     /// Weights to begin with: a file that an earlier run wrote
     #[arg(long, value_name = "FILE", requires = "model", help_heading = "Imported model")]
     pub weights: Option<PathBuf>,
@@ -304,6 +308,9 @@ a factor per group of 32 numbers of a row (GroupQuantWeight, docs/subclasses.md)
 /// Options of `trace`.
 #[derive(Args, Clone, Debug)]
 pub struct Trace {
+    /// A model that PyTorch exported (.pt2) or one of ONNX (.onnx), instead of the demo's training step
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
     /// The table of stages
     #[arg(long, conflicts_with_all = ["stage", "diff"])]
     pub stages: bool,
@@ -363,6 +370,12 @@ pub struct Bench {
     /// Name the workloads
     #[arg(long)]
     pub list: bool,
+    /// Time a model that PyTorch exported (.pt2) or one of ONNX (.onnx): a call at once, a compiled one, and a gradient
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["serve", "run", "list"])]
+    pub model: Option<PathBuf>,
+    /// An input of the model, as `run` takes it (default: zeros of small sizes for all inputs)
+    #[arg(long, value_name = "NAME=VALUE", requires = "model")]
+    pub input: Vec<String>,
 }
 
 /// Options of `import`.
@@ -400,7 +413,7 @@ pub struct Run {
     /// An input: a safetensors file that has it under its name, FILE:OTHER for another name, or an expression of `eval`
     #[arg(long, value_name = "NAME=VALUE")]
     pub input: Vec<String>,
-    /// Other weights: a file that `train --model` wrote
+    /// Other weights: a safetensors file with the parameters and buffers by name, as `train --model` writes it
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
     /// Write the outputs to a safetensors file instead of printing them

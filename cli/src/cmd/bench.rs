@@ -1,6 +1,7 @@
-//! `fulgurite bench`: workloads, each timed beside a baseline on the same machine.
+//! `fulgurite bench`: workloads, or the calls of a model, each timed on this machine.
 
 use crate::args;
+use crate::cmd::models;
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Mode, Ui, format};
 use fulgurite_bench::NAMES;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 /// Runs the command.
 ///
 /// # Errors
-/// E914, E916: wrong use. The errors of a workload.
+/// E914, E916: wrong use. The errors of a workload; E930 to E936: a model and its inputs.
 pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
     let threads = crate::threads::set(args.threads, 1)?;
     let mut server = fulgurite_bench::server(threads);
@@ -26,6 +27,9 @@ pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
         }
         return Ok(());
     }
+    if let Some(model) = &args.model {
+        return models::bench::run(model, args, &mut server, ui);
+    }
     let wanted = args.run.as_deref().unwrap_or_default();
     let chosen = fulgurite_bench::named(wanted);
     if chosen.is_empty() {
@@ -33,14 +37,17 @@ pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
             .help("`fulgurite bench --list` names them"));
     }
     for name in chosen {
-        let record = server.record(name, args.reps)?;
-        if ui.mode() == Mode::Pretty {
-            ui.result(&line(name, &record));
-        } else {
-            ui.object(&record);
-        }
+        show(name, &server.record(name, args.reps)?, ui);
     }
     Ok(())
+}
+
+/// Prints a record.
+pub fn show(name: &str, record: &Value, ui: &Ui) {
+    match ui.mode() {
+        Mode::Pretty => ui.result(&line(name, record)),
+        _ => ui.object(record),
+    }
 }
 
 /// A record in readable form.

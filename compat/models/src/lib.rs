@@ -39,16 +39,20 @@ mod names;
 mod onnx;
 mod places;
 mod pt2;
+mod quantise;
 mod recurrent;
 mod replay;
 mod report;
+mod saved;
 mod sequences;
 mod size_text;
+mod stages;
 mod value;
 
 pub use compare::{Comparison, Difference, compare};
 pub use inputs::{Input, InputSize};
 pub use model::{Model, ModelResults};
+pub use quantise::WeightIntegers;
 pub use report::{Missing, missing};
 
 use fulgurite::Error;

@@ -12,7 +12,7 @@ mod serve;
 mod work;
 
 pub use serve::Server;
-use work::Made;
+pub use work::{Made, repeated};
 
 /// The workloads, by the driver's names.
 pub const NAMES: &[&str] = &[

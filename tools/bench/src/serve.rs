@@ -130,11 +130,16 @@ impl Server {
     /// # Errors
     /// E916 `unsupported`: there is no such workload. The error of making or running it.
     pub fn load(&mut self, name: &str) -> Result<Value> {
+        let make = self.make;
+        self.load_made(name, || make(name).unwrap_or_else(|| Err(Error::new("E916", "unsupported"))))
+    }
+
+    fn load_made(&mut self, name: &str, make: impl FnOnce() -> Result<Box<dyn Work>>) -> Result<Value> {
         self.loaded = None;
         let base_kb = meter::resident_kb();
         meter::forget_peak();
-        let (init, work) = meter::measure(|| (self.make)(name));
-        let mut work = work.unwrap_or_else(|| Err(Error::new("E916", "unsupported")))?;
+        let (init, work) = meter::measure(make);
+        let mut work = work?;
         let (first, done) = meter::measure(|| work.step());
         done?;
         let units = work.units();
@@ -208,6 +213,25 @@ impl Server {
     /// The error of a command.
     pub fn record(&mut self, name: &str, reps: usize) -> Result<Value> {
         self.load(name)?;
+        self.measured(reps)
+    }
+
+    /// The record of a workload that is none of the server's own, under the name `WORKLOAD.VARIANT`.
+    ///
+    /// # Errors
+    /// The error of making or running it.
+    pub fn record_of(
+        &mut self,
+        name: &str,
+        make: impl FnOnce() -> Result<Box<dyn Work>>,
+        reps: usize,
+    ) -> Result<Value> {
+        self.load_made(name, make)?;
+        self.measured(reps)
+    }
+
+    /// The record of the workload that is loaded.
+    fn measured(&mut self, reps: usize) -> Result<Value> {
         let costs = self.time(reps.clamp(1, MOST))?;
         let check = self.check()?;
         let threads = self.threads;

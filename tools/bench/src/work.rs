@@ -44,6 +44,14 @@ impl<F: FnMut() -> fulgurite::Result<Vec<Tensor>>> Work for Pure<F> {
     }
 }
 
+/// A workload that repeats `run`, for programs that make workloads of their own.
+///
+/// # Errors
+/// None: the workload is made when it runs.
+pub fn repeated(run: impl FnMut() -> fulgurite::Result<Vec<Tensor>> + 'static) -> Made {
+    Pure::work(run)
+}
+
 /// A workload whose state every repetition advances.
 pub struct Stateful<S, M, F> {
     make: M,
@@ -97,7 +105,11 @@ where
 }
 
 fn read(tensors: &[Tensor]) -> Result<Vec<Vec<f32>>> {
-    tensors.iter().map(|t| t.to_vec::<f32>()).collect()
+    let one = |t: &Tensor| match t.dtype() {
+        DType::F32 => t.to_vec::<f32>(),
+        _ => Ok(t.to_f64()?.into_iter().map(|x| x as f32).collect()),
+    };
+    tensors.iter().map(one).collect()
 }
 
 /// `fill(seed, shape, scale, shift)` of the protocol.

@@ -1,9 +1,10 @@
 //! `fulgurite import`: reads a model of another framework, and says what it needs and whether rows implement it.
 
+use super::trace::stages;
 use crate::args;
 use crate::fault::{FAILED, Fault};
 use crate::ui::{Mode, Ui};
-use fulgurite::prelude::{Caching, Error, Key, Tensor, jit};
+use fulgurite::prelude::Tensor;
 use fulgurite_models::{Input, Missing, Model, compare, inspect, missing};
 use serde_json::json;
 
@@ -15,7 +16,8 @@ pub fn run(args: &args::Import, ui: &Ui) -> Result<u8, Fault> {
     let model = inspect(&args.model)?;
     let lacking = missing(&model);
     if args.trace && lacking.is_empty() {
-        ui.result(&trace(&model)?);
+        let first = stages(&model)?.into_iter().next();
+        ui.result(&first.and_then(|stage| stage.text).unwrap_or_default());
         return Ok(0);
     }
     summary(args, &model, &lacking, ui);
@@ -100,17 +102,4 @@ fn compared(
         return Err(Fault::failed("E935", claim).help("see docs/models.md for a script that writes the values"));
     }
     Ok(if found.first.is_none() { 0 } else { FAILED })
-}
-
-/// The program with symbolic sizes, as it is recorded on inputs of zeros. The model is captured, because the sizes of its
-/// parameters are fixed.
-fn trace(model: &Model) -> Result<String, Error> {
-    let inputs: Vec<Tensor> = model.example_inputs()?;
-    // a model that draws random numbers needs a key
-    let model = model.with_key(Key::new(0));
-    let f = jit(move |inputs: Vec<Tensor>| model.call(&inputs)).named("model").keep_traces();
-    let f = f.caching(Caching::Symbolic);
-    f.call(inputs)?;
-    let acquired = f.stages().first().map(|stage| stage.name.to_owned());
-    Ok(acquired.and_then(|stage| f.trace(&stage)).unwrap_or_default())
 }

@@ -12,7 +12,7 @@ use fulgurite::core::loc::Loc;
 use fulgurite::core::{Name, Value};
 use fulgurite::optim::{AdamW, clip};
 use fulgurite::prelude::{Error, Tensor, jit, try_value_and_grad};
-use fulgurite::{Key, api, checkpoint, symbol};
+use fulgurite::{Key, api, symbol};
 use fulgurite_models::Model;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ use std::path::Path;
 
 type Params = BTreeMap<String, Tensor>;
 type State = (Model, AdamW<Params>);
-/// The inputs and the target of a step, and the learning rate.
-type Batch = (Vec<Tensor>, Tensor, Tensor);
+/// The inputs and the target of a step, and the learning rate. A model that computes its loss itself has no target.
+type Batch = (Vec<Tensor>, Option<Tensor>, Tensor);
 
 /// The usual numbers, where an option does not say otherwise.
 const STEPS: u64 = 200;
@@ -36,23 +36,25 @@ const DECAY: f64 = 0.01;
 pub fn run(args: &args::Train, model: &Path, ui: &Ui) -> Result<u8, Fault> {
     threads::set(args.threads, 1)?;
     let model = open(model, args.weights.as_deref())?.with_key(Key::new(args.seed));
-    let (Some(data), Some(loss)) = (&args.data, args.loss.clone()) else {
-        return Err(Fault::usage("E935", "a model is trained on `--data FILE` by `--loss ROW`"));
+    let Some(data) = &args.data else {
+        return Err(Fault::usage("E935", "a model is trained on `--data FILE`"));
     };
-    if symbol::candidates(Name::new(&loss)).is_empty() {
+    if let Some(loss) = args.loss.as_ref().filter(|loss| symbol::candidates(Name::new(loss)).is_empty()) {
         let fault = Fault::usage("E903", format!("there is no row `{loss}` for the loss"));
-        return Err(eval::suggest(fault, &loss));
+        return Err(eval::suggest(fault, loss));
     }
-    let samples = Samples::read(&model, data, args.target.as_deref())?;
+    let samples = Samples::read(&model, data, args.loss.as_ref().map(|_| args.target.as_deref()))?;
     let (steps, batch) = (args.steps.unwrap_or(STEPS), args.batch.unwrap_or(BATCH).clamp(1, samples.count));
     let (rate, limit) = (Tensor::scalar(args.lr.unwrap_or(RATE) as f32), args.clip);
+    let loss = args.loss.clone();
     let optimiser = AdamW::new(model.params()).decay(args.decay.unwrap_or(DECAY));
     let step = jit(move |(model, optimiser): State, (inputs, target, rate): Batch| {
         let (value, gradients) = try_value_and_grad(model.params(), |params| {
             let outputs = model.with(params).call(&inputs)?;
             let output = outputs.first().cloned().ok_or_else(|| Error::new("E936", "the model has no output"))?;
+            let (Some(loss), Some(target)) = (&loss, &target) else { return own_loss(output) };
             let args = vec![Value::Tensor(output), Value::Tensor(target.clone())];
-            let results = api::call_named(&loss, args, Vec::new(), Loc::NOWHERE)?;
+            let results = api::call_named(loss, args, Vec::new(), Loc::NOWHERE)?;
             results.into_iter().next().ok_or_else(|| Error::new("E936", format!("`{loss}` has no result")))
         })?;
         let gradients = limit.map_or_else(|| gradients.clone(), |limit| clip(&gradients, limit).0);
@@ -60,7 +62,8 @@ pub fn run(args: &args::Train, model: &Path, ui: &Ui) -> Result<u8, Fault> {
         Ok::<_, Error>(((model.with(&params), optimiser), value))
     });
     let mut state = (model, optimiser);
-    let (mut order, live) = (Order::new(samples.count, args.seed), Live::new(ui));
+    let seed = (!args.in_order).then_some(args.seed);
+    let (mut order, live) = (Order::new(samples.count, seed), Live::new(ui));
     let every = args.log_every.unwrap_or_else(|| (steps / 10).max(1));
     let mut last = f64::NAN;
     for number in 1..=steps {
@@ -79,9 +82,19 @@ pub fn run(args: &args::Train, model: &Path, ui: &Ui) -> Result<u8, Fault> {
     let folder = args.out.clone().unwrap_or_else(|| "runs/model".into());
     std::fs::create_dir_all(&folder).map_err(|e| Fault::unwritable(&folder, &e))?;
     let path = folder.join("weights.safetensors");
-    checkpoint::save(&path, &state.0.with_key(None))?;
+    state.0.save(&path)?;
     ui.status("Wrote", &format!("{}", path.display()));
     Ok(if last.is_finite() { 0 } else { FAILED })
+}
+
+/// The first output as the loss.
+fn own_loss(output: Tensor) -> Result<Tensor, Error> {
+    if output.rank() == 0 && output.dtype().is_float() {
+        return Ok(output);
+    }
+    let ty = output.ty().map_or_else(|| "no tensor".to_owned(), |ty| ty.to_string());
+    let claim = format!("the first output of the model is {ty}, and a loss is one number");
+    Err(Error::new("E936", claim).help("name a row that makes a loss of it and a target, with `--loss ROW`"))
 }
 
 fn report(ui: &Ui, live: &Live, step: u64, steps: u64, loss: f64, keep: bool) {
@@ -100,39 +113,50 @@ fn report(ui: &Ui, live: &Live, step: u64, steps: u64, loss: f64, keep: bool) {
 /// The samples of a file: the inputs of the model and the target, with one entry for each sample along the first axis.
 struct Samples {
     inputs: Vec<Buffer>,
-    target: Buffer,
+    target: Option<Buffer>,
     count: usize,
 }
 
 impl Samples {
-    fn read(model: &Model, path: &Path, target: Option<&str>) -> Result<Samples, Fault> {
+    /// Reads the inputs, and the target if there is to be one: under its name, or as the one other tensor.
+    fn read(model: &Model, path: &Path, target: Option<Option<&str>>) -> Result<Samples, Fault> {
         let mut all = tensors(path)?;
         let missing = |name: &str| Fault::usage("E935", format!("`{}` has no tensor `{name}`", path.display()));
         let mut inputs = Vec::new();
         for input in model.inputs() {
             inputs.push(all.remove(&input.name).ok_or_else(|| missing(&input.name))?.buffer()?);
         }
-        let rest: Vec<&str> = all.keys().map(String::as_str).collect();
-        let name = match (target, rest.as_slice()) {
-            (Some(name), _) => name,
-            (None, [name]) => name,
-            _ => {
-                let claim = format!("`{}` has {} tensors beside the inputs", path.display(), rest.len());
-                return Err(Fault::usage("E935", claim).help("name the target with `--target NAME`"));
+        let target = match target {
+            Some(name) => {
+                let name = target_name(&all, name, path)?;
+                Some(all.get(&name).ok_or_else(|| missing(&name))?.buffer()?)
             }
+            None => None,
         };
-        let target = all.get(name).ok_or_else(|| missing(name))?.buffer()?;
-        let count = target.shape().first().copied().unwrap_or(0);
-        if count == 0 || inputs.iter().any(|x| x.shape().first() != Some(&count)) {
+        let count = inputs.iter().chain(&target).next().and_then(|x| x.shape().first().copied()).unwrap_or(0);
+        if count == 0 || inputs.iter().chain(&target).any(|x| x.shape().first() != Some(&count)) {
             let claim = format!("the tensors of `{}` have different numbers of samples, or none", path.display());
             return Err(Fault::usage("E935", claim).help("the first axis of each tensor counts the samples"));
         }
         Ok(Samples { inputs, target, count })
     }
 
-    fn batch(&self, chosen: &[usize]) -> Result<(Vec<Tensor>, Tensor), Fault> {
+    fn batch(&self, chosen: &[usize]) -> Result<(Vec<Tensor>, Option<Tensor>), Fault> {
         let inputs = self.inputs.iter().map(|x| pick(x, chosen)).collect::<Result<_, _>>()?;
-        Ok((inputs, pick(&self.target, chosen)?))
+        Ok((inputs, self.target.as_ref().map(|target| pick(target, chosen)).transpose()?))
+    }
+}
+
+/// The name of the target: the given one, or that of the one tensor that is no input.
+fn target_name(rest: &BTreeMap<String, Tensor>, given: Option<&str>, path: &Path) -> Result<String, Fault> {
+    let names: Vec<&String> = rest.keys().collect();
+    match (given, names.as_slice()) {
+        (Some(name), _) => Ok(name.to_owned()),
+        (None, [name]) => Ok((*name).clone()),
+        _ => {
+            let claim = format!("`{}` has {} tensors beside the inputs", path.display(), names.len());
+            Err(Fault::usage("E935", claim).help("name the target with `--target NAME`"))
+        }
     }
 }
 
@@ -146,22 +170,23 @@ fn pick(from: &Buffer, chosen: &[usize]) -> Result<Tensor, Fault> {
     Ok(Tensor::from_buffer(made.map_err(|e| Fault::usage("E904", e.to_string()))?))
 }
 
-/// Samples in a random order, each once before the first comes again.
+/// Samples in the order of the file, or in a random one; each once before the first comes again.
 struct Order {
     places: Vec<usize>,
     at: usize,
-    state: u64,
+    /// The state of the random numbers; `None` for the order of the file.
+    state: Option<u64>,
 }
 
 impl Order {
-    fn new(count: usize, seed: u64) -> Order {
-        Order { places: (0..count).collect(), at: count, state: seed ^ 0x9e37_79b9_7f4a_7c15 }
+    fn new(count: usize, seed: Option<u64>) -> Order {
+        Order { places: (0..count).collect(), at: count, state: seed.map(|seed| seed ^ 0x9e37_79b9_7f4a_7c15) }
     }
 
     /// Numbers of SplitMix64 (Steele, Lea and Flood, 2014).
-    fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
+    fn random(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
@@ -169,9 +194,11 @@ impl Order {
 
     fn next(&mut self, batch: usize) -> Vec<usize> {
         if self.at + batch > self.places.len() {
-            for n in (1..self.places.len()).rev() {
-                let other = self.random() as usize % (n + 1);
-                self.places.swap(n, other);
+            if let Some(state) = &mut self.state {
+                for n in (1..self.places.len()).rev() {
+                    let other = Order::random(state) as usize % (n + 1);
+                    self.places.swap(n, other);
+                }
             }
             self.at = 0;
         }

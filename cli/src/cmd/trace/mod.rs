@@ -1,4 +1,4 @@
-//! `fulgurite trace`: the demo's training step after each stage of the compiler.
+//! `fulgurite trace`: the demo's training step, or a model, after each stage of the compiler.
 
 mod diff;
 mod fold;
@@ -7,7 +7,7 @@ mod table;
 mod why;
 
 use crate::args;
-use crate::cmd::train;
+use crate::cmd::{models, train};
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Mode, Ui};
 use fulgurite::bind::body_of;
@@ -18,9 +18,12 @@ use serde_json::json;
 /// Runs the command.
 ///
 /// # Errors
-/// E921: an unknown stage. The errors of the model.
+/// E921: an unknown stage. The errors of the demo's model; E930 to E936: the model of `--model`.
 pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
-    let stages = train::stages()?;
+    let stages = match &args.model {
+        Some(path) => models::trace::stages(&fulgurite_models::import(path)?)?,
+        None => train::stages()?,
+    };
     if args.stages {
         match ui.mode() {
             Mode::Json => ui.object(&json!({"v": 1, "stages": table::json(&stages)})),
@@ -71,7 +74,7 @@ fn find<'s>(stages: &'s [CompileStage], name: &str) -> Result<&'s CompileStage, 
     stages.iter().rev().find(|s| s.name == name).ok_or_else(|| {
         let mut names: Vec<&str> = stages.iter().filter(|s| s.text.is_some()).map(|s| s.name).collect();
         names.dedup();
-        Fault::usage("E921", format!("the demo's training step has no stage `{name}`"))
+        Fault::usage("E921", format!("the program has no stage `{name}`"))
             .help(format!("one of {}", names.join(", ")))
     })
 }
