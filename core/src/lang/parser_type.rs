@@ -72,7 +72,9 @@ impl Parser {
                     "Tensor" => error.help("a tensor is `T`, with a shape `T[..S]`"),
                     "usize" | "isize" | "u64" | "u32" | "u16" => error.help("sizes and positions are `i64`"),
                     "str" | "String" => error.help("the type of a text option is `Str`"),
-                    _ => error.help("f16 bf16 f32 f64 i8 i16 i32 i64 u8 bool c64 c128, float int complex f8 unsigned storage all"),
+                    _ => error.help(
+                        "f16 bf16 f32 f64 i8 i16 i32 i64 u8 bool c64 c128, float int complex f8 unsigned storage all",
+                    ),
                 });
             }
         };

@@ -73,10 +73,10 @@ pub struct AttributeProto {
     pub i: i64,
     #[prost(bytes = "bytes", tag = "4")]
     pub s: Bytes,
-    #[prost(message, optional, tag = "5")]
-    pub t: Option<TensorProto>,
-    #[prost(message, optional, tag = "6")]
-    pub g: Option<GraphProto>,
+    #[prost(message, optional, boxed, tag = "5")]
+    pub t: Option<Box<TensorProto>>,
+    #[prost(message, optional, boxed, tag = "6")]
+    pub g: Option<Box<GraphProto>>,
     #[prost(float, repeated, tag = "7")]
     pub floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]

@@ -4,6 +4,7 @@ mod graph;
 mod maker;
 mod messages;
 mod tensors;
+mod weight;
 
 use crate::fault;
 use crate::inputs::{Input, InputSize, Ranges};
@@ -42,6 +43,7 @@ pub fn read(path: &Path) -> Result<Model, Error> {
         MappedFile::open(path).map_err(|e| Error::new("E904", format!("`{}` can't be read: {e}", path.display())))?;
     let bytes = Bytes::from_owner(FileBytes(file.clone()));
     let broken = |part: &str, why: String| fault::broken(path, part, why);
+    weight::check(&bytes).map_err(|why| broken("the message", why))?;
     let model = ModelProto::decode(bytes).map_err(|e| broken("the message", e.to_string()))?;
     if model.ir_version > NEWEST_IR {
         let read = format!("versions up to {NEWEST_IR}");
