@@ -74,8 +74,7 @@ fn find<'s>(stages: &'s [CompileStage], name: &str) -> Result<&'s CompileStage, 
     stages.iter().rev().find(|s| s.name == name).ok_or_else(|| {
         let mut names: Vec<&str> = stages.iter().filter(|s| s.text.is_some()).map(|s| s.name).collect();
         names.dedup();
-        Fault::usage("E921", format!("the program has no stage `{name}`"))
-            .help(format!("one of {}", names.join(", ")))
+        Fault::usage("E921", format!("the program has no stage `{name}`")).help(format!("one of {}", names.join(", ")))
     })
 }
 
