@@ -173,8 +173,9 @@ fn choices_loops_and_scans_are_those_of_pytorch() -> Result<(), Error> {
 #[test]
 fn tokens_one_by_one_through_a_cache_are_the_prompt_at_once() -> Result<(), Error> {
     let values = common::values("cache.values.safetensors");
-    let token =
-        |n: i64| values["x"].slice_with(ops::Slice { dim: 1, start: n.into(), stop: Some((n + 1).into()), ..d() });
+    let token = |n: i64| {
+        values["x"].slice_with(ops::Slice { dim: 1.into(), start: n.into(), stop: Some((n + 1).into()), ..d() })
+    };
     let compiled = jit(|model: Model, x: Tensor| model.call([&x])).caching(Caching::Symbolic);
     for at_once in [true, false] {
         let call = |model: &Model, x: &Tensor| match at_once {
@@ -186,7 +187,7 @@ fn tokens_one_by_one_through_a_cache_are_the_prompt_at_once() -> Result<(), Erro
         close("the prompt", &call(&whole, &values["x"])?[0], &values["y"], 1e-5);
         let steps = model("cache.pt2");
         let made = (0..8).map(|n| Ok(call(&steps, &token(n))?.remove(0))).collect::<Result<Vec<_>, Error>>()?;
-        let cat = ops::cat_with(&made, ops::Cat { dim: 1 });
+        let cat = ops::cat_with(&made, ops::Cat { dim: 1.into() });
         close("one by one", &cat, &values["y"], 1e-5);
         for name in ["k", "v", "at"] {
             close(name, &steps.buffers()[name], &whole.buffers()[name], 1e-6);
