@@ -76,7 +76,7 @@ fn a_model_is_trained_and_its_weights_are_read_again() {
 #[test]
 fn samples_in_order_give_the_same_losses_for_every_seed() {
     let f = Folder::new("model-order");
-    let (digits, data) = (model("digits.train.pt2"), model("digits.values.safetensors"));
+    let (digits, data) = (model("digits.pt2"), model("digits.values.safetensors"));
     let losses = |more: &[&str]| {
         let train = ["train", "--model", &digits, "--data", &data, "--target", "labels", "--loss", "cross_entropy"];
         let ran = fulgurite(
