@@ -14,6 +14,9 @@ use std::path::Path;
 /// The variant that not every model has.
 const GRADIENT: &str = "gradient";
 
+/// Makes the workload of a variant.
+type Maker = fn(Model, Vec<Tensor>) -> Made;
+
 /// Times a call at once, a compiled call, and a compiled gradient of the sum of all outputs by the parameters. Each
 /// begins with the buffers of the file. A model without a gradient is timed without it. `show` prints a record.
 ///
@@ -27,8 +30,7 @@ pub fn run(path: &Path, args: &args::Bench, server: &mut Server, ui: &Ui, show: 
         false => inputs(&model, &args.input)?,
     };
     let stem = path.file_stem().map_or_else(|| "model".into(), |stem| stem.to_string_lossy().replace('.', "-"));
-    let variants: [(&str, fn(Model, Vec<Tensor>) -> Made); 3] =
-        [("at_once", at_once), ("compiled", compiled), (GRADIENT, gradient)];
+    let variants: [(&str, Maker); 3] = [("at_once", at_once), ("compiled", compiled), (GRADIENT, gradient)];
     for (variant, make) in variants {
         let name = format!("{stem}.{variant}");
         let work = || make(with_own_buffers(&model), given.clone());
