@@ -419,6 +419,12 @@ pub struct Run {
     /// Write the outputs to a safetensors file instead of printing them
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Write the parameters and buffers as they are behind the call; --weights reads them
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Storage of the matrices that only products read: as in the file, or quantised in groups to integers of 8 or 4 bits
+    #[arg(long, value_name = "FORM", default_value = "f32")]
+    pub quantise: Weights,
     /// Seed of the random numbers, for models that draw some
     #[arg(long, value_name = "N", default_value_t = 1337)]
     pub seed: u64,

@@ -15,6 +15,7 @@
 //! # Ok::<(), fulgurite::Error>(())
 //! ```
 
+use crate::core::DType;
 use crate::{Error, Tensor, TensorOps, Tree, ops, tree};
 
 /// AdamW: Adam with weight decay decoupled from the gradient (Loshchilov and Hutter: "Decoupled weight decay
@@ -65,8 +66,10 @@ impl<T: Tree> AdamW<T> {
         let step = &self.step + 1.0;
         let options = || ops::AdamwStep { beta1: self.beta1, beta2: self.beta2, eps: self.eps, decay: self.decay };
         let [p2, m2, v2] = each([&params, &grads, &self.m, &self.v], |[p, g, m, v]| {
-            let (p2, m2, v2) = ops::adamw_step_with(p, g, m, v, &step, &lr, options());
-            [p2, m2, v2]
+            in_one_dtype([p, g, m, v, &step, &lr], |[p, g, m, v, step, lr]| {
+                let (p2, m2, v2) = ops::adamw_step_with(p, g, m, v, step, lr, options());
+                [p2, m2, v2]
+            })
         });
         let rebuild = |tree: &T, leaves: Vec<Tensor>| tree.rebuild(&mut tree::Leaves::new(&mut leaves.into_iter()));
         let (m, v) = (rebuild(&self.m, m2), rebuild(&self.v, v2));
@@ -98,14 +101,28 @@ impl<T: Tree> Sgd<T> {
     pub fn step(self, params: T, grads: T, lr: impl Into<Tensor>) -> (T, Sgd<T>) {
         let lr = lr.into();
         let [p2, buf2] = each([&params, &grads, &self.buf, &self.buf], |[p, g, buf, _]| {
-            let options = ops::SgdStep { momentum: self.momentum, decay: self.decay };
-            let (p2, buf2) = ops::sgd_step_with(p, g, buf, &lr, options);
-            [p2, buf2]
+            in_one_dtype([p, g, buf, &lr], |[p, g, buf, lr]| {
+                let options = ops::SgdStep { momentum: self.momentum, decay: self.decay };
+                let (p2, buf2) = ops::sgd_step_with(p, g, buf, lr, options);
+                [p2, buf2]
+            })
         });
         let rebuild = |tree: &T, leaves: Vec<Tensor>| tree.rebuild(&mut tree::Leaves::new(&mut leaves.into_iter()));
         let buf = rebuild(&self.buf, buf2);
         (rebuild(&params, p2), Sgd { buf, ..self })
     }
+}
+
+/// The results of a step's row, which takes tensors and numbers of one dtype: that of the parameter, which comes first, or
+/// f32 for a dtype of 16 bits, because such a dtype can't hold the number of a late step.
+fn in_one_dtype<const N: usize, const M: usize>(
+    given: [&Tensor; N],
+    row: impl FnOnce([&Tensor; N]) -> [Tensor; M],
+) -> [Tensor; M] {
+    let dtype = given[0].dtype();
+    let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let cast = |x: &Tensor, to: DType| if x.dtype() == to { x.clone() } else { x.cast(to) };
+    row(given.map(|x| cast(x, wide)).each_ref()).map(|x| cast(&x, dtype))
 }
 
 /// Gradients scaled down to norm `limit` where their norm is larger, and the norm before: the root of the sum of all

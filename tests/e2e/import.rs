@@ -74,6 +74,101 @@ fn a_model_is_trained_and_its_weights_are_read_again() {
 }
 
 #[test]
+fn samples_in_order_give_the_same_losses_for_every_seed() {
+    let f = Folder::new("model-order");
+    let (digits, data) = (model("digits.pt2"), model("digits.values.safetensors"));
+    let losses = |more: &[&str]| {
+        let train = ["train", "--model", &digits, "--data", &data, "--target", "labels", "--loss", "cross_entropy"];
+        let ran = fulgurite(
+            &f.0,
+            &[&train[..], &["--batch", "4", "--steps", "6", "--log-every", "1", "--json"], more].concat(),
+        );
+        ran.fine().out
+    };
+    assert_eq!(losses(&["--in-order", "--seed", "1"]), losses(&["--in-order", "--seed", "2"]));
+    assert_ne!(losses(&["--seed", "1"]), losses(&["--seed", "2"]));
+}
+
+#[test]
+fn a_model_that_computes_its_loss_needs_no_row() {
+    let f = Folder::new("model-loss");
+    let data = model("digits.values.safetensors");
+    let train = |name: &str| {
+        let (name, steps) = (model(name), ["--steps", "8", "--log-every", "1", "--json"]);
+        fulgurite(&f.0, &[&["train", "--model", &name, "--data", &data][..], &["--batch", "16"], &steps].concat())
+    };
+    let ran = train("digits.joint.pt2").fine();
+    assert_eq!(ran.out.lines().count(), 8);
+    let ran = train("digits.pt2").refused(2, "E936");
+    assert!(
+        ran.err.contains("the first output of the model is f32[16, 10]") && ran.err.contains("--loss ROW"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_call_writes_its_buffers_for_the_next_one() {
+    let f = Folder::new("model-state");
+    let (cache, values) = (model("cache.pt2"), model("cache.values.safetensors"));
+    let input = format!("x={values}");
+    fulgurite(&f.0, &["run", &cache, "--input", &input, "--save", "state.safetensors", "--out", "y.safetensors"])
+        .fine();
+    let state = fulgurite::checkpoint::tensors(f.0.join("state.safetensors")).expect("written");
+    assert_eq!(state["at"].item::<i64>().expect("a number"), 8);
+    let again = ["run", &cache, "--input", &input, "--weights", "state.safetensors", "--save", "state.safetensors"];
+    fulgurite(&f.0, &again).fine();
+    let state = fulgurite::checkpoint::tensors(f.0.join("state.safetensors")).expect("written");
+    assert_eq!(state["at"].item::<i64>().expect("a number"), 16);
+}
+
+#[test]
+fn a_model_runs_with_weights_in_integers() {
+    let f = Folder::new("model-integers");
+    let logits = |form: &str| {
+        let ran = fulgurite(&f.0, &["run", &model("digits.pt2"), "--input", &images(), "--quantise", form, "--json"]);
+        let json: Value = serde_json::from_str(&ran.fine().out).expect("one object");
+        let data = json["outputs"][0]["data"].as_array().expect("a list").clone();
+        data.iter().map(|x| x.as_f64().expect("a number")).collect::<Vec<f64>>()
+    };
+    let (exact, near) = (logits("f32"), logits("int8"));
+    let largest = exact.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+    let off = exact.iter().zip(&near).fold(0.0, |m: f64, (a, b)| m.max((a - b).abs()));
+    assert!(off > 0.0 && off < 0.02 * largest, "{off}");
+    let ran = fulgurite(
+        &f.0,
+        &["run", &model("control.pt2"), "--input", "x=[[1.0]]", "--input", "xs=1", "--quantise", "int8"],
+    );
+    ran.refused(2, "E936");
+}
+
+#[test]
+fn a_model_is_traced_and_timed() {
+    let f = Folder::new("model-trace");
+    let digits = model("digits.pt2");
+    let ran = fulgurite(&f.0, &["trace", "--model", &digits, "--stages", "--json"]).fine();
+    let json: Value = serde_json::from_str(&ran.out).expect("one object");
+    assert_eq!((&json["stages"][0]["name"], &json["stages"][0]["lines"]), (&"acquired".into(), &11.into()));
+    let acquired = fulgurite(&f.0, &["trace", "--model", &digits, "--stage", "acquired"]).fine().out;
+    assert!(acquired.contains("scope \"block1\""), "{acquired}");
+    fulgurite(&f.0, &["trace", "--model", &digits, "--stage", "joint"]).refused(2, "E921");
+
+    let bench = ["bench", "--model", &digits, "--input", &images(), "--reps", "2", "--json"];
+    let ran = fulgurite(&f.0, &bench).fine();
+    let records: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let variants: Vec<&str> = records.iter().filter_map(|r| r["variant"].as_str()).collect();
+    assert_eq!(variants, ["at_once", "compiled", "gradient"]);
+    assert!(records.iter().all(|r| r["workload"] == "digits" && r["median_s"].as_f64() > Some(0.0) && r["n"] == 2));
+    // the sum over a call is the same at once and compiled; the gradient begins with it
+    let sum = |record: &Value| record["check"][0][0].as_f64().expect("a number");
+    assert!((sum(&records[0]) - sum(&records[1])).abs() < 1e-4, "{}", ran.out);
+    // a model without parameters has no gradient
+    let ran = fulgurite(&f.0, &["bench", "--model", &model("control.pt2"), "--reps", "1", "--json"]).fine();
+    assert!(ran.out.lines().count() == 2 && ran.err.contains("control.gradient"), "{}", ran.err);
+    fulgurite(&f.0, &["bench", "--model", &digits, "--input", "x=1"]).refused(2, "E935");
+}
+
+#[test]
 fn values_are_compared() {
     let f = Folder::new("import-compare");
     let values = model("digits.values.safetensors");

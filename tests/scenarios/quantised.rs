@@ -3,7 +3,7 @@
 use super::subclasses::{both, two};
 use fulgurite::ErrorKind;
 use fulgurite::buffer::{F8E4M3, F8E5M2, U4x2};
-use fulgurite::ops::{ScaleFloat8, ScaledMm, Slice, Sum, ToFloat8, ToInt4Groups, ToInt8Groups};
+use fulgurite::ops::{ScaleFloat8, ScaledMm, Slice, Sum, ToFloat8, ToInt4Groups, ToInt8Columns, ToInt8Groups};
 use fulgurite::prelude::*;
 
 fn close(have: &Tensor, want: &[f32], rel: f32) {
@@ -329,6 +329,32 @@ fn s4_22_a_frozen_weight_passes_the_gradient_on_and_has_none() {
     let e = x.to_int8_groups_with(ToInt8Groups { group: 3.into() }).check().unwrap_err();
     assert_eq!(e.code(), "E705");
     assert!(e.to_string().contains("the group must divide the length of a row"), "{e}");
+}
+
+/// The transpose of a weight keeps its integers, however it is written, and a product takes it as its second factor.
+#[test]
+fn s4_21_a_transposed_weight_keeps_its_integers() {
+    let w = ops::randn(Key::new(1), [3, 8]).to_int8_groups_with(ToInt8Groups { group: 4.into() });
+    let x = ops::randn(Key::new(2), [2, 8]);
+    let (want, plain) = (x.linear(&w, None), w.plain());
+    let transposed = [w.t(), w.transpose(0, 1), w.transpose(-1, -2), w.permute([1, 0]), w.permute([-1, -2])];
+    for columns in &transposed {
+        assert_eq!(columns.class().map(|class| class.name().as_str()), Some("GroupQuantColumns"));
+        assert_eq!(f64s(&columns.plain()), f64s(&plain.t()));
+        assert_eq!(f64s(&x.matmul(columns)), f64s(&want));
+        assert_eq!(f64s(&columns.t().plain()), f64s(&plain));
+    }
+    for same in [w.transpose(0, -2), w.permute([0, 1]), w.permute([-2, -1])] {
+        assert_eq!(same.class().map(|class| class.name().as_str()), Some("GroupQuantWeight"));
+        assert_eq!(f64s(&same.plain()), f64s(&plain));
+    }
+    let columns = w.plain().t().to_int8_columns_with(ToInt8Columns { group: 4.into() });
+    assert_eq!(f64s(&columns.field("q")), f64s(&w.field("q")));
+    let g = grad(&x, |x| x.matmul(&columns).sum());
+    close(&g, &ops::full([2, 3], 1.0).matmul(&columns.plain().t()).to_vec::<f32>().unwrap(), 1e-6);
+    // other places of the weight, and other products, are refused
+    assert_eq!(w.t().matmul(&ops::full([3, 2], 1.0)).check().unwrap_err().code(), "E702");
+    assert_eq!((&columns + 1.0).check().unwrap_err().code(), "E708");
 }
 
 /// A checkpoint holds the fields.

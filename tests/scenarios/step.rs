@@ -80,3 +80,39 @@ fn a_training_step_is_compiled_once_for_all_batches_and_lengths() {
     assert_eq!(weights, weights_wanted);
     assert_eq!(symbolic.stats().misses.len(), 1, "{}", symbolic.stats());
 }
+
+/// A step takes parameters of any float dtype, whatever the dtype of the rate. 16 bits can't count steps from 257 on, so the
+/// number of the step and the rate are used in f32.
+#[test]
+fn optimisers_step_in_the_dtype_of_each_parameter() {
+    let start = [1.0f32, -2.0, 0.5, 3.0];
+    let train = |dtype: DType, rate: Tensor, sgd: bool| {
+        let mut w = Tensor::from(start).cast(dtype);
+        let (mut adam, mut descent) = (AdamW::new(&w), Sgd::new(&w, 0.9));
+        adam.step = Tensor::scalar(300f32);
+        for _ in 0..5 {
+            let gradient = &w * 2.0;
+            match sgd {
+                true => (w, descent) = descent.step(w, gradient, rate.clone()),
+                false => (w, adam) = adam.step(w, gradient, rate.clone()),
+            }
+            assert_eq!(w.dtype(), dtype);
+        }
+        assert_eq!((adam.m.dtype(), adam.step.dtype(), descent.buf.dtype()), (dtype, DType::F32, dtype));
+        w.to_f64().unwrap()
+    };
+    for sgd in [false, true] {
+        let exact = train(DType::F64, Tensor::scalar(0.01f64), sgd);
+        assert!(exact.iter().zip(start).all(|(w, start)| w.abs() < f64::from(start).abs()), "{exact:?}");
+        for (dtype, rate, share) in [
+            (DType::F64, Tensor::scalar(0.01f32), 1e-8),
+            (DType::F32, Tensor::scalar(0.01f64), 1e-5),
+            (DType::BF16, Tensor::scalar(0.01f32), 1e-2),
+            (DType::F16, Tensor::scalar(0.01f32), 2e-3),
+        ] {
+            let found = train(dtype, rate, sgd);
+            let near = exact.iter().zip(&found).all(|(a, b)| (a - b).abs() < share * a.abs());
+            assert!(near && found != exact, "{dtype}: {found:?} is not {exact:?}");
+        }
+    }
+}

@@ -28,7 +28,7 @@ pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
         return Ok(());
     }
     if let Some(model) = &args.model {
-        return models::bench::run(model, args, &mut server, ui);
+        return models::bench::run(model, args, &mut server, ui, &|name, record| show(name, record, ui));
     }
     let wanted = args.run.as_deref().unwrap_or_default();
     let chosen = fulgurite_bench::named(wanted);
@@ -43,7 +43,7 @@ pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
 }
 
 /// Prints a record.
-pub fn show(name: &str, record: &Value, ui: &Ui) {
+fn show(name: &str, record: &Value, ui: &Ui) {
     match ui.mode() {
         Mode::Pretty => ui.result(&line(name, record)),
         _ => ui.object(record),

@@ -10,6 +10,7 @@ Machine Learning Repository, CC BY 4.0), and writes beside itself
 - digits.train.pt2: the net in training, as `torch.export.export` gives it: BatchNorm moves its running statistics;
 - split.train.pt2: a write to a part of a tensor, which is refused;
 - writes.train.pt2 and writes.values.safetensors: writes to results that share memory with other values, or don't;
+- cache.pt2 and cache.values.safetensors: attention with a cache of keys and values, which a call of some tokens extends;
 - control.pt2 and control.values.safetensors: a choice, a loop and a scan, on values of a fixed seed;
 - digits.joint.pt2: the net with its loss and the gradients of its parameters, one program;
 - digits.values.safetensors: inputs, and what PyTorch makes of them: outputs, gradients, statistics after one call.
@@ -56,6 +57,28 @@ class Control(nn.Module):
         count, z = while_loop(lambda n, z: z.sum() < 50, lambda n, z: (n + 1, z * 1.5 + 0.25), (torch.tensor(0), y))
         last, sines = scan(lambda c, u: (c * 0.5 + u, c.sin()), torch.zeros(4), xs, dim=0)
         return y, count, z, last, sines
+
+
+class Cache(nn.Module):
+    """Attention of new tokens to all tokens up to now, whose keys and values the buffers hold."""
+
+    def __init__(self, length=16, width=16, heads=2):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads = heads
+        for name in ("k", "v"):
+            self.register_buffer(name, torch.zeros(1, heads, length, width // heads))
+        self.register_buffer("at", torch.tensor(0))
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        places = self.at + torch.arange(x.shape[1])
+        self.k.index_copy_(2, places, k)
+        self.v.index_copy_(2, places, v)
+        self.at += x.shape[1]
+        seen = torch.arange(self.k.shape[2])[None] <= places[:, None]
+        y = nn.functional.scaled_dot_product_attention(q, self.k, self.v, attn_mask=seen)
+        return self.out(y.transpose(1, 2).flatten(2))
 
 
 class Writes(nn.Module):
@@ -111,6 +134,13 @@ def control():
     save_file({name: v.contiguous().clone() for name, v in values.items()}, HERE / "control.values.safetensors")
 
 
+def cache():
+    net, x = Cache().eval(), torch.randn(1, 8, 16)
+    program = export(net, (x,), dynamic_shapes=({1: Dim("tokens", min=1, max=16)},))
+    save(program.run_decompositions(), HERE / "cache.pt2")
+    save_file({"x": x, "y": net(x).detach().contiguous()}, HERE / "cache.values.safetensors")
+
+
 def main():
     data = load_digits()
     images = torch.tensor(data.images, dtype=torch.float32)[:, None] / 16
@@ -145,5 +175,6 @@ def main():
 
 
 main()
+cache()
 control()
 writes()

@@ -2,6 +2,7 @@
 
 use crate::model::Model;
 use fulgurite::pipeline::{Cut, StagedModel};
+use fulgurite::prelude::Subclassed;
 use fulgurite::{Error, Tensor, Tree};
 use std::collections::BTreeMap;
 
@@ -28,6 +29,10 @@ impl Model {
         cut: Cut,
         f: impl Fn(Model, X) -> Result<O, Error>,
     ) -> Result<StagedModel, Error> {
+        if let Some((name, class)) = self.params().iter().find_map(|(name, w)| Some((name, w.class()?))) {
+            let claim = format!("a stage takes plain tensors, and the parameter `{name}` is a `{}`", class.name());
+            return Err(Error::new("E756", claim).help("cut the model with the weights that it had before `quantise`"));
+        }
         let of = |params: BTreeMap<String, Tensor>, batch: X| f(self.with(&params), batch);
         StagedModel::cut("model", of, self.params(), batch, cut)
     }

@@ -171,6 +171,33 @@ fn choices_loops_and_scans_are_those_of_pytorch() -> Result<(), Error> {
 }
 
 #[test]
+fn tokens_one_by_one_through_a_cache_are_the_prompt_at_once() -> Result<(), Error> {
+    let values = common::values("cache.values.safetensors");
+    let token = |n: i64| {
+        values["x"].slice_with(ops::Slice { dim: 1.into(), start: n.into(), stop: Some((n + 1).into()), ..d() })
+    };
+    let compiled = jit(|model: Model, x: Tensor| model.call([&x])).caching(Caching::Symbolic);
+    for at_once in [true, false] {
+        let call = |model: &Model, x: &Tensor| match at_once {
+            true => model.call([x]),
+            false => compiled.call((model.clone(), x.clone())),
+        };
+        // each import has buffers of its own
+        let whole = model("cache.pt2");
+        close("the prompt", &call(&whole, &values["x"])?[0], &values["y"], 1e-5);
+        let steps = model("cache.pt2");
+        let made = (0..8).map(|n| Ok(call(&steps, &token(n))?.remove(0))).collect::<Result<Vec<_>, Error>>()?;
+        let cat = ops::cat_with(&made, ops::Cat { dim: 1.into() });
+        close("one by one", &cat, &values["y"], 1e-5);
+        for name in ["k", "v", "at"] {
+            close(name, &steps.buffers()[name], &whole.buffers()[name], 1e-6);
+        }
+        assert_eq!(steps.buffers()["at"].item::<i64>()?, 8);
+    }
+    Ok(())
+}
+
+#[test]
 fn writes_reach_what_shares_memory_in_pytorch() -> Result<(), Error> {
     let model = model("writes.train.pt2");
     let values = checkpoint::tensors(file("writes.values.safetensors")).expect("the values are committed");

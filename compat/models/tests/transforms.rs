@@ -98,6 +98,17 @@ fn gradients_pass_weights_in_integers_and_do_not_reach_them() -> Result<(), Erro
 }
 
 #[test]
+fn transforms_of_plain_tensors_refuse_weights_in_integers() -> Result<(), Error> {
+    let (model, images) = (model("digits.pt2").quantise(WeightIntegers::Int8)?, values()["images"].clone());
+    let apart = images.reshape([16, 1, 1, 8, 8]);
+    let refused = vmap(&apart, |x| Ok::<_, Error>(model.call([x])?.remove(0))).expect_err("a product of a class");
+    assert_eq!(refused.code(), "E726", "{refused}");
+    let refused = model.stages([&images], Cut::Balanced(2)).expect_err("a class");
+    assert_eq!(refused.code(), "E756", "{refused}");
+    Ok(())
+}
+
+#[test]
 fn a_model_without_products_is_not_quantised() {
     let refused = model("control.pt2").quantise(WeightIntegers::Int8).expect_err("it has no weight");
     assert_eq!(refused.code(), "E936");

@@ -2,7 +2,7 @@
 
 use super::inputs::inputs;
 use super::open;
-use crate::args;
+use crate::args::{self, Weights};
 use crate::cmd::eval;
 use crate::fault::Outcome;
 use crate::threads;
@@ -10,7 +10,7 @@ use crate::ui::{Mode, Ui};
 use fulgurite::Key;
 use fulgurite::checkpoint;
 use fulgurite::prelude::{Tensor, jit};
-use fulgurite_models::Model;
+use fulgurite_models::{Model, WeightIntegers};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -21,9 +21,18 @@ use std::collections::BTreeMap;
 pub fn run(args: &args::Run, ui: &Ui) -> Outcome {
     threads::set(args.threads, 1)?;
     let model = open(&args.model, args.weights.as_deref())?.with_key(Key::new(args.seed));
+    let model = match args.quantise {
+        Weights::F32 => model,
+        Weights::Int8 => model.quantise(WeightIntegers::Int8)?,
+        Weights::Int4 => model.quantise(WeightIntegers::Int4)?,
+    };
     let inputs = inputs(&model, &args.input)?;
     let call = jit(|model: Model, inputs: Vec<Tensor>| model.call(&inputs));
-    let outputs = call.call((model, inputs))?;
+    let outputs = call.call((model.clone(), inputs))?;
+    if let Some(path) = &args.save {
+        model.save(path)?;
+        ui.status("Wrote", &format!("{}", path.display()));
+    }
     if let Some(path) = &args.out {
         let named: BTreeMap<String, Tensor> =
             outputs.iter().enumerate().map(|(n, x)| (format!("output{n}"), x.clone())).collect();

@@ -45,7 +45,7 @@ pub fn run(args: &args::Train, model: &Path, ui: &Ui) -> Result<u8, Fault> {
     }
     let samples = Samples::read(&model, data, args.loss.as_ref().map(|_| args.target.as_deref()))?;
     let (steps, batch) = (args.steps.unwrap_or(STEPS), args.batch.unwrap_or(BATCH).clamp(1, samples.count));
-    let (rate, limit) = (Tensor::scalar(args.lr.unwrap_or(RATE) as f32), args.clip);
+    let (rate, limit) = (Tensor::scalar(args.lr.unwrap_or(RATE)), args.clip);
     let loss = args.loss.clone();
     let optimiser = AdamW::new(model.params()).decay(args.decay.unwrap_or(DECAY));
     let step = jit(move |(model, optimiser): State, (inputs, target, rate): Batch| {
@@ -70,7 +70,7 @@ pub fn run(args: &args::Train, model: &Path, ui: &Ui) -> Result<u8, Fault> {
         let (inputs, target) = samples.batch(&order.next(batch))?;
         let value = step.update(&mut state, (inputs, target, rate.clone()))?;
         if number % every == 0 || number == steps || live.due() {
-            last = f64::from(value.item::<f32>()?);
+            last = value.to_f64()?.first().copied().unwrap_or(f64::NAN);
             report(ui, &live, number, steps, last, number % every == 0 || number == steps);
             if !last.is_finite() {
                 return Err(Fault::failed("E918", format!("the loss is {last} at step {number}"))

@@ -124,16 +124,15 @@ impl Reader<'_> {
             }
             InputSpec::Buffer { buffer_name: name } => {
                 let (name, tensor) = self.tensor(name)?;
-                match self.params.contains_key(&name) {
-                    // a buffer that is a parameter's memory
-                    true => InputSource::Parameter(name),
-                    false => {
-                        self.buffers.insert(name.clone(), tensor);
-                        InputSource::Buffer(name)
-                    }
-                }
+                self.state(&name).unwrap_or_else(|| {
+                    self.buffers.insert(name.clone(), tensor);
+                    InputSource::Buffer(name)
+                })
             }
-            InputSpec::TensorConstant { tensor_constant_name: name } => InputSource::Constant(self.tensor(name)?.1),
+            InputSpec::TensorConstant { tensor_constant_name: name } => {
+                let (name, tensor) = self.tensor(name)?;
+                self.state(&name).unwrap_or(InputSource::Constant(tensor))
+            }
             InputSpec::UserInput(_) => match argument {
                 ArgumentUnion::AsTensor(named) => {
                     let meta = types.get(&named.name).ok_or_else(|| format!("`{}` has no type", named.name))?;
@@ -158,6 +157,17 @@ impl Reader<'_> {
             }
             None if self.weights.is_pickled(name) => Err(Fault::Pickled(name.to_owned())),
             None => Err(format!("the archive has no tensor `{name}`").into()),
+        }
+    }
+
+    /// The parameter or buffer with this name. Buffers, and constants that the exporter found in the code of a module, may
+    /// be the memory of one.
+    fn state(&self, name: &str) -> Option<InputSource> {
+        let has = |map: &BTreeMap<String, Tensor>| map.contains_key(name);
+        match (has(&self.params), has(&self.buffers)) {
+            (true, _) => Some(InputSource::Parameter(name.to_owned())),
+            (_, true) => Some(InputSource::Buffer(name.to_owned())),
+            _ => None,
         }
     }
 
