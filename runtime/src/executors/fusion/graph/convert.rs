@@ -81,7 +81,12 @@ pub(super) struct Converter<'a> {
     pub digits: Vec<SmallVec<[usize; 2]>>,
     /// For each variable, its range, known once the variable was bound.
     pub ranges: Vec<Option<Range>>,
+    /// The next variable that the nest does not have.
+    spare: usize,
 }
+
+/// The number of variables that a conversion may add to those of the nest: two convolutions of three spatial axes.
+const SPARE: usize = 6;
 
 /// A graph under construction, with the environment of its expressions.
 pub(super) struct Scope {
@@ -143,8 +148,18 @@ impl<'a> Converter<'a> {
         if line.tensors.len() != nest.ranks.len() && !nest.pointwise {
             return Err("the nest has other tensors");
         }
-        let digits = vars::split_vars(nest);
-        Ok(Converter { line, values, pieces: Vec::new(), digits, ranges: vec![None; nest.vars.len()] })
+        let mut digits = vars::split_vars(nest);
+        digits.extend(std::iter::repeat_n(SmallVec::new(), SPARE));
+        let ranges = vec![None; digits.len()];
+        Ok(Converter { line, values, pieces: Vec::new(), digits, ranges, spare: nest.vars.len() })
+    }
+
+    /// A variable of `n` values that the nest does not have.
+    pub fn fresh_var(&mut self, n: usize) -> Option<usize> {
+        let v = self.spare;
+        *self.digits.get_mut(v)? = smallvec![n];
+        self.spare += 1;
+        Some(v)
     }
 
     fn run(mut self) -> Result<Vec<Piece>, Why> {
@@ -161,7 +176,7 @@ impl<'a> Converter<'a> {
             let shared = nest.pointwise && scope.as_ref().is_some_and(|(_, _, s)| *s == shape);
             if !shared {
                 self.finish(scope.take());
-                let mut fresh = Scope::new(nest.vars.len());
+                let mut fresh = Scope::new(self.ranges.len());
                 if nest.pointwise {
                     fresh.position = shape.iter().map(|&n| (index_dim(&mut fresh.graph, n), n)).collect();
                 }

@@ -16,6 +16,7 @@ mod reduce;
 pub mod row;
 mod unroll;
 mod vars;
+mod windows;
 
 pub use affine::{Affine, Dim, DimSet, MAX_DIMS};
 

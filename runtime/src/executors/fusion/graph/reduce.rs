@@ -59,7 +59,10 @@ impl Converter<'_> {
             Some(v) => v,
             None => match self.contraction(&r)? {
                 Some(v) => v,
-                None => self.over_map(&r)?,
+                None => match self.adjoint_of_windows(&r) {
+                    Some(apart) => return self.expr(s, &apart),
+                    None => self.over_map(&r)?,
+                },
             },
         };
         let mut idx = SmallVec::new();
@@ -74,7 +77,7 @@ impl Converter<'_> {
 
     /// A scope with the free variables bound, and the axes that they form.
     pub(super) fn inner(&mut self, free: &[usize]) -> Result<(Scope, Vec<Axis>), Why> {
-        let mut sub = Scope::new(self.line.nest.vars.len());
+        let mut sub = Scope::new(self.ranges.len());
         let mut axes = Vec::new();
         for &v in free {
             let range = self.ranges[v].ok_or("a variable without a range")?;
