@@ -1,4 +1,4 @@
-//! Rows against values that PyTorch gave. What a row means is written by us, and nothing can prove that it is what
+//! Rows against values that PyTorch gave; those that ONNX gave are compared in `e2e`, and count here. What a row means is written by us, and nothing can prove that it is what
 //! people expect under its name; these values pin it.
 
 use fulgurite::foreign::forms;
@@ -70,7 +70,7 @@ fn every_row() -> Result<(), Failed> {
     let mut count: HashMap<&str, usize> = HashMap::new();
     let cases: Vec<Case> = recorded::cases().into_iter().flatten().collect();
     cases.iter().for_each(|c| *count.entry(c.row.row.op.as_str()).or_default() += 1);
-    // what the sample of PyTorch's calls reaches, by name, through bodies and through gradients
+    // what the samples of other libraries' calls reach, by name, through bodies and through gradients
     let mut reached: HashSet<&str> = HashSet::new();
     let mut open: Vec<&'static str> =
         sampled()?.iter().flat_map(|op| forms(op)).map(|form| form.symbol.name()).collect();
@@ -88,11 +88,11 @@ fn every_row() -> Result<(), Failed> {
     if few.is_empty() { Ok(()) } else { Err(format!("add cases to tests/data/make.py for {}", few.join(", ")).into()) }
 }
 
-/// The operators of the sample of PyTorch's calls, which `e2e` compares.
+/// The operators of the samples of PyTorch's and ONNX's calls, which `e2e` compares.
 fn sampled() -> Result<HashSet<String>, Failed> {
     let mut text = String::new();
-    for part in ["", "model-"] {
-        let path = format!("{}/data/conformance/{part}cases.jsonl", env!("CARGO_MANIFEST_DIR"));
+    for part in ["conformance/", "conformance/model-", "onnx/"] {
+        let path = format!("{}/data/{part}cases.jsonl", env!("CARGO_MANIFEST_DIR"));
         text += &std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
     }
     let cases = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).map_err(|e| e.to_string()));

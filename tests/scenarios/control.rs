@@ -283,10 +283,14 @@ fn a_custom_backward_in_a_program_writes_nothing() {
     let x = Tensor::from([0.3f64, 0.5]);
     let counting = |x: &Tensor, count: &Tensor| {
         let count = count.clone();
-        custom_vjp(x, |x| (x.sin(), ()), move |(), ct: &Tensor| {
-            count.add_(1.0);
-            ct.clone()
-        })
+        custom_vjp(
+            x,
+            |x| (x.sin(), ()),
+            move |(), ct: &Tensor| {
+                count.add_(1.0);
+                ct.clone()
+            },
+        )
     };
     let said = |made: Tensor| made.check().expect_err("refused").to_string().lines().next().unwrap_or("").to_owned();
     let outside = Tensor::scalar(0.0f64);
@@ -299,9 +303,12 @@ fn a_custom_backward_in_a_program_writes_nothing() {
         said(grad(&x, |x| choice(x).unwrap_or_else(Tensor::poisoned).sum())),
         said(grad(&x, |x| steps(x).unwrap_or_else(Tensor::poisoned).sum())),
     ];
-    assert_eq!(all, [
-        "error[E759]: a program of a line writes to a tensor f64[] from outside",
-        "error[E759]: a program of a line writes to `0.1` in place",
-    ]);
+    assert_eq!(
+        all,
+        [
+            "error[E759]: a program of a line writes to a tensor f64[] from outside",
+            "error[E759]: a program of a line writes to `0.1` in place",
+        ]
+    );
     assert_eq!(outside.item::<f64>().expect("a number"), 0.0);
 }
