@@ -114,12 +114,17 @@ pub fn generate(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Call> {
 
 /// The types of a valid call of `row` for the wish, if one was found.
 pub fn sketch(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
-    let found = if row.is_drawn() { drawn(row, wish, rng) } else { None };
+    let found = if is_drawn(row) { drawn(row, wish, rng) } else { None };
     found.or_else(|| examples::sketch(row, wish, rng))
 }
 
+/// Whether calls of the row are drawn; if not, they are made of its points.
+fn is_drawn(row: &TestRow) -> bool {
+    row.points.is_empty() || *row.drawn.get_or_init(|| is_found(row))
+}
+
 /// Whether drawing finds most of the calls of a row that are looked for.
-pub(crate) fn is_found(row: &TestRow) -> bool {
+fn is_found(row: &TestRow) -> bool {
     let mut rng = Rng::new(rng::seed(row.row.op.as_str(), "drawn"));
     let found = |case: &usize| {
         let wish = Wish { dtype: None, values: Values::Small, numbers: false, empty: false, case: *case };
@@ -149,7 +154,7 @@ fn drawn(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
 
 /// The types of a call for the wish that the row may refuse: lists may be empty, and numbers negative.
 pub fn propose(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Vec<Value<Slot>>> {
-    if !row.is_drawn() && !rng.one_in(3) {
+    if !is_drawn(row) && !rng.one_in(3) {
         return examples::propose(row, wish, rng);
     }
     let choice = choices::choose(&row.row, wish.case);

@@ -1,6 +1,5 @@
 //! The databases under test, read in the way of the build.
 
-use crate::calls;
 use crate::oracle::Operand;
 use fulgurite_codegen::check::gradients::arrays::dense::V;
 use fulgurite_codegen::check::points;
@@ -30,7 +29,8 @@ pub struct TestRow {
     /// Whether the row is one of an importer: such rows are mostly programs of rows that are tested themselves, so a few
     /// calls show whether they are put together rightly.
     pub imports: bool,
-    drawn: OnceLock<bool>,
+    /// Whether calls of the row are found by drawing, once that was tried.
+    pub drawn: OnceLock<bool>,
 }
 
 impl TestRow {
@@ -46,11 +46,6 @@ impl TestRow {
         let sig = &self.row.sig;
         let types = sig.params.iter().map(|p| &p.ty).chain(sig.outs.iter().map(|o| &o.ty));
         types.flat_map(|ty| &ty.elem).any(storage)
-    }
-
-    /// Whether calls of the row are found by drawing, or there are no points to make them of.
-    pub fn is_drawn(&self) -> bool {
-        self.points.is_empty() || *self.drawn.get_or_init(|| calls::is_found(self))
     }
 
     /// Whether some call may refuse at run time.
