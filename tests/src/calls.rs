@@ -170,7 +170,7 @@ fn small(solved: &Solved) -> bool {
         signature::OutTy::List(ts) => ts.iter().all(fits) && ts.len() <= 16,
         signature::OutTy::FromBody => true,
     });
-    outs && solved.env.slots.iter().flatten().all(|t| fits(t))
+    outs && solved.env.slots.iter().flatten().all(fits)
 }
 
 /// One attempt at a call.

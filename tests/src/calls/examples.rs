@@ -110,12 +110,11 @@ fn present(like: &mut Attempt, args: &mut Args) {
         _ => None,
     });
     let joined = like.wish.dtype.or_else(|| tensors.next()).unwrap_or(DType::F32);
-    for at in 0..like.choice.absent.len() {
+    for (at, (param, arg)) in like.row.sig.params.iter().zip(args).enumerate() {
         if like.choice.absent[at] {
-            args[at] = Value::Absent;
-        } else if args[at].is_absent() {
-            let param = &like.row.sig.params[at];
-            args[at] = like.param(param, joined, false).unwrap_or(Value::Absent);
+            *arg = Value::Absent;
+        } else if arg.is_absent() {
+            *arg = like.param(param, joined, false).unwrap_or(Value::Absent);
         }
     }
 }
