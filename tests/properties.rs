@@ -15,6 +15,8 @@ mod cases;
 mod derivatives;
 #[path = "properties/determinism.rs"]
 mod determinism;
+#[path = "properties/faults.rs"]
+mod faults;
 #[path = "properties/halves.rs"]
 mod halves;
 #[path = "properties/higher.rs"]
@@ -36,6 +38,7 @@ mod types;
 #[path = "properties/writes.rs"]
 mod writes;
 
+use fulgurite_tests::draws;
 use fulgurite_tests::rows::{TestRow, rows};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -54,10 +57,10 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p02_meta_is_what_runs", applies: every, check: types::meta },
     Property { name: "p03_dtypes_promote", applies: types::promotes, check: types::promotion },
     Property { name: "p04_vjp_is_the_derivative", applies: derivatives::applies, check: derivatives::vjp },
-    Property { name: "p05_jvp_is_the_transpose", applies: derivatives::has_floats, check: derivatives::transpose },
+    Property { name: "p05_jvp_is_the_transpose", applies: derivatives::has_f64, check: derivatives::transpose },
     Property { name: "p07_second_derivative", applies: higher::applies, check: higher::second },
     Property { name: "p20_third_derivative", applies: higher::applies, check: higher::third },
-    Property { name: "p08_vjp_is_linear", applies: derivatives::has_floats, check: derivatives::linear },
+    Property { name: "p08_vjp_is_linear", applies: derivatives::has_f64, check: derivatives::linear },
     Property { name: "p09_broadcasting_is_undone", applies: derivatives::broadcasts, check: derivatives::broadcast },
     Property { name: "p10_special_points", applies: points::applies, check: points::check },
     Property { name: "p11_refusals", applies: every, check: refusals::check },
@@ -76,15 +79,32 @@ fn every(_: &TestRow) -> bool {
     true
 }
 
+/// Checks a property, or that a known fault is still there.
+fn hold(property: &Property, row: &'static TestRow, name: &str) -> Result<(), Failed> {
+    let held = (property.check)(row, name);
+    let set = |variable: &&str| std::env::var_os(variable).is_some();
+    // one call that is repeated shows its fault
+    let Some(cause) = faults::cause(name).filter(|_| !set(&draws::WORDS)) else { return held };
+    // other draws may miss the fault
+    let other = ["PROPTEST_CASES", "PROPTEST_RNG_SEED"].iter().any(set);
+    match held {
+        Ok(()) if !other => Err(format!("`{name}` holds: take it off the list of known faults ({cause})").into()),
+        _ => Ok(()),
+    }
+}
+
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for row in &rows().source {
         for property in PROPERTIES.iter().filter(|p| (p.applies)(row)) {
             let name = format!("{}::{}", row.row.op, property.name);
-            trials.push(Trial::test(name.clone(), move || (property.check)(row, &name)));
+            trials.push(Trial::test(name.clone(), move || hold(property, row, &name)));
         }
     }
+    let stale = faults::names().find(|name| trials.iter().all(|trial| trial.name() != *name));
+    let stale = stale.map_or(Ok(()), |name| Err(Failed::from(format!("`{name}` is no test"))));
+    trials.push(Trial::test("every_fault::is_of_a_test", move || stale));
     for law in fulgurite_tests::classes::laws(&|_| true) {
         trials.push(Trial::test(law.name.clone(), move || law.of("--test properties").check().map_err(Failed::from)));
     }

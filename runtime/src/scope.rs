@@ -30,7 +30,7 @@ mod ruled;
 mod subclass;
 mod write;
 
-pub(crate) use captures::{Captured, Source};
+pub(crate) use captures::{Captured, Source, program_writes};
 pub use ruled::at_once;
 pub(crate) use ruled::ruled;
 pub(crate) use write::{assign, fail, leaves_among, overlap, place, write};
@@ -479,9 +479,15 @@ pub(crate) fn version(at: usize) -> ProxyId {
     })
 }
 
-/// The value at entry of an input of the innermost open trace.
-pub(crate) fn input(at: usize) -> ProxyId {
-    with_stack(|stack| stack.last().map_or(ProxyId(0), |frame| frame.builder.inputs()[at].proxy))
+/// The value at entry of an input of the innermost open trace, by which a custom backward finds the input.
+///
+/// # Errors
+/// Reports the errors of [`captures::entry`]; E709 if no trace is open.
+pub(crate) fn entry(at: usize) -> Result<ProxyId, Error> {
+    with_stack(|stack| {
+        let top = stack.len().checked_sub(1).ok_or_else(|| Error::bug("E709", "no trace is open"))?;
+        captures::entry(stack, top, at)
+    })
 }
 
 /// Adds the trace of a closure to the acquisition's record.

@@ -9,6 +9,10 @@ use std::fmt::Display;
 
 pub use fulgurite_tests::draws::Verdict;
 
+/// Of a row of an importer, one of so many calls is drawn, if at least [`MANY`] are.
+const IMPORTS: usize = 3;
+const MANY: usize = 12;
+
 /// Checks `count` calls of a row. Fails with the smallest call found for which `check` fails, or if more than half of
 /// the cases were discarded.
 pub fn each(
@@ -18,7 +22,8 @@ pub fn each(
     wish: impl Fn(usize) -> Wish,
     check: impl Fn(&Call, &mut Rng) -> Result<Verdict, String>,
 ) -> Result<(), Failed> {
-    of(test, count, |case, rng| calls::generate(row, &wish(case), rng), check)
+    let step = if row.imports && count >= MANY { IMPORTS } else { 1 };
+    of(test, count.div_ceil(step), |case, rng| calls::generate(row, &wish(case * step), rng), check)
 }
 
 /// Checks `count` values of any generator, as [`each`] checks calls.

@@ -2,9 +2,9 @@
 
 use super::cases::{self, Verdict};
 use fulgurite_core::eval::loop_nest::Array;
-use fulgurite_core::lang::ast::{DimKind, Type};
+use fulgurite_core::lang::ast::{DimKind, Elem, Type};
 use fulgurite_core::signature::OutTy;
-use fulgurite_core::{DType, Dim, Value};
+use fulgurite_core::{DType, DTypeSet, Dim, Value};
 use fulgurite_tests::bound::{self, Bounded};
 use fulgurite_tests::bridge::{self, values, with_floats, with_values};
 use fulgurite_tests::calls::{Call, Wish};
@@ -31,8 +31,8 @@ const SAME: f64 = 1e-12;
 pub fn has_floats(row: &TestRow) -> bool {
     let may_be_float = |ty: &Type| {
         ty.elem.iter().any(|e| match e {
-            fulgurite_core::lang::ast::Elem::Var(_) | fulgurite_core::lang::ast::Elem::Acc(_) => true,
-            fulgurite_core::lang::ast::Elem::Class(c) => DType::from_name(c.as_str()).is_some_and(DType::is_float),
+            Elem::Var(_) | Elem::Acc(_) => true,
+            Elem::Class(c) => DType::from_name(c.as_str()).is_some_and(DType::is_float),
             _ => false,
         })
     };
@@ -40,6 +40,16 @@ pub fn has_floats(row: &TestRow) -> bool {
         && row.row.sig.outs.iter().any(|o| may_be_float(&o.ty))
         && row.row.no_grad.is_none()
         && row.takes(DType::F64)
+}
+
+/// Whether the row has floats, and some float result may be f64, in which derivatives of all orders are compared.
+pub fn has_f64(row: &TestRow) -> bool {
+    let may_be_f64 = |e: &Elem| match e {
+        Elem::Class(c) => DTypeSet::from_class(c.as_str()).is_some_and(|set| set.contains(DType::F64)),
+        Elem::Var(_) | Elem::Acc(_) => true,
+        _ => false,
+    };
+    has_floats(row) && row.row.sig.outs.iter().any(|out| out.ty.elem.iter().any(may_be_f64))
 }
 
 /// Whether the row has floats, and its gradient is meant to be the derivative.

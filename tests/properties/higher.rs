@@ -25,7 +25,7 @@ const ROUNDS: f64 = 8.0;
 /// like any other. But if a row detaches values on purpose, its second derivative is not the derivative of its
 /// gradient.
 pub fn applies(row: &TestRow) -> bool {
-    derivatives::has_floats(row) && (row.row.deviates.is_none() || !row.detaches())
+    derivatives::has_f64(row) && (row.row.deviates.is_none() || !row.detaches())
 }
 
 /// P07: `<w, vjp(x + s) - vjp(x - s)> / 2 = <vjp of vjp (w), s> = <w, jvp of vjp (s)>`.

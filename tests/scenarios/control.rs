@@ -191,3 +191,124 @@ fn a_view_of_what_was_written_keeps_its_gradient_where_it_is_used_first() {
     });
     close(&in_a_program, &Tensor::from([6.0f64, 6.0]));
 }
+
+/// A function with a custom backward that reads a captured tensor.
+fn scaled(x: &Tensor, by: &Tensor) -> Tensor {
+    let by = by.clone();
+    custom_vjp(x, |x| (x.sin(), ()), move |(), ct: &Tensor| ct * &by)
+}
+
+/// The same function by itself, and in programs of lines in which it runs once.
+fn scaled_in(way: usize, x: &Tensor, by: &Tensor) -> Tensor {
+    let holds = Tensor::scalar(1.0f64).gt(0.0);
+    let made = match way {
+        0 => Ok(scaled(x, by)),
+        1 => cond(&holds, || scaled(x, by), || x * 7.0),
+        2 => cond(&holds.logical_not(), || x * by, || scaled(x, by)),
+        3 => scan_n(1, x.clone(), |x: Tensor| (scaled(&x, by), ())).map(|(x, ())| x),
+        4 => scan_n(1, (), |()| ((), scaled(x, by))).map(|((), xs)| xs.select(0, 0)),
+        5 => {
+            let first = (Tensor::scalar(0i64), x.clone());
+            let step = |(n, x): (Tensor, Tensor)| (n + 1, scaled(&x, by));
+            while_loop(Some(3), first, |(n, _)| n.lt(1), step).map(|(_, x)| x)
+        }
+        6 => scan_n(1, x.clone(), |x: Tensor| {
+            let chosen = cond(&x.sum().lt(100.0), || scaled(&x, by), || x.clone());
+            (chosen.unwrap_or_else(Tensor::poisoned), ())
+        })
+        .map(|(x, ())| x),
+        _ => vmap(&x.unsqueeze(0), |x| scaled_in(1, x, by)).map(|x| x.select(0, 0)),
+    };
+    made.unwrap_or_else(Tensor::poisoned)
+}
+
+/// A custom backward reads a tensor that it captures when it runs, also in a program of a line, which writes nothing.
+#[test]
+fn a_custom_backward_in_a_program_reads_what_it_captures_when_it_runs() {
+    let x = Tensor::from([0.3f64, 0.5]);
+    let by = || Tensor::from([2.0f64, 3.0]);
+    for way in 0..8 {
+        close(&grad(&x, |x| scaled_in(way, x, &by()).sum()), &by());
+        let captured = by();
+        let inside = captured.clone();
+        close(&grad(&x, |x| scaled_in(way, x, &captured).sum()), &by());
+        let compiled = jit(move |x: Tensor| grad(&x, |x| scaled_in(way, x, &inside).sum()));
+        close(&compiled.call(x.clone()).expect("a gradient"), &by());
+        captured.mul_(2.0);
+        close(&compiled.call(x.clone()).expect("a gradient"), &(by() * 2.0));
+        // the function writes the tensor before the line, and again behind it; a batch, with or without a program in it,
+        // finds a variable again only if nothing was written before the batch
+        let before = if way < 7 { 10.0 } else { 1.0 };
+        let written = |x: &Tensor, by: &Tensor| {
+            if before > 1.0 {
+                by.mul_(before);
+            }
+            let made = scaled_in(way, x, by);
+            by.mul_(10.0);
+            made.sum()
+        };
+        let at_once = by();
+        close(&grad(&x, |x| written(x, &at_once)), &(by() * before * 10.0));
+        let given = by();
+        let inside = given.clone();
+        let f = jit(move |x: Tensor| written(&x, &inside));
+        let (_, pull) = f.pullback(x.clone()).expect("a value");
+        given.mul_(10.0);
+        let of_x = pull.run(&Tensor::scalar(1.0f64)).expect("a gradient");
+        close(&of_x, &(by() * before * 100.0));
+    }
+    // a gradient inside of the program
+    let inner = |x: &Tensor| grad(x, |x| scaled(x, &by()).sum());
+    let chosen = cond(&x.sum().gt(0.0), || inner(&x), || x.clone()).expect("a choice");
+    close(&chosen, &by());
+    let steps = jit(move |x: Tensor| scan_n(2, x, |x: Tensor| (inner(&x), ())).map(|(x, ())| x));
+    close(&steps.call(x.clone()).expect("a value"), &by());
+    // the second derivative reads the tensor too
+    let twice = |x: &Tensor| {
+        let by = by();
+        let square = custom_vjp(x, |x| (x * 1.0, x.clone()), move |x, ct: &Tensor| ct * x.square() * &by);
+        square.sum()
+    };
+    let in_a_choice = |x: &Tensor| cond(&x.sum().gt(0.0), || twice(x), || x.sum()).unwrap_or_else(Tensor::poisoned);
+    let (want, have) = (hvp(&x, &by(), twice), hvp(&x, &by(), in_a_choice));
+    assert_eq!(want.as_ref().err().map(|e| e.code()), have.as_ref().err().map(|e| e.code()));
+    let second = |f: &dyn Fn(&Tensor) -> Tensor| grad(&x, |x| grad(x, f).sum());
+    close(&second(&in_a_choice), &(&x * by() * 2.0));
+    close(&second(&twice), &(&x * by() * 2.0));
+}
+
+/// A custom backward in a program of a line may not write, neither to a tensor from outside nor to a carry.
+#[test]
+fn a_custom_backward_in_a_program_writes_nothing() {
+    let x = Tensor::from([0.3f64, 0.5]);
+    let counting = |x: &Tensor, count: &Tensor| {
+        let count = count.clone();
+        custom_vjp(
+            x,
+            |x| (x.sin(), ()),
+            move |(), ct: &Tensor| {
+                count.add_(1.0);
+                ct.clone()
+            },
+        )
+    };
+    let said = |made: Tensor| made.check().expect_err("refused").to_string().lines().next().unwrap_or("").to_owned();
+    let outside = Tensor::scalar(0.0f64);
+    let choice = |x: &Tensor| cond(&x.sum().gt(0.0), || counting(x, &outside), || x.clone());
+    let steps = |x: &Tensor| {
+        let first = (x.clone(), outside.clone());
+        scan_n(2, first, |(x, n): (Tensor, Tensor)| ((counting(&x, &n), n), ())).map(|((x, _), ())| x)
+    };
+    let all = [
+        said(grad(&x, |x| choice(x).unwrap_or_else(Tensor::poisoned).sum())),
+        said(grad(&x, |x| steps(x).unwrap_or_else(Tensor::poisoned).sum())),
+    ];
+    assert_eq!(
+        all,
+        [
+            "error[E759]: a program of a line writes to a tensor f64[] from outside",
+            "error[E759]: a program of a line writes to `0.1` in place",
+        ]
+    );
+    assert_eq!(outside.item::<f64>().expect("a number"), 0.0);
+}

@@ -2,12 +2,14 @@
 //!
 //! Sizes and lists of sizes get values first, options follow by their types, and shapes are built from the parameters'
 //! patterns. [`signature::solve`] decides: a call that it refuses is dropped, and another one is tried. So a new row is
-//! tested without a line of test code, and no test has its own interpretation of a signature.
+//! tested without a line of test code, and no test has its own interpretation of a signature. A row of which drawing finds
+//! few calls is tested with calls that are like its own points ([`examples`]).
 //!
 //! Sizes are pairwise distinct if there are enough of them, so that swapped axes cannot hide; half of the calls
 //! broadcast; every presence and word of an option comes up in turn ([`choices`]).
 
 pub mod choices;
+mod examples;
 mod options;
 mod sizes;
 pub mod spoiled;
@@ -16,7 +18,7 @@ pub mod values;
 pub use values::Values;
 
 use crate::oracle::Operand;
-use crate::rng::Rng;
+use crate::rng::{self, Rng};
 use crate::rows::TestRow;
 use choices::Choice;
 use fulgurite_core::lang::ast::*;
@@ -28,9 +30,11 @@ use std::sync::Arc;
 
 /// Attempts before a row counts as one without such a call.
 const ATTEMPTS: usize = 400;
+/// Draws of a row that decide whether its calls are drawn or made of its points.
+const DRAWS: usize = 6;
 /// At most this many elements of a tensor, because the interpreter walks each many times.
 const MAX_ELEMENTS: usize = 2500;
-/// At most this many axes of an argument: a convolution over two axes has four, attention over two batch axes five.
+/// At most this many axes of an argument that is drawn: a convolution over two axes has four, attention over two batch axes five.
 const MAX_RANK: usize = 5;
 
 /// The kind of call that is wanted.
@@ -110,6 +114,29 @@ pub fn generate(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Call> {
 
 /// The types of a valid call of `row` for the wish, if one was found.
 pub fn sketch(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
+    if is_drawn(row) {
+        return drawn(row, wish, rng).or_else(|| examples::sketch(row, wish, rng));
+    }
+    examples::sketch(row, wish, rng).or_else(|| drawn(row, wish, rng))
+}
+
+/// Whether calls of the row are drawn; if not, they are made of its points first.
+fn is_drawn(row: &TestRow) -> bool {
+    row.points.is_empty() || *row.drawn.get_or_init(|| is_found(row))
+}
+
+/// Whether drawing finds a call of the row.
+fn is_found(row: &TestRow) -> bool {
+    let mut rng = Rng::new(rng::seed(row.row.op.as_str(), "drawn"));
+    let found = |case| {
+        let wish = Wish { dtype: None, values: Values::Small, numbers: false, empty: false, case };
+        drawn(row, &wish, &mut rng).is_some_and(|sketch| values::fill(row, &sketch, &wish, &mut rng).is_some())
+    };
+    (0..DRAWS).any(found)
+}
+
+/// The types of a call whose sizes and options are drawn.
+fn drawn(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
     let total = choices::count(&row.row).max(1);
     for attempt in 0..ATTEMPTS {
         // A choice that the row refuses (no bound for `clamp`) is replaced by others after some attempts.
@@ -119,6 +146,7 @@ pub fn sketch(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
             && let Ok(solved) = signature::solve(&row.row, &args, &Slot::ty)
             && wish.dtype.is_none_or(|d| solved.joined.is_none_or(|j| j == d))
             && small(&solved)
+            && solved.env.slots.iter().flatten().all(|t| t.rank() <= MAX_RANK)
         {
             return Some(Sketch { args, solved });
         }
@@ -128,6 +156,9 @@ pub fn sketch(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Sketch> {
 
 /// The types of a call for the wish that the row may refuse: lists may be empty, and numbers negative.
 pub fn propose(row: &TestRow, wish: &Wish, rng: &mut Rng) -> Option<Vec<Value<Slot>>> {
+    if !is_drawn(row) && !rng.one_in(3) {
+        return examples::propose(row, wish, rng);
+    }
     let choice = choices::choose(&row.row, wish.case);
     Attempt { odd: true, ..Attempt::new(row, wish, choice, rng) }.args()
 }
@@ -139,7 +170,7 @@ fn small(solved: &Solved) -> bool {
         signature::OutTy::List(ts) => ts.iter().all(fits) && ts.len() <= 16,
         signature::OutTy::FromBody => true,
     });
-    outs && solved.env.slots.iter().flatten().all(|t| fits(t) && t.rank() <= MAX_RANK)
+    outs && solved.env.slots.iter().flatten().all(fits)
 }
 
 /// One attempt at a call.

@@ -13,6 +13,7 @@
 //! | [`rng`] | random numbers that are equal on every machine |
 
 // Links the database of PyTorch's calls.
+use fulgurite_onnx as _;
 use fulgurite_pytorch as _;
 
 pub mod bound;

@@ -1,17 +1,22 @@
 //! The databases under test, read in the way of the build.
 
+use crate::oracle::Operand;
+use fulgurite_codegen::check::gradients::arrays::dense::V;
+use fulgurite_codegen::check::points;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::files::Files;
 use fulgurite_codegen::pipeline::{self, Compiled, Table};
 use fulgurite_codegen::schema::{RowSource, interval};
+use fulgurite_core::eval::loop_nest::Array;
+use fulgurite_core::foreign::library;
 use fulgurite_core::lang::ast::{Elem, Node};
 use fulgurite_core::lang::walk;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{Env, const_eval};
-use fulgurite_core::{DType, DTypeSet, Name};
+use fulgurite_core::{DType, DTypeSet, Name, Value};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// A row, compiled, with its author's test hints.
 pub struct TestRow {
@@ -19,12 +24,20 @@ pub struct TestRow {
     pub row: Arc<Row>,
     /// Intervals of test values by argument (the row's `tests: domain`).
     pub domain: Vec<(Name, (f64, f64))>,
+    /// The arguments of its points, in the order of the signature.
+    pub points: Vec<Vec<Value<Operand<f64>>>>,
+    /// Whether the row is one of an importer: such rows are mostly programs of rows that are tested themselves, so a few
+    /// calls show whether they are put together rightly.
+    pub imports: bool,
+    /// Whether calls of the row are found by drawing, once that was tried.
+    pub drawn: OnceLock<bool>,
 }
 
 impl TestRow {
     /// A row of any linked database, without hints.
     pub fn of(row: &Row) -> TestRow {
-        TestRow { row: Arc::new(row.clone()), domain: Vec::new() }
+        let (domain, points) = (Vec::new(), Vec::new());
+        TestRow { row: Arc::new(row.clone()), domain, points, imports: false, drawn: OnceLock::new() }
     }
 
     /// Whether its signature names storage dtypes, for which devices have no kernels.
@@ -100,7 +113,7 @@ impl Rows {
     }
 }
 
-/// The databases of fulgurite and of PyTorch's calls.
+/// The databases of fulgurite, of PyTorch's calls and of ONNX's operators.
 ///
 /// # Panics
 /// If one does not compile: then nothing can be tested, and the report is the best message.
@@ -109,12 +122,14 @@ pub fn rows() -> &'static Rows {
         let own = files(env!("FULGURITE_DATABASE"), "ops.yaml");
         let upstream = pipeline::read_rows(&own.rows.text, "ops.yaml").unwrap_or_else(|report| panic!("{report}"));
         let pytorch = files(env!("FULGURITE_PYTORCH_DATABASE"), "compat/pytorch/ops.yaml");
+        let onnx = files(env!("FULGURITE_ONNX_DATABASE"), "compat/onnx/ops.yaml");
         let own = compiled(&own, &Table::default());
-        let pytorch = compiled(&pytorch, &upstream);
-        let source: Vec<TestRow> = [&own, &pytorch].into_iter().flat_map(collect).collect();
+        let downstream = [compiled(&pytorch, &upstream), compiled(&onnx, &upstream)];
+        let mut source: Vec<TestRow> = [&own].into_iter().chain(&downstream).flat_map(collect).collect();
+        source.iter_mut().for_each(|row| row.imports = library(row.row.op.as_str()) == Some("onnx"));
         let by_name = source.iter().enumerate().map(|(i, r)| (r.row.op, i)).collect();
         let mut table = own.table();
-        pytorch.rows.iter().for_each(|row| table.insert(row.row.clone()));
+        downstream.iter().flat_map(|d| &d.rows).for_each(|row| table.insert(row.row.clone()));
         Rows { source, table, by_name }
     });
     &ROWS
@@ -138,9 +153,19 @@ fn compiled(files: &Files, upstream: &Table) -> Compiled {
 fn collect(compiled: &Compiled) -> Vec<TestRow> {
     let row = |hints: &RowSource| {
         let emitted = compiled.rows.iter().find(|r| r.row.op == hints.name())?;
-        Some(TestRow { row: emitted.row.clone(), domain: domains(hints) })
+        let (row, domain) = (emitted.row.clone(), domains(hints));
+        let points = points::arguments(hints, &row).map(|args| args.iter().map(|arg| arg.map(&mut operand)).collect());
+        let points = points.collect();
+        Some(TestRow { row, domain, points, imports: false, drawn: OnceLock::new() })
     };
     compiled.database.rows.iter().filter_map(row).collect()
+}
+
+fn operand(value: &V<f64>) -> Operand<f64> {
+    match value {
+        V::Array(a) => Operand::Tensor(Array::clone(a)),
+        V::Key(key) => Operand::Key(key.map(i64::cast_unsigned)),
+    }
 }
 
 /// The hints `lo..hi` of a row.

@@ -180,11 +180,15 @@ pub fn is_default(theirs: &str, ours: &str) -> bool {
     if matches!((&*theirs, ours), ("0", "false") | ("1", "true")) || theirs.to_ascii_lowercase() == ours {
         return true;
     }
-    // One number in a list repeats, as a single number does.
-    let one = |text: &str| text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text).to_owned();
-    let (ours, theirs) = (one(ours), one(&theirs));
+    // One number in a list repeats, as a single number does. Libraries differ in the spaces between numbers.
+    let items = |text: &str| -> Vec<String> {
+        let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+        inside.split(',').map(|item| item.trim().to_owned()).collect()
+    };
+    let (ours, theirs) = (items(ours), items(&theirs));
     let number = |text: &str| text.parse::<f64>().ok();
-    ours == theirs || number(&ours).is_some_and(|x| number(&theirs) == Some(x))
+    let same = |(a, b): (&String, &String)| a == b || number(a).is_some_and(|x| number(b) == Some(x));
+    ours.len() == theirs.len() && ours.iter().zip(&theirs).all(same)
 }
 
 impl Formal {
@@ -223,5 +227,22 @@ impl Formal {
     /// Whether the parameter has this name; the `self` of methods is the `input` of functions.
     pub fn is(&self, name: &str) -> bool {
         self.name == name || matches!((self.name.as_str(), name), ("self", "input"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_default;
+
+    #[test]
+    fn defaults_are_compared_as_values() {
+        for (theirs, ours) in
+            [("[0,2,3]", "[0, 2, 3]"), ("(1, 1)", "[1,1]"), ("[1.0]", "1"), ("NOTSET", "notset"), ("[]", "[]")]
+        {
+            assert!(is_default(theirs, ours), "{theirs} {ours}");
+        }
+        for (theirs, ours) in [("[0,2,3]", "[0, 3, 2]"), ("[1,1]", "[1, 1, 1]"), ("[1,2]", "[12]"), ("[0]", "false")] {
+            assert!(!is_default(theirs, ours), "{theirs} {ours}");
+        }
     }
 }

@@ -20,6 +20,8 @@ pub enum HelperFact {
     Atom,
     /// Inside of `..( )` its arguments stay whole lists and have no entry for each axis.
     WholeLists,
+    /// Its value is a list, also inside of `..( )`, where it has no entry for each axis.
+    GivesList,
 }
 
 /// A helper function.
@@ -86,16 +88,16 @@ pub const HELPERS: &[Helper] = &[
     helper("len", "len(xs)", [ONE, ONE], &[OfType, Names, Constant, Atom, WholeLists]),
     helper("size", "size(S)", [Some((1, 2)), Some((1, 2))], &[OfType, Names, Constant, Atom, WholeLists]),
     helper("before", "before(M, i)", [TWO, None], &[Names, Constant, Atom, WholeLists]),
-    helper("part", "part(l, a, b)", [THREE, THREE], &[Constant, Atom, WholeLists]),
+    helper("part", "part(l, a, b)", [THREE, THREE], &[Constant, Atom, WholeLists, GivesList]),
     helper("pair", "pair(p, S, k)", [THREE, THREE], &[Constant, Atom]),
     helper("windows", "windows(N, span, stride, pad, ceil)", [FIVE, FIVE], &[Constant, Atom]),
     helper("ceil_div", "ceil_div(a, b)", [TWO, TWO], &[Atom]),
     helper("join", "join(x, y)", [Some((1, 16)), None], &[Atom]),
-    helper("of", "of(x)", [ONE, None], &[OfType]),
-    helper("ahead", "ahead(l, S)", [TWO, None], &[]),
-    helper("behind", "behind(l, S)", [TWO, None], &[]),
-    helper("ins", "ins(labels, k)", [TWO, None], &[Atom]),
-    helper("outs", "outs(labels)", [ONE, None], &[Atom]),
+    helper("of", "of(x)", [ONE, None], &[OfType, GivesList]),
+    helper("ahead", "ahead(l, S)", [TWO, None], &[GivesList]),
+    helper("behind", "behind(l, S)", [TWO, None], &[GivesList]),
+    helper("ins", "ins(labels, k)", [TWO, None], &[Atom, GivesList]),
+    helper("outs", "outs(labels)", [ONE, None], &[Atom, GivesList]),
     helper("lone", "lone(labels)", [ONE, None], &[Atom]),
     helper("unit", "unit(l)", [None, None], &[Atom]),
     // positions

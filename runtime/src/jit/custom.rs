@@ -113,7 +113,7 @@ fn record<P: Tree, O: Tree, K: Tree>(
                     (_, Some(captured)) => match sources[captured] {
                         Source::Value(value) => keep(value),
                         Source::Variable(input) => {
-                            variables.push(scope::input(input));
+                            variables.push(scope::entry(input)?);
                             OwnInput::Variable(variables.len() - 1)
                         }
                     },

@@ -29,6 +29,9 @@ pub(crate) struct Captured {
     pub wrapped: FxHashMap<usize, (Tensor, Vec<ProxyId>, ProxyId)>,
     /// Views of other traces that were taken again after a write: the base, and the view of it.
     pub views: FxHashMap<usize, (ProxyId, ProxyId)>,
+    /// In a program of a line, for the position of a captured variable: the input that stands for its value at entry of
+    /// the surrounding trace, by which a custom backward finds the variable.
+    entries: FxHashMap<usize, ProxyId>,
 }
 
 /// The source of a value that a backward captured.
@@ -133,14 +136,47 @@ pub(super) fn capture_value(stack: &mut [Frame], depth: usize, tensor: &Tensor, 
     if let Some(&at) = frame.captured.at.get(&address) {
         return frame.builder.inputs()[at].version;
     }
-    let arena = frame.builder.arena().clone();
-    let own = frame.builder.input(&arena.name(outer), arena.ty(outer));
-    arena.set_tags(own, arena.tags(outer));
-    let at = frame.builder.inputs().len() - 1;
-    frame.captured.sources.push(Source::Value(outer));
+    let name = frame.builder.arena().name(outer);
+    let at = frame.builder.inputs().len();
     frame.captured.at.insert(address, at);
-    frame.captured.handles.push(tensor.clone());
-    frame.builder.inputs()[at].version
+    frame.source_input(&name, outer, Source::Value(outer), tensor)
+}
+
+impl Frame {
+    /// One more input, for the value `outer` of the surrounding trace, which `handle` shows there.
+    fn source_input(&mut self, path: &str, outer: ProxyId, source: Source, handle: &Tensor) -> ProxyId {
+        let arena = self.builder.arena().clone();
+        let own = self.builder.input(path, arena.ty(outer));
+        arena.set_tags(own, arena.tags(outer));
+        self.captured.sources.push(source);
+        self.captured.handles.push(handle.clone());
+        own
+    }
+}
+
+/// The value at entry of input number `at` of frame `depth`, by which a custom backward finds the input when it runs. A
+/// program of a line gets it as one more input, because the value that it reads of a variable may be a later one.
+///
+/// # Errors
+/// E709 if a program captured the input from nowhere.
+pub(super) fn entry(stack: &mut [Frame], depth: usize, at: usize) -> Result<ProxyId, Error> {
+    let frame = &stack[depth];
+    let inputs = frame.builder.inputs();
+    if !frame.program {
+        return Ok(inputs[at].proxy);
+    }
+    if let Some(&known) = frame.captured.entries.get(&at) {
+        return Ok(known);
+    }
+    let lost = || Error::bug("E709", "a program of a line lost a variable");
+    let handle = frame.captured.handle(at, inputs.len()).ok_or_else(lost)?.clone();
+    let Some(Source::Variable(outer)) = frame.captured.source(at, inputs.len()) else { return Err(lost()) };
+    let path = format!("{}@entry", inputs[at].path);
+    let outer = entry(stack, depth.checked_sub(1).ok_or_else(lost)?, outer)?;
+    let frame = &mut stack[depth];
+    let own = frame.source_input(&path, outer, Source::Value(outer), &handle);
+    frame.captured.entries.insert(at, own);
+    Ok(own)
 }
 
 /// The input of frame `depth` for a handle, if it is one there: it has a value before and after the frame's trace.
@@ -152,7 +188,9 @@ fn variable(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Option<usize>
     };
     if owns(&stack[depth], traced) {
         let proxy = traced.proxy();
-        return stack[depth].builder.inputs().iter().position(|input| input.version == proxy);
+        let inputs = stack[depth].builder.inputs();
+        // the arguments of a program of a line are values, because nothing writes them
+        return if stack[depth].program { None } else { inputs.iter().position(|input| input.version == proxy) };
     }
     if let Some(&at) = stack[depth].captured.at.get(&address(tensor)) {
         return match stack[depth].captured.source(at, stack[depth].builder.inputs().len()) {
@@ -181,6 +219,11 @@ impl Captured {
         let first = inputs - self.handles.len();
         self.sources.get(at.checked_sub(first)?).copied()
     }
+
+    /// The handle that was captured as input number `at` of `inputs`.
+    fn handle(&self, at: usize, inputs: usize) -> Option<&Tensor> {
+        self.handles.get(at.checked_sub(inputs - self.handles.len())?)
+    }
 }
 
 /// The input of the innermost frame that a write to a handle from outside changes.
@@ -194,7 +237,7 @@ pub(super) fn for_writing(stack: &mut [Frame], top: usize, tensor: &Tensor) -> R
     let at = capture(stack, top, tensor);
     let frame = &stack[top];
     match frame.captured.source(at, frame.builder.inputs().len()) {
-        Some(Source::Value(value)) => Err(intermediate(stack, value)),
+        Some(Source::Value(value)) => Err(argument(stack, value).unwrap_or_else(|| intermediate(stack, value))),
         _ => Ok(at),
     }
 }
@@ -206,11 +249,21 @@ fn in_program(stack: &[Frame], top: usize, tensor: &Tensor) -> Option<Error> {
         _ => 0,
     };
     let inside = stack.get(from..=top)?.iter().any(|frame| frame.program);
-    inside.then(|| {
-        Error::new("E759", format!("a program of a line writes to a tensor {} from outside", tensor.type_text()))
-            .note("it may run never, or many times, so the write has no place in the order of writes")
-            .help("make the tensor a carry, and return its new value")
-    })
+    inside.then(|| program_writes(&format!("a tensor {} from outside", tensor.type_text())))
+}
+
+/// The error of a backward that writes to the argument `value` of a program of a line.
+fn argument(stack: &[Frame], value: ProxyId) -> Option<Error> {
+    let mut inputs = stack.iter().filter(|frame| frame.program).flat_map(|frame| frame.builder.inputs());
+    let input = inputs.find(|input| input.proxy == value)?;
+    Some(program_writes(&format!("`{}` in place", input.path)))
+}
+
+/// The error of a program of a line that writes to `target`.
+pub(crate) fn program_writes(target: &str) -> Error {
+    Error::new("E759", format!("a program of a line writes to {target}"))
+        .note("it may run never, or many times, so the write has no place in the order of writes")
+        .help("make the tensor a carry, and return its new value")
 }
 
 /// The error of a backward that writes to a value which the forward made.

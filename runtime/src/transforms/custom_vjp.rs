@@ -62,7 +62,12 @@ pub(super) fn cotangents(
     }
     if site.line.symbol.is_control() {
         let none = || Error::bug("E709", "a program of a line has no reverse mode");
-        return control::cotangents(b, site, active, own.reverse.ok_or_else(none)?).map(Ok);
+        let reverse = own.reverse.ok_or_else(none)?;
+        let mut now = |b: &mut Builder, variable| match own.tangents {
+            true => Err(no_tangent(site.line)),
+            false => own.now(b, variable),
+        };
+        return control::cotangents(b, site, active, reverse, &mut now).map(Ok);
     }
     if let Some((_, port)) = site.line.symbol.port() {
         return subclass::port(b, site, port, active);
@@ -114,10 +119,7 @@ impl Own {
         let kept: Vec<ProxyId> = group(ports.outs + ports.ins).take(ports.kept).map(own).collect();
         let names: Vec<ProxyId> = group(ports.outs + ports.ins + ports.kept).take(ports.variables).collect();
         if self.tangents && !names.is_empty() {
-            let claim = "a function whose own backward reads or writes variables has no tangent";
-            return Err(Error::new("E711", claim)
-                .help("take the gradient, or write the function without variables")
-                .at(line.place.loc));
+            return Err(no_tangent(line));
         }
         let writes = rule.writes.iter().filter(|_| !self.tangents);
         let writes = writes.map(|(j, value)| Ok((written_input(b, line, names.get(*j))?, *value)));
@@ -184,6 +186,12 @@ impl Own {
         self.variables.push((input, proxy));
         proxy
     }
+}
+
+fn no_tangent(line: &BoundSymbol) -> Error {
+    Error::new("E711", "a function whose own backward reads or writes variables has no tangent")
+        .help("take the gradient, or write the function without variables")
+        .at(line.place.loc)
 }
 
 fn input_of(b: &Builder, variable: ProxyId) -> Option<usize> {

@@ -4,6 +4,7 @@
 //! place of the forward line that it differentiates. [`Activity`] decides which lines the gradient skips.
 
 use super::activity::{Activity, LineRole};
+use super::control::Reversed;
 use super::custom_vjp::{Own, Write};
 use super::inline::{self, Mode, Redirect};
 use super::pullback::{Pullback, Seed, Style, with_aux};
@@ -162,23 +163,21 @@ pub fn joint(trace: &Trace, wrt: &[ProxyId], seeds: &[Seed]) -> Result<Joint, Er
     Ok(Joint { trace: made, forward_inputs, forward_outputs, cotangents, variables, grads, needs_grad })
 }
 
-/// Reverse mode for the programs of lines, which have no variables.
+/// Reverse mode for the programs of lines, which write nothing.
 ///
 /// # Errors
-/// The errors of [`joint`], and E711 for a custom backward with variables.
-pub(super) fn reverse(
-    trace: &Trace,
-    wrt: &[ProxyId],
-    outputs: &[bool],
-) -> Result<(Trace, Vec<Option<ProxyId>>), Error> {
+/// The errors of [`joint`].
+pub(super) fn reverse(trace: &Trace, wrt: &[ProxyId], outputs: &[bool]) -> Result<Reversed, Error> {
     let seeds: Vec<Seed> = outputs.iter().map(|flows| if *flows { Seed::Input } else { Seed::Zero }).collect();
     let Joint { trace, variables, grads, .. } = joint(trace, wrt, &seeds)?;
-    if !variables.is_empty() || !trace.epilogue.is_empty() {
-        let claim = "a custom backward in a program of a line reads or writes variables";
-        return Err(Error::new("E711", claim).help("pass the values that it reads as arguments"));
+    let first = trace.inputs.len() - variables.len();
+    let last = variables.iter().enumerate().all(|(i, (_, at))| *at == first + i);
+    if !trace.epilogue.is_empty() || !last {
+        return Err(Error::bug("E706", "a custom backward in a program of a line writes, or reads no input"));
     }
     let grads = grads.iter().map(|at| at.map(|at| trace.outputs[at])).collect();
-    Ok((trace, grads))
+    let variables = variables.into_iter().map(|(input, _)| input).collect();
+    Ok(Reversed { trace, grads, variables })
 }
 
 /// The trace with the gradients of the sum of its float outputs by `wrt` after its outputs, with dense zeros for values

@@ -1,6 +1,7 @@
 //! Names in scalar and index notation.
 
 use fulgurite_core::Name;
+use fulgurite_core::lang::helpers::{self, HelperFact};
 use fulgurite_core::lang::{
     Bind, Block, DimKind, DimPat, Expr, Ident, Node, Outside, Pattern, Place, Reduce, Span, Stmt,
 };
@@ -24,7 +25,7 @@ impl Names<'_> {
         if self.sig.yields_list {
             locals.push(Name::new("i"), Local::Axis, None);
         }
-        Walk { names: self, text, what, locals, later: Vec::new(), reductions: 0 }.block(block);
+        Walk { names: self, text, what, locals, later: Vec::new(), reductions: 0, per_axis: false }.block(block);
     }
 
     /// Checks an expression over sizes and options, perhaps elements, in which no index of an axis is bound.
@@ -33,7 +34,7 @@ impl Names<'_> {
         if self.sig.yields_list || !self.sig.lists.is_empty() {
             locals.push(Name::new("i"), Local::Axis, None);
         }
-        Walk { names: self, text, what, locals, later: Vec::new(), reductions: 0 }.expr(e);
+        Walk { names: self, text, what, locals, later: Vec::new(), reductions: 0, per_axis: false }.expr(e);
     }
 }
 
@@ -49,6 +50,8 @@ struct Walk<'w, 'a> {
     later: Vec<(Name, Span)>,
     /// Number of enclosing reductions.
     reductions: usize,
+    /// Whether a list has one entry here, for each axis: in `..( )` and in `RED[..]( )`.
+    per_axis: bool,
 }
 
 impl Walk<'_, '_> {
@@ -107,13 +110,17 @@ impl Walk<'_, '_> {
             }
             Node::Call(f, args) => {
                 self.names.index_call(*f, args, self.text);
-                for arg in args {
-                    match &*arg.value.node {
-                        // a dtype variable is an argument by name
-                        Node::Name(name) if asks_about(f.name) && self.names.sig.dtypes.contains(name) => {}
-                        _ => self.expr(&arg.value),
+                self.whole_list(*f);
+                let per_axis = self.per_axis && !helpers::is(f.name, HelperFact::WholeLists);
+                self.with_axis(per_axis, |walk| {
+                    for arg in args {
+                        match &*arg.value.node {
+                            // a dtype variable is an argument by name
+                            Node::Name(name) if asks_about(f.name) && walk.names.sig.dtypes.contains(name) => {}
+                            _ => walk.expr(&arg.value),
+                        }
                     }
-                }
+                });
             }
             Node::Access(access) => {
                 self.name(access.base.name, access.base.span);
@@ -126,10 +133,29 @@ impl Walk<'_, '_> {
                 }
             }
             Node::Reduce(reduce) => self.reduce(reduce),
+            Node::Zip(inner) => self.with_axis(true, |walk| walk.expr(inner)),
             Node::List(_) => {}
             _ if self.names.beside(e, self.text, self.what) => walk::children(e, &mut |inner| self.expr(inner)),
             _ => {}
         }
+    }
+
+    fn with_axis(&mut self, per_axis: bool, f: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.per_axis, per_axis);
+        f(self);
+        self.per_axis = before;
+    }
+
+    /// E013: a list where an entry for each axis belongs.
+    fn whole_list(&mut self, f: Ident) {
+        if !self.per_axis || !helpers::is(f.name, HelperFact::GivesList) {
+            return;
+        }
+        let message =
+            format!("{} of `{}` asks about each axis, and `{}` gives a whole list", self.what, self.names.op(), f.name);
+        let diag = Diag::error("E013", self.text.at(f.span), message).here("the same list at each axis");
+        let help = "name the list outside, as a default in `sig`, `lo: Ints(S) = part(…)`, or by a `let` in the braces of an `if`";
+        self.names.diags.push(diag.help(format!("{help}: a list with a name has one entry for each axis")));
     }
 
     /// E106: an access skips an element outside of any reduction.
@@ -208,7 +234,8 @@ impl Walk<'_, '_> {
 
     fn place(&mut self, place: &Place) {
         match place {
-            Place::One(e) | Place::Zip(e) | Place::Unravel(e) | Place::BroadcastZip(e) => self.expr(e),
+            Place::One(e) | Place::Unravel(e) => self.expr(e),
+            Place::Zip(e) | Place::BroadcastZip(e) => self.with_axis(true, |walk| walk.expr(e)),
             Place::List(list, axes) => {
                 self.name(list.name, list.span);
                 axes.iter().for_each(|axes| self.names.axes(axes, self.text));
@@ -224,8 +251,10 @@ impl Walk<'_, '_> {
             self.bind(bind);
         }
         self.reductions += 1;
-        reduce.filter.iter().for_each(|filter| self.expr(filter));
-        self.expr(&reduce.body);
+        self.with_axis(self.per_axis || reduce.binds.is_none(), |walk| {
+            reduce.filter.iter().for_each(|filter| walk.expr(filter));
+            walk.expr(&reduce.body);
+        });
         self.reductions -= 1;
         let inside = self.locals.leave(depth, self.text, self.what, self.names.op());
         self.names.diags.extend(inside);

@@ -2,7 +2,7 @@
 
 use fulgurite_core::Name;
 use fulgurite_core::lang::{
-    Axes, AxesKind, DimKind, DimPat, Elem, Expr, Ident, ListLen, Node, OptType, Out, Sig, Type,
+    Axes, AxesKind, DimKind, DimPat, Elem, Expr, Ident, ListLen, Node, Opt, OptType, Out, Sig, Type,
 };
 use fulgurite_core::signature::const_eval::axis_number;
 
@@ -177,7 +177,7 @@ impl Names<'_> {
         }
     }
 
-    /// E012: an index has the name of an argument or option.
+    /// E012: an index, or a word of an option, has the name of an argument or option.
     fn shared(&mut self) {
         let source = self.source;
         let sig = &source.sig.tree;
@@ -194,6 +194,14 @@ impl Names<'_> {
                 let message = format!("`i` of `{}` is both an {what} and the position in a list", self.op());
                 let diag = Diag::error("E012", source.sig.text.at(ident.span), message).here(format!("the {what}"));
                 self.diags.push(diag.help(format!("rename the {what}: beside a `List`, `i` is the number of an item")));
+            }
+            let has = |opt: &&Opt| matches!(&opt.ty, OptType::Enum(words) if words.contains(&ident.name));
+            if let Some(of) = sig.opts.iter().find(has) {
+                let (name, of) = (ident.name, of.name);
+                let message = format!("`{name}` of `{}` is both an {what} and a word of `{of}`", self.op());
+                let diag = Diag::error("E012", source.sig.text.at(ident.span), message).here(format!("the {what}"));
+                let help = format!("rename one of them: `{of} == {name}` would compare `{of}` with the {what}");
+                self.diags.push(diag.label(source.sig.text.at(of.span), "its words").help(help));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Compares results with those that PyTorch gave.
+//! Compares results with those that another library gave.
 
 use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::{DType, Scalar, TensorTy};
@@ -51,12 +51,12 @@ pub fn agrees(got: &Array<f64>, want: &Want, strict: bool, factor: f64) -> bool 
     }
 }
 
-/// The difference in words: the types, or the element that is furthest off.
-pub(super) fn told(got: &Array<f64>, want: &Want) -> Option<String> {
+/// The difference from what `library` gave, in words: the types, or the element that is furthest off.
+pub(super) fn told(got: &Array<f64>, want: &Want, library: &str) -> Option<String> {
     let array = want.array.as_ref()?;
     let ty = |a: &Array<f64>| TensorTy::new(a.dtype, &a.shape);
     if got.shape != array.shape || !want.plain && got.dtype != array.dtype {
-        return Some(format!("it gives {}, PyTorch {}", ty(got), ty(array)));
+        return Some(format!("it gives {}, {library} {}", ty(got), ty(array)));
     }
     let (ours, theirs) = (floats(&got.data), floats(&array.data));
     let distance = |n: &usize| {
@@ -67,7 +67,7 @@ pub(super) fn told(got: &Array<f64>, want: &Want) -> Option<String> {
         if distance.is_nan() { f64::INFINITY } else { distance }
     };
     let at = (0..ours.len().min(theirs.len())).max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-    Some(format!("as element {at} it gives {}, PyTorch {}", show::number(ours[at]), show::number(theirs[at])))
+    Some(format!("as element {at} it gives {}, {library} {}", show::number(ours[at]), show::number(theirs[at])))
 }
 
 fn floats(data: &Data<f64>) -> Vec<f64> {

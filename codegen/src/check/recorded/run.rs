@@ -16,6 +16,7 @@ use super::{Callee, Case, Want, compare};
 use crate::check::cases;
 use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V, ty};
 use crate::check::rows::RowSet;
+use crate::libraries::owner;
 use crate::schema::{Calls, RowSource, Rule};
 
 impl Operand for V<f64> {
@@ -163,16 +164,17 @@ impl<'a> Runner<'a> {
     }
 
     /// The row that takes a call, and the difference between its values and the recorded ones, if any. `None` if all
-    /// rows refuse the call, or if PyTorch did.
+    /// rows refuse the call, or if the library did that the values are of.
     pub fn differs(&self, case: &Case) -> Option<(Name, Option<String>)> {
         let (Ok(made), Some(want)) = (self.call(&case.callee), &case.want) else { return None };
         let outs = made.outs()?;
+        let library = owner(case.callee().1.as_str());
         let wrong = |(want, got): (&Want, &Option<Array<f64>>)| {
             let got = got.as_ref()?;
-            (!compare::agrees(got, want, case.strict, 1.0)).then(|| compare::told(got, want)).flatten()
+            (!compare::agrees(got, want, case.strict, 1.0)).then(|| compare::told(got, want, library)).flatten()
         };
         let told = match outs.len() < want.len() {
-            true => Some(format!("it gives {} results, PyTorch {}", outs.len(), want.len())),
+            true => Some(format!("it gives {} results, {library} {}", outs.len(), want.len())),
             false => want.iter().zip(&outs).find_map(wrong),
         };
         Some((made.row.op, told.map(|told| format!("for {}: {told}", made.case.show(&made.row)))))

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::scope::{self, Open, Source};
 use crate::trace::{Control, ControlKind, LineProgram, ProxyId, ProxyTy, Trace};
 use crate::transforms::At;
+use crate::transforms::custom_vjp::written as written_by;
 use crate::tree::{Leaves, Tree, describe, flatten};
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashMap;
@@ -64,8 +65,9 @@ impl<T: Tree> Recorded<T> {
         let written = frame.builder.inputs().iter().find(|input| input.version != input.proxy).map(|i| i.path.clone());
         let own = |name, trace: &Trace, started: Instant| scope::note(name, trace, started.elapsed(), None);
         let mut trace = scope::pipeline().apply(At::Acquired, frame.builder.finish(&outputs), own)?;
-        if written.is_some() || trace.writes() {
-            return Err(writes(written.as_deref(), loc));
+        let backward = || trace.lines.iter().flat_map(|line| written_by(&trace.arena, line)).next();
+        if let Some(name) = written.or_else(|| backward().map(|value| trace.arena.name(value))) {
+            return Err(scope::program_writes(&format!("`{name}` in place")).at(loc));
         }
         let read = sources.into_iter().map(|source| match source {
             Source::Value(value) => value,
@@ -82,14 +84,6 @@ impl<T: Tree> Recorded<T> {
         }
         Ok(Recorded { template, part: Part { program: trace.to_program(loc), read } })
     }
-}
-
-fn writes(path: Option<&str>, loc: Loc) -> Error {
-    let of = path.map_or_else(|| "a tensor".to_owned(), |path| format!("`{path}`"));
-    Error::new("E759", format!("a program of a line writes to {of} in place"))
-        .note("it may run never, or many times, so the write has no place in the order of writes")
-        .help("make the tensor a carry, and return its new value")
-        .at(loc)
 }
 
 /// Programs that read the same captured values, and these values.

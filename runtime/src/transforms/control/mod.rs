@@ -22,9 +22,22 @@ use fulgurite_core::{Scalar, Value};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Reverse mode, which stands above this module: the joint trace of a program by some of its inputs, in which the
-/// results with a flag have cotangents as further inputs, and the gradients; `None` is zero.
-pub(super) type Reverse = fn(&Trace, &[ProxyId], &[bool]) -> Result<(Trace, Vec<Option<ProxyId>>), Error>;
+/// Reverse mode, which stands above this module, of a program by some of its inputs; the results with a flag have
+/// cotangents.
+pub(super) type Reverse = fn(&Trace, &[ProxyId], &[bool]) -> Result<Reversed, Error>;
+
+/// A program with its gradients.
+pub(super) struct Reversed {
+    /// The joint trace. Its inputs are those of the program, the cotangents, then the present values of `variables`.
+    pub(super) trace: Trace,
+    /// The gradients; `None` is zero.
+    pub(super) grads: Vec<Option<ProxyId>>,
+    /// The inputs of the program whose present values custom backwards read when they run.
+    pub(super) variables: Vec<usize>,
+}
+
+/// The present value, where a backward runs, of a variable that a custom backward reads.
+pub(super) type Now<'a> = &'a mut dyn FnMut(&mut Builder, ProxyId) -> Result<ProxyId, Error>;
 
 /// Forward mode, which stands above this module: the trace of a program with tangents of some inputs as further
 /// inputs, and the tangents of its results; `None` is zero.
