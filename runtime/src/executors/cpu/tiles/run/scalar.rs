@@ -1,8 +1,8 @@
 //! Builtins without a tile kernel, element by element.
 
 use fulgurite_core::builtins::{Builtin, cast_scalar, eval_bool, eval_f64, eval_int};
-use fulgurite_core::{DType, Scalar};
-use fulgurite_kernels::{reduce, with_register};
+use fulgurite_core::{DType, Scalar, storage};
+use fulgurite_kernels::reduce;
 use smallvec::SmallVec;
 
 /// Computes a builtin on `n` elements, one by one. Fails if an integer is divided by zero.
@@ -43,15 +43,16 @@ pub(super) unsafe fn call(
 /// # Safety
 /// `p` is to more than `i` elements of `dtype`.
 unsafe fn read(p: *const u8, dtype: DType, i: usize) -> Scalar {
-    // SAFETY: the caller upholds the contract of this function.
-    unsafe {
-        match dtype {
-            DType::Bool => Scalar::Bool(p.add(i).read() != 0),
-            DType::F32 => Scalar::Float((p as *const f32).add(i).read() as f64),
-            DType::F64 => Scalar::Float((p as *const f64).add(i).read()),
-            _ => with_register!(dtype, T => Scalar::Int((p as *const T).add(i).read() as i64)),
+    // SAFETY: the caller upholds the contract of this function; an element has the bytes of its dtype.
+    let bits = unsafe {
+        match dtype.size() {
+            1 => u64::from(p.add(i).read()),
+            2 => u64::from((p as *const u16).add(i).read()),
+            4 => u64::from((p as *const u32).add(i).read()),
+            _ => (p as *const u64).add(i).read(),
         }
-    }
+    };
+    storage::decode(bits, dtype)
 }
 
 /// # Safety
