@@ -10,8 +10,8 @@ use crate::bind::body_of;
 use crate::buffer::Buffer;
 use crate::trace::ProxyTy;
 use database::database;
+use fulgurite_core::DType;
 use fulgurite_core::builtins::cast_f64;
-use fulgurite_core::{DType, Scalar};
 
 fn parse(text: &str) -> Trace {
     database();
