@@ -9,12 +9,15 @@ const FREE: usize = 16 << 20;
 /// The reader of messages refuses messages that lie deeper in each other.
 const DEEPEST: usize = 100;
 
+/// The number of a field, and the messages that it holds.
+type Inner = (u64, fn() -> Kind);
+
 /// A message, by the parts of it that are not plain texts and numbers.
 #[derive(Clone, Copy)]
 struct Kind {
     size: usize,
-    /// The numbers of fields that are messages.
-    inner: &'static [(u64, fn() -> Kind)],
+    /// The fields that are messages.
+    inner: &'static [Inner],
     /// The numbers of fields that are lists of integers. An integer may take one byte of the file and eight in memory.
     integers: &'static [u64],
 }
@@ -28,8 +31,8 @@ fn model() -> Kind {
 }
 
 fn graph() -> Kind {
-    let inner = &[(1, node as fn() -> Kind), (5, tensor), (11, value), (12, value), (15, sparse)];
-    Kind { inner, ..plain(size_of::<GraphProto>()) }
+    const INNER: &[Inner] = &[(1, node), (5, tensor), (11, value), (12, value), (15, sparse)];
+    Kind { inner: INNER, ..plain(size_of::<GraphProto>()) }
 }
 
 fn function() -> Kind {
