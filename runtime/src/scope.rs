@@ -490,6 +490,17 @@ pub(crate) fn entry(at: usize) -> Result<ProxyId, Error> {
     })
 }
 
+/// The value at entry of a handle in the innermost open trace, if it is a variable there.
+///
+/// # Errors
+/// Reports the errors of [`captures::entry`]; E709 if no trace is open.
+pub(crate) fn entry_of(handle: &Tensor) -> Result<Option<ProxyId>, Error> {
+    with_stack(|stack| {
+        let top = stack.len().checked_sub(1).ok_or_else(|| Error::bug("E709", "no trace is open"))?;
+        captures::variable(stack, top, handle).map(|at| captures::entry(stack, top, at)).transpose()
+    })
+}
+
 /// Adds the trace of a closure to the acquisition's record.
 pub(crate) fn note(name: &'static str, trace: &Trace, time: Duration, remark: Option<String>) {
     with_stack(|stack| {

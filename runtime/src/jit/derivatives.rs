@@ -10,8 +10,9 @@ use crate::tensor::Tensor;
 use crate::trace::{BoundSymbol, Phase, Place, ProxyId, ProxyTy, Trace};
 use crate::transforms::{self, At, Joint, Pipeline, Seed, mutation};
 use crate::tree::{self, Leaves, Tree, describe, flatten};
+use fulgurite_core::Value;
 use fulgurite_core::loc::Loc;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -377,10 +378,38 @@ impl<T: Tree> Closure<T> {
         args.extend(scope::resolve_all(&more.collect::<Vec<_>>())?);
         // the transforms have seen the lines from which these were made, so they do not see these again
         let mut made = self.placed(made.clone());
+        self.name_variables(leaves.leaves(), &mut made)?;
         scope::pipeline().mark(At::Acquired, &mut made);
         let values = scope::splice(&made, &args, self.loc)?;
         self.write(leaves.leaves(), &made, &args)?;
         Ok(values)
+    }
+
+    /// Gives the custom backwards of `made` the names that their variables have in the surrounding trace: a variable is
+    /// found by its value at entry of the trace in which the backward runs, and a closure begins with a later value if
+    /// something was written before it.
+    fn name_variables(&self, leaves: &[&Tensor], made: &mut Trace) -> Result<(), Error> {
+        let variables = |line: &BoundSymbol| line.symbol.own().map_or(0, |own| own.variables);
+        if made.lines.iter().all(|line| variables(line) == 0) {
+            return Ok(());
+        }
+        let handles = leaves.iter().copied().chain(&self.captured);
+        let mut entries: FxHashMap<ProxyId, ProxyId> = FxHashMap::default();
+        for (input, handle) in made.input_proxies().zip(handles) {
+            entries.extend(scope::entry_of(handle)?.map(|entry| (input, entry)));
+        }
+        for line in made.lines.iter_mut().filter(|line| variables(line) > 0) {
+            let mut renamed = (**line).clone();
+            let names = renamed.args.iter_mut().rev().filter_map(|arg| match arg {
+                Value::Tensor(name) => Some(name),
+                _ => None,
+            });
+            for name in names.take(variables(line)) {
+                *name = entries.get(name).copied().unwrap_or(*name);
+            }
+            *line = Rc::new(renamed);
+        }
+        Ok(())
     }
 
     /// The trace `made` from this one, in which lines without a place of the user's get the place of the call.

@@ -180,7 +180,7 @@ pub(super) fn entry(stack: &mut [Frame], depth: usize, at: usize) -> Result<Prox
 }
 
 /// The input of frame `depth` for a handle, if it is one there: it has a value before and after the frame's trace.
-fn variable(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Option<usize> {
+pub(super) fn variable(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Option<usize> {
     let View::Traced(traced) = tensor.view() else {
         // a tensor that was made inside is a value like others that are made there
         let made = stack[..=depth].iter().any(|frame| is_made_in(frame, tensor));
