@@ -163,7 +163,14 @@ pub(super) fn entry(stack: &mut [Frame], depth: usize, at: usize) -> Result<Prox
     let frame = &stack[depth];
     let inputs = frame.builder.inputs();
     if !frame.program {
-        return Ok(inputs[at].proxy);
+        let own = inputs[at].proxy;
+        // the lines of a slice become lines of the surrounding trace, where the backward runs
+        let handle = frame.captured.handle(at, inputs.len()).filter(|_| frame.slice).cloned();
+        let outer = handle.zip(depth.checked_sub(1));
+        return match outer.and_then(|(handle, outer)| Some((outer, variable(stack, outer, &handle)?))) {
+            Some((outer, at)) => entry(stack, outer, at),
+            None => Ok(own),
+        };
     }
     if let Some(&known) = frame.captured.entries.get(&at) {
         return Ok(known);
