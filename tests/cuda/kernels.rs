@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const UNIT: usize = 96;
 
 /// What no kernel may need more of: registers (two blocks of 256 threads on a multiprocessor), bytes spilled (what calls of
-/// the division of doubles save around them), and shared memory.
+/// the division of doubles save around them, of which kernels for regions of images have several), and shared memory.
 const MOST_REGISTERS: usize = 128;
-const MOST_SPILLED: usize = 32;
+const MOST_SPILLED: usize = 128;
 const MOST_SHARED: usize = 48 * 1024;
 
 /// The architectures that are compiled for: Ampere's, Hopper's, and the newest that the library knows.

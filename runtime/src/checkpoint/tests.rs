@@ -165,7 +165,7 @@ fn hostile_headers_are_refused() {
         (t(r#""dtype":"F32","shape":[2],"data_offsets":[4,12]"#), 12, "leaves a hole"),
         (t(r#""dtype":"F32","shape":[2],"data_offsets":[8,0]"#), 8, "can't have the data"),
         (t(r#""dtype":"F32","shape":[3],"data_offsets":[0,8]"#), 8, "can't have the data"),
-        (t(r#""dtype":"F8_E8M0","shape":[8],"data_offsets":[0,8]"#), 8, "has the dtype F8_E8M0"),
+        (t(r#""dtype":"F6_E2M3","shape":[8],"data_offsets":[0,8]"#), 8, "has the dtype F6_E2M3"),
         (t(r#""dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,0]"#), 0, "can't have the data"),
         (t(r#""dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,0]"#), 0, "not made of sizes"),
         (t(r#""dtype":"F32","shape":[-1],"data_offsets":[0,8]"#), 8, "not made of sizes"),
