@@ -5,10 +5,10 @@
 
 use crate::Name;
 use crate::lang::ast::{
-    Access, BinOp, Bind, Block, Elem, Expr, Node, OptType, Outside, Param, Pattern, Place, Red, Reduce, Stmt,
-    TensorAccess, UnOp,
+    Access, BinOp, Bind, Block, Elem, Expr, Node, OptType, Outside, Pattern, Place, Red, Reduce, Stmt, TensorAccess,
+    UnOp,
 };
-use crate::lang::walk;
+use crate::lang::elements::{is_element, mentions};
 use crate::lower::Rows;
 use crate::row::{Meaning, Row};
 
@@ -112,16 +112,6 @@ pub fn of(row: &Row) -> RowFacts {
     }
 }
 
-/// Whether each element of the result is an element of one argument with the dtype of the result, whatever the others
-/// are: `x[..p, index[m], ..q]`.
-pub fn only_moves(row: &Row) -> bool {
-    let (Some(Block { stmts, value }), [out], []) = (row.index_body(), &row.sig.outs[..], &row.sig.aux[..]) else {
-        return false;
-    };
-    let of_result = |param: &&Param| param.ty.elem == out.ty.elem && matches!(out.ty.elem[..], [Elem::Var(_)]);
-    stmts.is_empty() && row.sig.params.iter().filter(of_result).any(|param| is_element(value, param.name.name))
-}
-
 /// Whether results share their argument's elements, so that a write to one is visible through the other. This holds for
 /// a `view`, for a composite made of views of its first argument (`view` says which rows are views), and for a meaning
 /// that is that argument detached or in row-major order, which never copies here.
@@ -205,22 +195,9 @@ pub fn is_branch(row: &Row, param: usize) -> bool {
     stmts.is_empty() && matches!(&*value.node, Node::If(..)) && only(value, param.name.name)
 }
 
-fn mentions(e: &Expr, name: Name) -> bool {
-    walk::any_expr(e, &mut |e| matches!(&*e.node, Node::Name(n) if *n == name))
-}
-
 /// Whether an access reads a tensor at the places of a list of indices as they are: `x[..s]`.
 fn is_straight(access: &TensorAccess) -> bool {
     matches!(access.places.as_slice(), [Place::List(_, None)]) && access.item.is_none()
-}
-
-/// Whether an expression is an access to a tensor, with no element of that tensor in an index and no place that may lie
-/// outside.
-fn accesses(e: &Expr, tensor: Option<Name>) -> bool {
-    let Node::Access(a) = &*e.node else { return false };
-    let within = |part: &Expr| matches!(&*part.node, Node::Access(inner) if Some(inner.base.name) == tensor);
-    let elements = walk::any_expr(e, &mut |part| !std::ptr::eq(part, e) && within(part));
-    Some(a.base.name) == tensor && a.item.is_none() && a.outside == Outside::Refuse && !elements
 }
 
 /// Whether a reduction runs over whole axes that an option chooses, and the reduction of one element is that element.
@@ -235,19 +212,6 @@ fn keeps_one(r: &Reduce) -> bool {
 fn sole(row: &Row) -> Option<usize> {
     let mut read = (0..row.sig.params.len()).filter(|i| row.sig.params[*i].access != Access::Like);
     read.next().filter(|_| read.next().is_none())
-}
-
-/// Whether an expression is an element of a tensor, in every branch that options select.
-fn is_element(e: &Expr, tensor: Name) -> bool {
-    match &*e.node {
-        Node::If(cond, yes, no) => {
-            let branch = |block: &Block| block.stmts.is_empty() && is_element(&block.value, tensor);
-            !mentions(cond, tensor) && branch(yes) && branch(no)
-        }
-        Node::Match(_, arms) => arms.iter().all(|(_, value)| is_element(value, tensor)),
-        Node::Name(name) => *name == tensor,
-        _ => accesses(e, Some(tensor)),
-    }
 }
 
 /// How a row joins its first argument, a list, along the axis that its only option names: each element comes from one

@@ -3,7 +3,8 @@
 //! Codegen emits one [`RowText`] per row (and per derived row); the runtime parses it at first use. So the text that
 //! was checked is the text that runs, and no second form can drift from it.
 
-use crate::lang::ast::{Block, Expr, Sig};
+use crate::lang::ast::{Block, Elem, Expr, Param, Sig};
+use crate::lang::elements::is_element;
 use crate::lang::{Dialect, SyntaxError, parse_block, parse_expr, parse_sig};
 use crate::{Name, lang};
 
@@ -267,6 +268,17 @@ impl Row {
             && self.sig.outs.iter().chain(&self.sig.aux).all(|o| o.ty.dims.is_none() && o.ty.list.is_none())
     }
 
+    /// Whether each element of the result is an element of one argument with the dtype of the result, whatever the others
+    /// are: `x[..p, index[m], ..q]`.
+    pub fn only_moves(&self) -> bool {
+        let (Some(Block { stmts, value }), [out], []) = (self.index_body(), &self.sig.outs[..], &self.sig.aux[..])
+        else {
+            return false;
+        };
+        let of_result = |param: &&Param| param.ty.elem == out.ty.elem && matches!(out.ty.elem[..], [Elem::Var(_)]);
+        stmts.is_empty() && self.sig.params.iter().filter(of_result).any(|param| is_element(value, param.name.name))
+    }
+
     /// Whether the row is a composite: its meaning is a program of other rows.
     pub fn is_composite(&self) -> bool {
         matches!(self.meaning, Meaning::Decomp(_))
@@ -274,6 +286,6 @@ impl Row {
 
     /// Whether a call draws random numbers: it takes a key and its own meaning reads it.
     pub fn takes_key(&self) -> bool {
-        self.sig.params.iter().any(|p| p.ty.elem.contains(&lang::ast::Elem::Key))
+        self.sig.params.iter().any(|p| p.ty.elem.contains(&Elem::Key))
     }
 }

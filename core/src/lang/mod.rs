@@ -9,6 +9,7 @@
 
 pub mod alias;
 pub mod ast;
+pub(crate) mod elements;
 pub mod helpers;
 mod lexer;
 mod parser;

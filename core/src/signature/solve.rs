@@ -9,7 +9,6 @@ use super::shapes::{BoundBy, Matcher, Mismatch, implicit_list};
 use super::sizes;
 use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
-use crate::facts;
 use crate::lang::ast::*;
 use crate::promote::{self, Kind, Operand};
 use crate::row::{Meaning, Require, Row};
@@ -514,7 +513,7 @@ impl Call<'_> {
                 // A row that only moves elements accepts every dtype.
                 None if matches!(row.meaning, Meaning::View(_))
                     || matches!(kind, Some(Kind::Keep | Kind::Join))
-                    || (j.is_storage() && facts::only_moves(row)) =>
+                    || (j.is_storage() && row.only_moves()) =>
                 {
                     DTypeSet::all().union(DType::STORAGE.into_iter().collect())
                 }
