@@ -127,9 +127,9 @@ fn what_is_wrong_is_an_error() {
     refused(
         MAJOR,
         NEG,
-        &array(8, &[1], &mut [0u32]),
+        &array(15, &[1], &mut [0u64]),
         &y,
-        "a dtype that rows do not take (number 8 of `PrimitiveType`)",
+        "a dtype that rows do not take (number 15 of `PrimitiveType`)",
     );
     refused(MAJOR, WIDE, &x, &array(I32, &[3], &mut [0i32; 3]), "does not fit into i32");
     assert_eq!(wide, [9.0; 3], "something is written");
