@@ -140,6 +140,7 @@ fn every_choice_of_presence_and_words_comes_up() {
         onnx.attention_heads_masked of q, k, v, mask, past_key, nonpad: 24
         onnx.attention_heads_masked of q, k, v, mask, past_value: 24
         onnx.attention_heads_masked of q, k, v, mask, past_value, nonpad: 24
+        onnx.padded of data, constant_value: 1
         onnx.places of : 8
         onnx.places of stop: 1
         onnx.resample of x: 1

@@ -3,10 +3,10 @@
 //! Codegen emits one [`RowText`] per row (and per derived row); the runtime parses it at first use. So the text that
 //! was checked is the text that runs, and no second form can drift from it.
 
+use crate::Name;
 use crate::lang::ast::{Block, Elem, Expr, Param, Sig};
 use crate::lang::elements::is_element;
 use crate::lang::{Dialect, SyntaxError, parse_block, parse_expr, parse_sig};
-use crate::{Name, lang};
 
 /// The kind of a row's meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
