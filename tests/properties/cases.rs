@@ -9,8 +9,9 @@ use std::fmt::Display;
 
 pub use fulgurite_tests::draws::Verdict;
 
-/// Of a row of an importer, one of so many calls is drawn, if at least [`MANY`] are.
+/// A property draws a third of its calls for a row of a database of other libraries' operators, to save time.
 const IMPORTS: usize = 3;
+/// A property that draws fewer calls than this draws all of them for such a row too.
 const MANY: usize = 12;
 
 /// Checks `count` calls of a row. Fails with the smallest call found for which `check` fails, or if more than half of

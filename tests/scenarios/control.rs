@@ -198,7 +198,7 @@ fn scaled(x: &Tensor, by: &Tensor) -> Tensor {
     custom_vjp(x, |x| (x.sin(), ()), move |(), ct: &Tensor| ct * &by)
 }
 
-/// The same function by itself, and in programs of lines in which it runs once.
+/// Calls [`scaled`] once: directly, in a choice, in a loop, or in a batch, as `way` says.
 fn scaled_in(way: usize, x: &Tensor, by: &Tensor) -> Tensor {
     let holds = Tensor::scalar(1.0f64).gt(0.0);
     let made = match way {
