@@ -1,9 +1,9 @@
 //! Every row × every property: tests that nobody writes when a row is added.
 //!
 //! Each is named `row::property`, so `cargo test --test properties softmax::` runs those of a row; `Class.row::property`
-//! those of a row on a tensor subclass. A failure prints the
-//! smallest failing call that was found and the line that repeats it; calls are drawn anew with `PROPTEST_RNG_SEED=1`, and
-//! more of them with `PROPTEST_CASES=200` ([`fulgurite_tests::draws`]).
+//! is one of a row on a tensor subclass. A failure prints the smallest failing call that was found and the line that
+//! repeats it; calls are drawn anew with `PROPTEST_RNG_SEED=1`, and more of them with `PROPTEST_CASES=200`
+//! ([`fulgurite_tests::draws`]).
 
 #[path = "properties/alive.rs"]
 mod alive;
@@ -15,8 +15,6 @@ mod cases;
 mod derivatives;
 #[path = "properties/determinism.rs"]
 mod determinism;
-#[path = "properties/faults.rs"]
-mod faults;
 #[path = "properties/halves.rs"]
 mod halves;
 #[path = "properties/higher.rs"]
@@ -38,7 +36,6 @@ mod types;
 #[path = "properties/writes.rs"]
 mod writes;
 
-use fulgurite_tests::draws;
 use fulgurite_tests::rows::{TestRow, rows};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -79,32 +76,15 @@ fn every(_: &TestRow) -> bool {
     true
 }
 
-/// Checks a property, or that a known fault is still there.
-fn hold(property: &Property, row: &'static TestRow, name: &str) -> Result<(), Failed> {
-    let held = (property.check)(row, name);
-    let set = |variable: &&str| std::env::var_os(variable).is_some();
-    // one call that is repeated shows its fault
-    let Some(cause) = faults::cause(name).filter(|_| !set(&draws::WORDS)) else { return held };
-    // other draws may miss the fault
-    let other = ["PROPTEST_CASES", "PROPTEST_RNG_SEED"].iter().any(set);
-    match held {
-        Ok(()) if !other => Err(format!("`{name}` holds: take it off the list of known faults ({cause})").into()),
-        _ => Ok(()),
-    }
-}
-
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for row in &rows().source {
         for property in PROPERTIES.iter().filter(|p| (p.applies)(row)) {
             let name = format!("{}::{}", row.row.op, property.name);
-            trials.push(Trial::test(name.clone(), move || hold(property, row, &name)));
+            trials.push(Trial::test(name.clone(), move || (property.check)(row, &name)));
         }
     }
-    let stale = faults::names().find(|name| trials.iter().all(|trial| trial.name() != *name));
-    let stale = stale.map_or(Ok(()), |name| Err(Failed::from(format!("`{name}` is no test"))));
-    trials.push(Trial::test("every_fault::is_of_a_test", move || stale));
     for law in fulgurite_tests::classes::laws(&|_| true) {
         trials.push(Trial::test(law.name.clone(), move || law.of("--test properties").check().map_err(Failed::from)));
     }

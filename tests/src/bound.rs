@@ -197,7 +197,9 @@ impl Domain for Bounded {
     fn stored(self, dtype: DType) -> Bounded {
         // The next row reads a value that is rounded once more; a result over several rows starts a new sum.
         let kept = Bounded { size: self.value.abs(), ..self }.rounded(dtype, EXACT);
-        Bounded { size: self.value.abs(), ..kept }
+        // A dtype without a zero keeps its least number instead.
+        let least = if dtype == DType::F8E8M0FNU { 2f64.powi(-127) } else { 0.0 };
+        Bounded { size: self.value.abs(), error: kept.error + least, ..kept }
     }
 }
 

@@ -309,4 +309,12 @@ impl Fresh {
         self.taken.insert(name);
         name
     }
+
+    /// The first free name among `prefix1`, `prefix2` and so on.
+    pub fn numbered(&mut self, prefix: &str) -> Name {
+        let mut names = (1..).map(|i| Name::new(&format!("{prefix}{i}")));
+        let name = names.find(|n| !self.is_taken(*n)).unwrap_or(Name::new(prefix));
+        self.taken.insert(name);
+        name
+    }
 }

@@ -105,6 +105,11 @@ pub fn visit(e: &Expr, f: &mut dyn FnMut(&Expr) -> bool) {
     }
 }
 
+/// Whether `e` reads an element of a tensor.
+pub fn reads(e: &Expr) -> bool {
+    any(e, &mut |e| matches!(&*e.node, Node::Access(_)))
+}
+
 /// Whether `test` holds for `e` or a subexpression; a shared subexpression is tested once.
 pub fn any(e: &Expr, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
     any_inside(e, test, &mut FxHashSet::default())

@@ -408,6 +408,7 @@ impl<M: Machine> Run<'_, M> {
                 ArgTy::Key => None,
             },
             Some(Value::Type(t)) => Some(t.dtype),
+            Some(Value::DType(d)) => Some(d),
             Some(Value::Num(s)) => Some(s.dtype()),
             Some(Value::Size(_)) => Some(DType::I64),
             _ => self.solved.env.dtype(*n),

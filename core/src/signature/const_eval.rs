@@ -307,7 +307,7 @@ fn call(env: &Env, f: Name, args: &[Arg], at: At) -> Static<Val> {
             let dtype = env.dtype(n).or_else(|| env.tensor(n).map(|t| t.dtype)).or(match env.item(n) {
                 Some(Item::Num(s)) => Some(s.dtype()),
                 Some(Item::Int(_)) => Some(DType::I64),
-                Some(Item::Runtime(_, d)) => Some(*d),
+                Some(Item::Runtime(_, d) | Item::DType(d)) => Some(*d),
                 _ => None,
             });
             let Some(d) = dtype else { return Err(Stop::NotStatic) };

@@ -124,7 +124,7 @@ impl Index<'_> {
         }
         let prefix = if several { format!("part_{}_", out.name.name) } else { "part".to_owned() };
         let is_float = |n: Name| params.contains(&n) || n == seed;
-        let hoist = Hoist { out: &pattern, results, parts: Vec::new(), prefix, is_float: &is_float };
+        let hoist = Hoist { out: &pattern, results, parts: Vec::new(), prefix, fresh: &mut fresh, is_float: &is_float };
         let is_index = |n: Name, size: &Expr, wrapped: bool| {
             let index = row.sig.params.iter().any(|p| p.name.name == n && p.ty.elem.contains(&Elem::Index));
             index && in_range(row, self.rows, n, size, wrapped)

@@ -5,6 +5,7 @@
 
 use super::var::{Kind, Pattern, Var, complement};
 use crate::Name;
+use crate::derive::pointwise::Fresh;
 use crate::derive::{make, walk};
 use crate::lang::ast::*;
 
@@ -29,6 +30,8 @@ pub struct Hoist<'a> {
     pub parts: Vec<Part>,
     /// The prefix of their names.
     pub prefix: String,
+    /// The names that are free: the row of a gradient has arguments that are parts of the gradient before.
+    pub fresh: &'a mut Fresh,
     /// Tensor arguments with float elements.
     pub is_float: &'a dyn Fn(Name) -> bool,
 }
@@ -92,7 +95,7 @@ impl Hoist<'_> {
         };
         let known = self.parts.iter().find(|p| p.value == value).map(|p| p.name);
         let name = known.unwrap_or_else(|| {
-            let name = Name::new(&format!("{}{}", self.prefix, self.parts.len() + 1));
+            let name = self.fresh.numbered(&self.prefix);
             self.parts.push(Part { name, elem: self.elem(&value), value });
             name
         });

@@ -274,7 +274,7 @@ impl Eq {
         // In `floor(g[p]) + i == h`, each of the few values of `i` places an element. Solved for `i`, each `h` would
         // have to search all elements for those that it receives.
         let few = matches!(&v.kind, Kind::One(lo, hi) if make::as_int(lo).is_some() && make::as_int(hi).is_some());
-        if few && step != Step::Plain && walk::any(&value, &mut |e| matches!(&*e.node, Node::Access(_))) {
+        if few && step != Step::Plain && walk::reads(&value) {
             return None;
         }
         let conds: Vec<Expr> =
@@ -335,7 +335,7 @@ fn invert(from: &Expr, to: Expr, v: &Var, step: Step, known: &Known<'_>) -> Opti
 /// A floored quotient or remainder. Elements need the builtins `div_floor` and `rem_floor`, since `/` divides floats
 /// exactly.
 fn floored(op: BinOp, a: &Expr, b: &Expr) -> Expr {
-    let elements = [a, b].into_iter().any(|e| walk::any(e, &mut |e| matches!(&*e.node, Node::Access(_))));
+    let elements = [a, b].into_iter().any(|e| walk::reads(e));
     match elements {
         true => make::call(if op == BinOp::Div { "div_floor" } else { "rem_floor" }, [a.clone(), b.clone()]),
         false => make::binary(op, a.clone(), b.clone()),

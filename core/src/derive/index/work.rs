@@ -190,7 +190,9 @@ impl Work<'_, '_, '_> {
         let mut s = Sum { vars, eqs, conds, body };
         s.solve(&self.known)?;
         s.vars.extend(self.target.extra.iter().cloned());
-        let cond = make::all(s.conds);
+        // A condition may read where another one says that there is an element, so those that read nothing come first.
+        let (first, then): (Vec<Expr>, Vec<Expr>) = s.conds.into_iter().partition(|c| !walk::reads(c));
+        let cond = make::all(first.into_iter().chain(then));
         let only = match (&s.vars[..], &cond) {
             // The pieces lie end to end, so exactly one of them holds the element.
             ([Var { kind: Kind::Item, .. }], None) => partition(&s.body, self.known.seed),
