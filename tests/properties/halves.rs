@@ -187,7 +187,9 @@ fn gradient(call: &Call, single: &Call, double: &Call, reads: bool, rng: &mut Rn
     let weight = floats.iter().flat_map(values).fold(1.0f64, |most, x| most.max(x.abs())).min(WEIGHT);
     for (i, ((got, near), want)) in got.iter().zip(&near).zip(&want).enumerate() {
         let most = values(want).iter().fold(0.0f64, |most, x| most.max(x.abs()));
-        let apart = values(near).iter().zip(values(want)).fold(0.0f64, |most, (a, b)| most.max((a - b).abs()));
+        // f32 may overflow where f64 does not.
+        let off = |a: f64, b: f64| if a.is_nan() && !b.is_nan() { f64::INFINITY } else { (a - b).abs() };
+        let apart = values(near).iter().zip(values(want)).fold(0.0f64, |most, (a, b)| most.max(off(*a, *b)));
         if !most.is_finite() || !apart.is_finite() || most >= largest(got.dtype) {
             continue;
         }

@@ -80,7 +80,7 @@ pub(super) fn fill(
             values[i] = Value::Tensor(ArgTy::Key);
             continue;
         }
-        let dtype = dtype(elem, choice.dtype)?;
+        let dtype = dtype(elem, choice)?;
         let at = |item| At { axis: None, item };
         values[i] = match (&param.ty.dims, items[i]) {
             (None, _) => broadcasting(i, dtype, full, choice, variant),
@@ -141,9 +141,12 @@ fn broadcasting(i: usize, dtype: DType, full: [i64; 2], choice: &Choice, variant
     tensor(dtype, sizes.iter().copied().map(Dim::from).collect())
 }
 
-/// The dtype of an argument of class `elem` where `T` is `t`.
-fn dtype(elem: &Elem, t: DType) -> Option<DType> {
+/// The dtype of an argument of class `elem`. Where `T` is no float, another variable may be one: scales of integers are
+/// floats.
+fn dtype(elem: &Elem, choice: &Choice) -> Option<DType> {
+    let t = choice.dtype;
     Some(match elem {
+        Elem::Var(var) if *var != "T" && !t.is_float() && choice.turn.pick(2, salt(*var)) == 1 => DType::F32,
         Elem::Var(_) => t,
         Elem::Index => DType::I64,
         Elem::Key => return None,
@@ -154,6 +157,11 @@ fn dtype(elem: &Elem, t: DType) -> Option<DType> {
             [DType::F32, DType::I64].into_iter().find(|d| set.contains(*d)).or_else(|| set.iter().next())?
         }
     })
+}
+
+/// A number for the draws of a dtype variable, which does not depend on the order in which names were made.
+fn salt(var: Name) -> u64 {
+    700 + var.as_str().bytes().map(u64::from).sum::<u64>()
 }
 
 /// The shape of an argument with brackets; lists that broadcast lose leading axes or have some as 1.

@@ -295,6 +295,5 @@ fn promote(row: &Row, loops: bool, view: bool) -> Option<Expr> {
 
 /// Whether a requirement mentions only sizes and options that the derived row has.
 fn is_static(r: &Require, known: &FxHashSet<Name>) -> bool {
-    walk::names(&r.cond).iter().all(|n| n.is_size() && known.contains(n) || known.contains(n))
-        && !walk::reads(&r.cond)
+    walk::names(&r.cond).iter().all(|n| n.is_size() && known.contains(n) || known.contains(n)) && !walk::reads(&r.cond)
 }
