@@ -1,4 +1,4 @@
-"""Runs the node tests of the installed ONNX in `fulgurite import --compare`.
+"""Runs the node tests and the light models of the installed ONNX in `fulgurite import --compare`.
 
     python compat/models/tests/onnx_suite.py target/debug/fulgurite [--keep FOLDER] [-v] [NAME…]
 
@@ -12,6 +12,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import warnings
 
 warnings.filterwarnings("ignore")
@@ -19,9 +20,10 @@ import numpy
 import onnx
 from onnx import TensorProto
 from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
 
-# right tests by version of ONNX, whose suites differ: 1.23 has 1,884
-AT_LEAST = {"1.23": 1730}
+# right tests by version of ONNX, whose suites differ: 1.23 has 1,884 of nodes and 9 models
+AT_LEAST = {"1.23": 1739}
 DTYPES = {TensorProto.BOOL: "BOOL", TensorProto.UINT8: "U8", TensorProto.INT8: "I8", TensorProto.INT16: "I16",
           TensorProto.UINT16: "U16", TensorProto.INT32: "I32", TensorProto.UINT32: "U32", TensorProto.INT64: "I64",
           TensorProto.UINT64: "U64", TensorProto.FLOAT16: "F16", TensorProto.BFLOAT16: "BF16",
@@ -59,6 +61,23 @@ def save(values, path):
     path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
 
 
+def light_models():
+    """The models of the suite whose weights are constants, on the input for which it has their results."""
+    for path in sorted((pathlib.Path(onnx.__file__).parent / "backend/test/data/light").glob("*.onnx")):
+        model = onnx.load(path)
+        results = []
+        for i, _ in enumerate(model.graph.output):
+            results.append(TensorProto.FromString(path.with_name(f"{path.stem}_output_{i}.pb").read_bytes()))
+        inputs = [Runner.generate_dummy_data(i) for i in given(model.graph)]
+        yield types.SimpleNamespace(name=path.stem, model=model, data_sets=[(inputs, results)], rtol=1e-3)
+
+
+def given(graph):
+    """The inputs that have no value of their own."""
+    own = {i.name for i in graph.initializer}
+    return [i for i in graph.input if i.name not in own]
+
+
 def run(program, test, folder):
     """The verdict on a test, and what was said."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +85,7 @@ def run(program, test, folder):
     (folder / "model.onnx").write_bytes(test.model.SerializeToString())
     for inputs, outputs in test.data_sets:
         try:
-            values = {i.name: tensor(v, i) for i, v in zip(graph.input, inputs)}
+            values = {i.name: tensor(v, i) for i, v in zip(given(graph), inputs)}
             results = {o.name: tensor(v, o) for o, v in zip(graph.output, outputs)}
         except Unsupported as why:
             return "unsupported", str(why)
@@ -99,7 +118,8 @@ def main():
     arguments = sys.argv[2:]
     keep = arguments[arguments.index("--keep") + 1] if "--keep" in arguments else None
     names = [a for a in arguments if not a.startswith("-") and a != keep]
-    tests = [t for t in load_model_tests(kind="node") if not names or any(n in t.name for n in names)]
+    tests = [*load_model_tests(kind="node"), *light_models()]
+    tests = [t for t in tests if not names or any(n in t.name for n in names)]
     counts, by_operator = collections.Counter(), collections.defaultdict(collections.Counter)
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(keep or folder)
