@@ -11,10 +11,10 @@ pub(crate) static ADAMW_STEP: Symbol = Symbol::new(
         promote: "equal",
         dtypes: "float",
         kind: MeaningKind::Decomp,
-        body: r"let s = step as acc(T);
+        body: r"let s = step as f64;
 let r = lr as acc(T);
-let rate = r / (1 - pow(beta1, s));
-let spread = rsqrt(1 - pow(beta2, s));
+let rate = r / (1 - pow(full([], beta1, f64), s)) as acc(T);
+let spread = rsqrt(1 - pow(full([], beta2, f64), s)) as acc(T);
 let (pa, ga, ma, va) = (p as acc(T), grad as acc(T), m as acc(T), v as acc(T));
 let (p2, m2, v2) = adamw_each(pa, ga, ma, va, rate, spread, 1 - r * decay, beta1 = beta1, beta2 = beta2, eps = eps);
 (p2 as T, m2 as T, v2 as T)",

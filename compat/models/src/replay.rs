@@ -156,14 +156,6 @@ impl Replay<'_, '_> {
             }
         }
         let draws = names.iter().any(|name| foreign::forms(name).iter().any(|form| form.draws()));
-        // of an operator with any number of outputs, a call says how many it names
-        if names
-            .iter()
-            .any(|name| name.starts_with("onnx.") && foreign::forms(name).iter().any(|form| form.has("outputs")))
-        {
-            let outputs = Scalar::Int(node.outputs.len() as i64);
-            named.push(("outputs".to_owned(), GraphValue::Number(outputs)));
-        }
         let all = || positional.iter().chain(named.iter().map(|(_, value)| value));
         let (is_known, has_sizes) = (!draws && known::is_known(all()), all().any(GraphValue::has_sizes));
         let on_sizes = |name: &String| known::on_sizes(name, &positional, &named);

@@ -10,6 +10,7 @@ use fulgurite::Tensor;
 use fulgurite::buffer::Buffer;
 use fulgurite::core::loc::Loc;
 use fulgurite::core::{Name, Scalar};
+use fulgurite::foreign;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -76,6 +77,10 @@ fn make<'a>(maker: &mut Maker<'a>, from: &'a NodeProto, around: &Attributes<'a>)
     for (name, attribute) in attributes {
         let value = value(maker, attribute).map_err(|why| format!("attribute `{}`: {why}", name.escape_debug()))?;
         named.push((name.to_owned(), value));
+    }
+    // a row whose results have any number learns how many of them the node names
+    if foreign::forms(&target).iter().any(|form| form.has("outputs")) {
+        named.push(("outputs".to_owned(), CallArgument::Number(Scalar::Int(from.output.len() as i64))));
     }
     let output = |name: &String| match name.as_str() {
         "" => Ok(CallResult::None),
