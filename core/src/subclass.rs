@@ -604,7 +604,9 @@ pub fn ports(class: &Class) -> [Row; 3] {
 }
 
 fn blank(op: Name, sig: Sig) -> Row {
-    Row { autocast: Some(crate::row::Class::None), ..Row::new(op, sig, Meaning::Host(op)) }
+    // these rows compute nothing, so they take tensors of every dtype
+    let dtypes = Expr::bare(Node::Binary(BinOp::Add, Expr::name("all"), Expr::name("storage")));
+    Row { autocast: Some(crate::row::Class::None), dtypes: Some(dtypes), ..Row::new(op, sig, Meaning::Host(op)) }
 }
 
 /// A tensor of any dtype that broadcasts.

@@ -130,6 +130,10 @@ fn spellings(target: &str) -> Vec<String> {
         for module in ["special", "linalg", "fft"] {
             if let Some(base) = base.strip_prefix(module).and_then(|base| base.strip_prefix('_')) {
                 names.push(format!("torch.{module}.{base}"));
+                // `torch.special.erf` and others are further names of the functions of `torch`
+                if module == "special" {
+                    names.extend([format!("torch.{base}"), format!("aten.{base}")]);
+                }
             }
         }
     }
