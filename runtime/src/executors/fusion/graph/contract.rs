@@ -104,6 +104,9 @@ impl Converter<'_> {
     ) -> Result<([Load; 2], Option<Chunk>), Why> {
         let ([mut a, mut b], mut chunk) = (loads, None);
         let kinds = [&a, &b].map(|l| self.values.ty(l.value).dtype);
+        if self.line.slides && ty == DType::F32 && kinds == [ty; 2] && self.one_slides([&a, &b], dims, reduced, sizes) {
+            return Ok(([a, b], None));
+        }
         let halves = self.line.halves
             && ty == DType::F32
             && matches!(kinds, [DType::F16, DType::F16] | [DType::BF16, DType::BF16]);
@@ -140,6 +143,16 @@ impl Converter<'_> {
             *load = packed;
         }
         Ok(([a, b], chunk))
+    }
+
+    /// Whether one operand slides, and the other is strided memory.
+    fn one_slides(&self, loads: [&Load; 2], dims: [DimSet; 2], reduced: DimSet, sizes: &[usize]) -> bool {
+        [0, 1].into_iter().any(|which| {
+            let (load, other) = (loads[which], loads[1 - which]);
+            let own = dims[which].minus(dims[1 - which]);
+            let slides = || load.slides(own, reduced, &self.values.ty(load.value).shape, sizes).is_some();
+            !self.lies(load, sizes) && self.lies(other, sizes) && slides()
+        })
     }
 
     /// The sum as loops, for `out`.

@@ -1,0 +1,86 @@
+//! Operands that slide: elements at `step · result + spread · term + base` of an axis, such as those of a convolution.
+
+use super::{Affine, Dim, DimSet, Index, Load};
+
+/// An axis along which windows slide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slide {
+    /// The axis of the operand.
+    pub axis: usize,
+    /// The dim of the result, and the distance from window to window.
+    pub along: (Dim, i64),
+    /// The summed dim, and the distance from term to term; `None` for windows of one element.
+    pub over: Option<(Dim, i64)>,
+    /// The position of the first term of the first window.
+    pub base: i64,
+}
+
+/// At least this many windows pay for the copy of an operand with room around it.
+const LEAST: usize = 16;
+
+/// At most this many axes slide, which are those of a volume.
+pub const MOST: usize = 3;
+
+impl Load {
+    /// The axes along which the operand slides, if these and plain axes are all that it has: it reads zeros outside,
+    /// and every dim belongs to one axis. `own` are the dims of the result that it alone has, `summed` the summed ones.
+    pub fn slides(&self, own: DimSet, summed: DimSet, shape: &[usize], sizes: &[usize]) -> Option<Vec<Slide>> {
+        if self.outside.is_some_and(|z| z.scalar().as_f64() != 0.0) {
+            return None;
+        }
+        let (mut slides, mut seen) = (Vec::new(), DimSet::EMPTY);
+        for (axis, (index, n)) in self.idx.iter().zip(shape).enumerate() {
+            let Index::Affine(a) = index else { return None };
+            if !seen.meet(a.dims()).is_empty() {
+                return None;
+            }
+            seen = seen.union(a.dims());
+            match slide(axis, a, own, summed) {
+                Some(s) => slides.push(s),
+                None if a.terms.len() > 1 => return None,
+                None => {
+                    let (lo, hi) = a.range(sizes);
+                    if lo < 0 || hi >= *n as i64 || a.terms.iter().any(|t| t.1 < 0) {
+                        return None;
+                    }
+                }
+            }
+        }
+        let extent = |d: Dim| sizes[d as usize];
+        // A sum over more terms than there are windows, such as the gradient of weights, has other shapes.
+        let narrow = |s: &Slide| s.over.is_none_or(|(d, _)| extent(d) <= extent(s.along.0));
+        let windows: usize = slides.iter().map(|s| extent(s.along.0)).product();
+        ((1..=MOST).contains(&slides.len()) && windows >= LEAST && slides.iter().all(narrow)).then_some(slides)
+    }
+}
+
+/// The index as windows, if it has a dim of the result that only this operand has.
+fn slide(axis: usize, a: &Affine, own: DimSet, summed: DimSet) -> Option<Slide> {
+    let of = |set: DimSet| a.terms.iter().copied().find(|t| set.has(t.0) && t.1 > 0);
+    let (along, over) = (of(own)?, of(summed));
+    let padded = a.base != 0 || over.is_some();
+    (padded && a.terms.len() == 1 + over.is_some() as usize).then_some(Slide { axis, along, over, base: a.base })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+
+    fn affine(base: i64, terms: &[(Dim, i64)]) -> Index {
+        Index::Affine(terms.iter().fold(Affine::constant(base), |s, &(d, c)| s.plus(&Affine::dim(d), c).unwrap()))
+    }
+
+    #[test]
+    fn windows_slide_along_the_axes_of_a_convolution_and_not_along_those_of_its_gradient() {
+        // channel, rows, columns, and the terms of a window
+        let sizes = [4, 8, 9, 3, 3];
+        let idx = smallvec![affine(0, &[(0, 1)]), affine(-1, &[(1, 1), (3, 1)]), affine(-1, &[(2, 2), (4, 1)])];
+        let load = Load { value: 0, idx, outside: Some(fulgurite_core::Scalar::Float(0.0).into()) };
+        let (places, terms): (DimSet, DimSet) = ([1, 2].into_iter().collect(), [0, 3, 4].into_iter().collect());
+        let slides = load.slides(places, terms, &[4, 8, 18], &sizes).unwrap();
+        assert_eq!(slides[1], Slide { axis: 2, along: (2, 2), over: Some((4, 1)), base: -1 });
+        let gradient = load.slides([0, 3, 4].into_iter().collect(), places, &[4, 8, 18], &sizes);
+        assert_eq!(gradient, None);
+    }
+}
