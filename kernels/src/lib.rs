@@ -7,7 +7,7 @@
 //! | [`builtin`] | tile kernels of the builtins |
 //! | [`abi`] | the instruction set of this machine, and the choice of a form for it |
 //! | [`cast`], [`half`] | conversions between dtypes |
-//! | [`fill`], [`copy`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
+//! | [`fill`], [`copy`], [`transpose`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
 //! | [`reduce`] | sums, products and extrema of lines |
 //! | [`line_gemm`], [`small_gemm`], [`quantised_gemm`] | products with a table of lines, with few rows, and with weights in groups of integers |
 //!
@@ -31,6 +31,7 @@ pub mod reduce;
 pub mod select;
 pub mod small_gemm;
 pub mod tile;
+pub mod transpose;
 pub mod window;
 
 /// The dtypes and the kernel interface, for generated kernels.

@@ -105,60 +105,6 @@ unsafe fn sums<I: Isa, const M: usize, const V: usize>(t: &Tile<'_>) {
     }
 }
 
-/// A rectangle of elements that moves from one layout to another; distances are in elements.
-#[derive(Clone, Copy, Debug)]
-pub struct Moved {
-    /// The first element.
-    pub from: *const f32,
-    /// The distances from row to row and from column to column.
-    pub from_steps: (isize, isize),
-    /// The first element of the copy.
-    pub to: *mut f32,
-    /// The distances in the copy.
-    pub to_steps: (isize, isize),
-    /// The number of rows.
-    pub rows: usize,
-    /// The number of columns.
-    pub cols: usize,
-}
-
-multi! {
-    /// Copies a rectangle.
-    ///
-    /// # Safety
-    /// The rectangle's elements exist, and so do those of the copy, which does not overlap them.
-    unsafe fn move_to(m: &Moved) {
-        let straight = m.from_steps.1 == 1 && m.to_steps.1 == 1;
-        // SAFETY: the caller upholds the contract.
-        unsafe {
-            if straight {
-                for i in 0..m.rows as isize {
-                    let (from, to) = (m.from.offset(i * m.from_steps.0), m.to.offset(i * m.to_steps.0));
-                    for j in 0..m.cols {
-                        to.add(j).write(from.add(j).read());
-                    }
-                }
-                return;
-            }
-            // Blocks of as many rows and columns as a cache line has elements, so that both sides touch whole ones.
-            for i0 in (0..m.rows).step_by(LANES) {
-                let rows = LANES.min(m.rows - i0) as isize;
-                for j0 in (0..m.cols).step_by(LANES) {
-                    let cols = LANES.min(m.cols - j0) as isize;
-                    let from = m.from.offset(i0 as isize * m.from_steps.0 + j0 as isize * m.from_steps.1);
-                    let to = m.to.offset(i0 as isize * m.to_steps.0 + j0 as isize * m.to_steps.1);
-                    for j in 0..cols {
-                        for i in 0..rows {
-                            let x = from.offset(i * m.from_steps.0 + j * m.from_steps.1).read();
-                            to.offset(i * m.to_steps.0 + j * m.to_steps.1).write(x);
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
 multi! {
     /// Whether all of `n` elements are finite. The loop has no branch, so that it becomes vector instructions.
     ///
@@ -194,28 +140,6 @@ mod tests {
                             assert_eq!(c[i * cols + j], want, "{isa:?} {rows}x{vectors}: {i} {j}");
                         }
                     }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn rectangles_move_between_any_layouts() {
-        let source: Vec<f32> = (0..60 * 60).map(|i| i as f32).collect();
-        for isa in Level::ALL.into_iter().filter(|i| *i <= Level::detect()) {
-            for (rows, cols) in [(1, 1), (3, 40), (33, 17), (48, 50)] {
-                for (from_steps, to_steps) in [((60, 1), (60, 1)), ((60, 1), (1, 60)), ((1, 60), (60, 1))] {
-                    let mut copy = vec![-1f32; 60 * 60];
-                    let (from, to) = (source.as_ptr(), copy.as_mut_ptr());
-                    // SAFETY: rows and columns are fewer than 60.
-                    unsafe { move_to::pick(isa)(&Moved { from, from_steps, to, to_steps, rows, cols }) };
-                    let place = |steps: (isize, isize), i: usize, j: usize| i * steps.0 as usize + j * steps.1 as usize;
-                    for i in 0..rows {
-                        for j in 0..cols {
-                            assert_eq!(copy[place(to_steps, i, j)], source[place(from_steps, i, j)], "{isa:?} {i} {j}");
-                        }
-                    }
-                    assert_eq!(copy.iter().filter(|x| **x >= 0.0).count(), rows * cols);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The columns of a product, and the places of its tiles in the result.
 
-use fulgurite_kernels::line_gemm::{LANES, Moved, move_to};
+use fulgurite_kernels::line_gemm::LANES;
+use fulgurite_kernels::transpose::{Moved, move_to};
 use smallvec::SmallVec;
 
 /// A loop over columns.

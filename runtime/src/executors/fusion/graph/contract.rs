@@ -151,7 +151,7 @@ impl Converter<'_> {
             let (load, other) = (loads[which], loads[1 - which]);
             let own = dims[which].minus(dims[1 - which]);
             let slides = || load.slides(own, reduced, &self.values.ty(load.value).shape, sizes).is_some();
-            !self.lies(load, sizes) && self.lies(other, sizes) && slides()
+            self.lies(other, sizes) && slides()
         })
     }
 

@@ -47,8 +47,14 @@ impl Load {
             }
         }
         let extent = |d: Dim| sizes[d as usize];
+        let overlaps = |s: &Slide| s.over.is_some_and(|(d, spread)| spread * (extent(d) as i64 - 1) >= s.along.1);
         // A sum over more terms than there are windows, such as the gradient of weights, has other shapes.
-        let narrow = |s: &Slide| s.over.is_none_or(|(d, _)| extent(d) <= extent(s.along.0));
+        let narrow = |s: &Slide| s.over.is_none_or(|(d, _)| extent(d) <= extent(s.along.0)) || !overlaps(s);
+        // One axis of windows side by side is strided memory, which has fewer and longer lines if other dims join it.
+        let alone = || own.iter().filter(|d| extent(*d) > 1).all(|d| slides.iter().any(|s| s.along.0 == d));
+        if self.outside.is_none() && !slides.iter().any(overlaps) && slides.len() < 2 && !alone() {
+            return None;
+        }
         let windows: usize = slides.iter().map(|s| extent(s.along.0)).product();
         ((1..=MOST).contains(&slides.len()) && windows >= LEAST && slides.iter().all(narrow)).then_some(slides)
     }
@@ -58,8 +64,8 @@ impl Load {
 fn slide(axis: usize, a: &Affine, own: DimSet, summed: DimSet) -> Option<Slide> {
     let of = |set: DimSet| a.terms.iter().copied().find(|t| set.has(t.0) && t.1 > 0);
     let (along, over) = (of(own)?, of(summed));
-    let padded = a.base != 0 || over.is_some();
-    (padded && a.terms.len() == 1 + over.is_some() as usize).then_some(Slide { axis, along, over, base: a.base })
+    let plain = a.base == 0 && along.1 == 1 && over.is_none();
+    (!plain && a.terms.len() == 1 + over.is_some() as usize).then_some(Slide { axis, along, over, base: a.base })
 }
 
 #[cfg(test)]
@@ -80,6 +86,15 @@ mod tests {
         let (places, terms): (DimSet, DimSet) = ([1, 2].into_iter().collect(), [0, 3, 4].into_iter().collect());
         let slides = load.slides(places, terms, &[4, 8, 18], &sizes).unwrap();
         assert_eq!(slides[1], Slide { axis: 2, along: (2, 2), over: Some((4, 1)), base: -1 });
+        // Patches side by side, and heads of a matrix, of which the former are windows.
+        let sizes = [4, 8, 9, 16, 16];
+        let idx = smallvec![affine(0, &[(0, 1)]), affine(0, &[(1, 16), (3, 1)]), affine(0, &[(2, 16), (4, 1)])];
+        let patches = Load { value: 0, idx, outside: None };
+        assert!(patches.slides(places, terms, &[4, 128, 144], &sizes).is_some());
+        let heads =
+            Load { value: 0, idx: smallvec![affine(0, &[(0, 1)]), affine(0, &[(1, 64), (3, 1)])], outside: None };
+        assert_eq!(heads.slides([0, 1].into_iter().collect(), terms, &[4, 2048], &[4, 32, 9, 64]), None);
+        let sizes = [4, 8, 9, 3, 3];
         let gradient = load.slides([0, 3, 4].into_iter().collect(), places, &[4, 8, 18], &sizes);
         assert_eq!(gradient, None);
     }
