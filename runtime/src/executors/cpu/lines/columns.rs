@@ -51,30 +51,34 @@ impl Columns {
     /// `to` is the element of the first row at column 0; the result has the tile's rows and columns.
     pub unsafe fn write(&self, tile: &Done, to: *mut f32, row: isize, kernel: move_to::Fn) {
         let [outer @ .., last] = self.0.as_slice() else { return };
+        let end = tile.first + tile.width;
+        let (mut within, mut line) = (tile.first % last.pitch, tile.first / last.pitch);
         let mut column = tile.first;
-        while column < tile.first + tile.width {
-            let (within, mut line) = (column % last.pitch, column / last.pitch);
-            let (mut at, mut there) = (within as isize * last.to, within < last.size);
-            for c in outer.iter().skip(1).rev() {
-                at += (line % c.pitch) as isize * c.to;
-                there &= line % c.pitch < c.size;
-                line /= c.pitch;
-            }
-            if let Some(c) = outer.first() {
-                at += line as isize * c.to;
-                there &= line < c.size;
-            } else if line > 0 {
-                return;
-            }
-            if there {
-                let cols = (last.size - within).min(tile.first + tile.width - column);
+        while column < end {
+            let cols = last.size.saturating_sub(within).min(end - column);
+            if cols > 0
+                && let Some(at) = line_place(outer, line)
+            {
                 let from = tile.at.wrapping_add(column - tile.first);
                 let (from_steps, to_steps) = ((tile.width as isize, 1), (row, last.to));
-                let to = to.wrapping_offset(at);
+                let to = to.wrapping_offset(at + within as isize * last.to);
                 // SAFETY: the caller upholds the contract; these columns belong to results.
                 unsafe { kernel(&Moved { from, from_steps, to, to_steps, rows: tile.rows, cols }) };
             }
             column += last.pitch - within;
+            (within, line) = (0, line + 1);
+        }
+    }
+}
+
+/// The place in the result of a line, which is a number for each setting of these loops, if it belongs to results.
+fn line_place(outer: &[Column], line: usize) -> Option<isize> {
+    match outer {
+        [] => (line == 0).then_some(0),
+        [rows] => (line < rows.size).then_some(line as isize * rows.to),
+        [sheets @ .., rows] => {
+            let (sheet, row) = (line / rows.pitch, line % rows.pitch);
+            Some(line_place(sheets, sheet)? + (row < rows.size).then_some(row as isize * rows.to)?)
         }
     }
 }

@@ -9,7 +9,7 @@ mod operands;
 mod windows;
 
 use super::product::{Literal, ProductLoop, all_finite};
-use super::tiles::{self, Program};
+use super::tiles::{self, Program, prefetch};
 use crate::buffer::pool::Block;
 use crate::executors::fusion::fuse::Group;
 use crate::executors::fusion::graph::piece::Contract;
@@ -42,6 +42,11 @@ pub struct LineProduct {
 
 /// Floating-point operations per nanosecond of one core, for estimates.
 const FLOPS_PER_NS: f64 = 80.0;
+/// The rows of a tile are prefetched if they have at most this many bytes. Longer rows are streams that the hardware
+/// recognises, and would leave the caches before they are used.
+const NEAR: usize = 24 * 1024;
+/// The elements of the largest tile.
+const TILE: usize = MOST_ROWS * MOST_VECTORS * LANES;
 /// At least this many columns, and rows of an operand that does not slide, because smaller products have kernels of
 /// their own.
 const LEAST: usize = LANES;
@@ -134,7 +139,7 @@ impl LineProduct {
         let fault = Mutex::new(None);
         let all_finite = AtomicBool::new(true);
         threads::share(around * blocks * parts, threads, self.cost, &|from, to| {
-            let block = match Block::new(4 * (self.copied() + self.packed())) {
+            let block = match Block::new(4 * (self.copied() + self.packed() + TILE)) {
                 Ok(block) => block,
                 Err(e) => {
                     fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(Fault::OutOfMemory(e.bytes));
@@ -214,7 +219,7 @@ impl LineProduct {
     ///
     /// # Safety
     /// `a` and `c` are the broadcast operand and the result at row 0, `lines` and `copy` the lines and their copy;
-    /// `packed` has room for a tile's rows.
+    /// `packed` has room for a tile's rows, and for a tile.
     unsafe fn rows(
         &self,
         a: *const f32,
@@ -229,7 +234,8 @@ impl LineProduct {
         let origin = if matches!(l.source, Source::Lines) { lines.wrapping_add(start) } else { copy };
         let count = columns.count();
         let beyond = !matches!(l.source, Source::Lines);
-        let mut done = [0f32; MOST_ROWS * MOST_VECTORS * LANES];
+        let done = packed.wrapping_add(self.packed());
+        let panel = self.tile.0 * l.depth * size_of::<f32>();
         let mut all_finite = true;
         let mut row = from;
         while row < to {
@@ -244,17 +250,23 @@ impl LineProduct {
             let mut column = 0;
             for vectors in tiles(count, self.tile.1) {
                 let width = vectors * LANES;
+                if panel <= NEAR && l.along.is_none() && l.rows.a as usize == l.depth {
+                    // The next rows arrive while these are used, an equal part of them with each tile.
+                    let part = (panel * vectors * LANES).div_ceil(count);
+                    let ahead = left.wrapping_add(self.tile.0 * l.depth) as *const u8;
+                    prefetch(ahead.wrapping_add(panel / count.max(1) * column), part);
+                }
                 // Lines that are not copied are not read beyond their end; the last tile starts earlier.
                 let at = if beyond { column } else { column.min(count.saturating_sub(width)) };
-                let to = done.as_mut_ptr();
-                let t = Tile { rows, vectors, a: left, row: step, b: origin.wrapping_add(at), lines: &l.lines, to };
+                let t =
+                    Tile { rows, vectors, a: left, row: step, b: origin.wrapping_add(at), lines: &l.lines, to: done };
                 // SAFETY: the caller upholds the contract; rows and columns of the tile exist, and it has room in `done`.
                 unsafe {
                     (self.compute)(&t);
                     if self.exact.is_some() {
-                        all_finite &= (self.finite)(to, rows * width);
+                        all_finite &= (self.finite)(done, rows * width);
                     }
-                    columns.write(&Done { at: to, width, first: at, rows }, result, l.rows.c, self.moving);
+                    columns.write(&Done { at: done, width, first: at, rows }, result, l.rows.c, self.moving);
                 }
                 column += width;
             }

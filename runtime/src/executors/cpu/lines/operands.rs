@@ -8,7 +8,7 @@ use crate::executors::fusion::graph::piece::{Contract, Values};
 use crate::executors::fusion::graph::slide::{self, Slide};
 use crate::executors::fusion::graph::{Dim, DimSet, Index, Load, ValueId};
 use fulgurite_kernels::abi::Level;
-use fulgurite_kernels::line_gemm::LANES;
+use fulgurite_kernels::line_gemm::{LANES, MOST_VECTORS};
 use smallvec::smallvec;
 
 /// How the lines of the right operand come to lie side by side.
@@ -147,11 +147,8 @@ fn windows(
     let fits = (1..=all).rev().find(|n| Windows::new(planes.clone(), axes(*n), isa).elements() <= TOGETHER);
     let block = all.div_ceil(all.div_ceil(fits.unwrap_or(1)));
     let windows = Windows::new(planes, axes(block), isa);
-    let column = |(axis, s): (&Axis, &Slide)| Column {
-        size: size(s.along.0),
-        pitch: axis.extent(),
-        to: out[s.along.0 as usize],
-    };
+    let column =
+        |(axis, s): (&Axis, &Slide)| Column { size: size(s.along.0), pitch: axis.pitch(), to: out[s.along.0 as usize] };
     let columns = Columns(windows.axes.iter().zip(slides).map(column).collect());
     let depth = sums.iter().map(|d| size(*d)).product();
     let mut lines = Vec::with_capacity(depth);
@@ -184,7 +181,9 @@ fn plain(n: ProductLoop, sums: Vec<(usize, isize)>, depth: usize, rows: usize) -
     // Lines that are a multiple of this far apart fall into few sets of the caches.
     const APART: isize = 256;
     let clash = rows >= 2 * LANES && depth > 64 && sums.last().is_some_and(|s| s.1 % APART == 0);
-    if n.b != 1 || last < LANES || clash {
+    // Tiles do not read beyond the end of lines that are not copied, so such lines are as wide as a tile.
+    let narrow = last < MOST_VECTORS * LANES && !last.is_multiple_of(LANES);
+    if n.b != 1 || narrow || clash {
         let lines = (0..depth).map(|k| u32::try_from(k * block(n.size, depth)).ok()).collect::<Option<_>>()?;
         return Some((columns, Source::Copied { sums, column: n.b }, lines));
     }

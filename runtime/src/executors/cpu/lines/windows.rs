@@ -24,6 +24,8 @@ pub(super) struct Axis {
     rests: Vec<i64>,
     /// The number of elements that a plane has besides one for each window.
     reach: usize,
+    /// The elements at the end of a line that are those at the start of the next line: zeros.
+    shared: usize,
 }
 
 impl Axis {
@@ -34,12 +36,26 @@ impl Axis {
         rests.sort_unstable();
         rests.dedup();
         let reach = ((terms as i64 - 1) * spread / step) as usize;
-        Axis { windows: count, step, base: slide.base, source, rests, reach }
+        Axis { windows: count, step, base: slide.base, source, rests, reach, shared: 0 }
     }
 
     /// The elements of a plane along this axis.
     pub fn extent(&self) -> usize {
         self.windows + self.reach
+    }
+
+    /// The distance from line to line, if lines lie along this axis.
+    pub fn pitch(&self) -> usize {
+        self.extent() - self.shared
+    }
+
+    /// Lets lines along this axis share the zeros at their ends.
+    fn share(&mut self) {
+        let zeros = |rest: usize| {
+            let (lo, hi) = self.inside(self.first(rest, 0));
+            lo.min(self.extent() - hi)
+        };
+        self.shared = (0..self.rests.len()).map(zeros).min().unwrap_or(0).min(self.reach);
     }
 
     /// The number of the remainder, and the element of its plane, at this distance from the first term.
@@ -74,14 +90,18 @@ pub(super) struct Windows {
 
 impl Windows {
     /// The copy with these planes and axes, at least one.
-    pub fn new(planes: Vec<(usize, isize)>, axes: Vec<Axis>, isa: Level) -> Windows {
+    pub fn new(planes: Vec<(usize, isize)>, mut axes: Vec<Axis>, isa: Level) -> Windows {
+        // The windows of the first axis come in blocks, whose ends are not those of the source.
+        if let [_, .., last] = axes.as_mut_slice() {
+            last.share();
+        }
         let straight = axes.last().is_some_and(|a| a.step == 1 && a.source.1 == 1);
         Windows { planes, axes, kernel: window::pick(4, straight, isa) }
     }
 
     /// The elements of a plane.
     fn plane(&self) -> usize {
-        self.axes.iter().map(Axis::extent).product()
+        self.axes.iter().map(Axis::pitch).product::<usize>() + self.axes.last().map_or(0, |a| a.shared)
     }
 
     /// The planes of each setting of the loops over planes.
@@ -100,7 +120,7 @@ impl Windows {
         for (axis, distance) in self.axes.iter().zip(distances) {
             let (r, element) = axis.place(*distance);
             rest = rest * axis.rests.len() + r;
-            at = at * axis.extent() + element;
+            at = at * axis.pitch() + element;
         }
         (plane * self.rests() + rest) * self.plane() + at
     }
@@ -141,7 +161,7 @@ impl Windows {
             rest /= axis.rests.len();
         }
         let col = &self.axes[n - 1];
-        let cols = col.extent();
+        let (cols, pitch) = (col.extent(), col.pitch());
         let inside = col.inside(firsts[n - 1]);
         let from = from.wrapping_offset(firsts[n - 1] as isize * col.source.1);
         let rectangle = |from: *const f32, to: *mut f32, from_line: isize, lines: usize, inside: (usize, usize)| {
@@ -149,7 +169,7 @@ impl Windows {
                 from: from as *const u8,
                 to: to as *mut u8,
                 from_line: 4 * from_line,
-                to_line: 4 * cols as isize,
+                to_line: 4 * pitch as isize,
                 from_elem: 4 * col.step as isize * col.source.1,
                 to_elem: 4,
                 lines,
@@ -171,7 +191,7 @@ impl Windows {
             _ => (1, (0, 1)),
         };
         for sheet in 0..sheets {
-            let to = to.wrapping_add(sheet * line.extent() * cols);
+            let to = to.wrapping_add(sheet * line.extent() * pitch);
             if !(low..high).contains(&sheet) {
                 rectangle(from, to, 0, line.extent(), (0, 0));
                 continue;
@@ -184,9 +204,9 @@ impl Windows {
                 _ => from,
             };
             rectangle(from, to, 0, lo, (0, 0));
-            let (source, target) = (from.wrapping_offset(lo as isize * step), to.wrapping_add(lo * cols));
+            let (source, target) = (from.wrapping_offset(lo as isize * step), to.wrapping_add(lo * pitch));
             rectangle(source, target, step, hi - lo, inside);
-            rectangle(from, to.wrapping_add(hi * cols), 0, line.extent() - hi, (0, 0));
+            rectangle(from, to.wrapping_add(hi * pitch), 0, line.extent() - hi, (0, 0));
         }
     }
 }
