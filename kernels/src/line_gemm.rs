@@ -27,6 +27,10 @@ pub fn tile_of(rows: usize, isa: Level) -> Option<(usize, usize)> {
     Some((fits, vectors))
 }
 
+/// The terms that are added up before their sum is added to that of the terms before them, so that long sums are not
+/// rounded at their full size in every term.
+const TERMS: usize = 512;
+
 /// The operands of a tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile<'a> {
@@ -50,7 +54,7 @@ multi! {
     /// Computes a tile.
     ///
     /// # Safety
-    /// The left operand has `rows` rows of as many elements as there are lines; every line has `vectors · LANES`
+    /// There is a line. The left operand has `rows` rows of as many elements as there are lines; every line has `vectors · LANES`
     /// elements; the result has room for `rows · vectors · LANES`.
     unsafe fn tile(t: &Tile<'_>) {
         // SAFETY: the caller upholds the contract.
@@ -81,25 +85,35 @@ multi! {
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
 unsafe fn sums<I: Isa, const M: usize, const V: usize>(t: &Tile<'_>) {
-    let mut acc = [[[0f32; LANES]; V]; M];
-    // SAFETY: the caller upholds the contract of this function.
-    unsafe {
-        for (k, start) in t.lines.iter().enumerate() {
-            let line = t.b.add(*start as usize);
-            let x: [[f32; LANES]; V] =
-                std::array::from_fn(|v| (line.add(v * LANES) as *const [f32; LANES]).read_unaligned());
-            for i in 0..M {
-                let w = t.a.offset(i as isize * t.row).add(k).read();
-                for v in 0..V {
-                    for l in 0..LANES {
-                        acc[i][v][l] = I::fma(w, x[v][l], acc[i][v][l]);
+    for (part, lines) in t.lines.chunks(TERMS).enumerate() {
+        let mut acc = [[[0f32; LANES]; V]; M];
+        let a = t.a.wrapping_add(part * TERMS);
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe {
+            for (k, start) in lines.iter().enumerate() {
+                let line = t.b.add(*start as usize);
+                let x: [[f32; LANES]; V] =
+                    std::array::from_fn(|v| (line.add(v * LANES) as *const [f32; LANES]).read_unaligned());
+                for i in 0..M {
+                    let w = a.offset(i as isize * t.row).add(k).read();
+                    for v in 0..V {
+                        for l in 0..LANES {
+                            acc[i][v][l] = I::fma(w, x[v][l], acc[i][v][l]);
+                        }
                     }
                 }
             }
-        }
-        for i in 0..M {
-            for v in 0..V {
-                (t.to.add((i * V + v) * LANES) as *mut [f32; LANES]).write_unaligned(acc[i][v]);
+            for i in 0..M {
+                for v in 0..V {
+                    let to = t.to.add((i * V + v) * LANES) as *mut [f32; LANES];
+                    if part > 0 {
+                        let before = to.read_unaligned();
+                        for l in 0..LANES {
+                            acc[i][v][l] += before[l];
+                        }
+                    }
+                    to.write_unaligned(acc[i][v]);
+                }
             }
         }
     }
@@ -125,18 +139,20 @@ mod tests {
     fn tiles_are_sums_over_lines_that_may_overlap() {
         for isa in Level::ALL.into_iter().filter(|i| *i <= Level::detect()) {
             for rows in [1, 2, 4, 8] {
-                for vectors in [1, 2, 3] {
-                    let (depth, cols) = (7, vectors * LANES);
+                for (vectors, depth) in [(1, 7), (2, 7), (3, 7), (3, 2 * TERMS + 5)] {
+                    let (row, cols) = (depth + 2, vectors * LANES);
                     let lines: Vec<u32> = (0..depth).map(|k| (5 * k * k % 11) as u32).collect();
-                    let a: Vec<f32> = (0..rows * 9).map(|i| (i % 13) as f32 - 6.0).collect();
+                    let a: Vec<f32> = (0..rows * row).map(|i| (i % 13) as f32 - 6.0).collect();
                     let b: Vec<f32> = (0..cols + 11).map(|i| (i % 19) as f32 - 9.0).collect();
                     let mut c = vec![f32::NAN; rows * cols];
                     let (a_at, b_at, to) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
-                    // SAFETY: rows have 9 elements, lines start before element 11, and the result has this size.
-                    unsafe { tile::pick(isa)(&Tile { rows, vectors, a: a_at, row: 9, b: b_at, lines: &lines, to }) };
+                    // SAFETY: rows have two elements more than lines, lines start before element 11, and the result has this size.
+                    unsafe {
+                        tile::pick(isa)(&Tile { rows, vectors, a: a_at, row: row as isize, b: b_at, lines: &lines, to })
+                    };
                     for i in 0..rows {
                         for j in 0..cols {
-                            let want: f32 = (0..depth).map(|k| a[9 * i + k] * b[lines[k] as usize + j]).sum();
+                            let want: f32 = (0..depth).map(|k| a[row * i + k] * b[lines[k] as usize + j]).sum();
                             assert_eq!(c[i * cols + j], want, "{isa:?} {rows}x{vectors}: {i} {j}");
                         }
                     }

@@ -87,6 +87,7 @@ const FLOPS_PER_NS: f64 = 80.0;
 impl Product {
     /// The product that computes a contraction.
     pub fn new(c: &Contract, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Level) -> Product {
+        debug_assert!(c.a.lies(&c.sizes) && c.b.lies(&c.sizes), "an operand that slides is no matrix");
         let (mut fa, mut fb, fc) = (form(c.a.value), form(c.b.value), form(c.out));
         let (a0, a) = strides(&c.a, &fa, c.sizes.len());
         let (b0, b) = strides(&c.b, &fb, c.sizes.len());

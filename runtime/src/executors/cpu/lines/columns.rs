@@ -45,6 +45,22 @@ impl Columns {
         columns
     }
 
+    /// Writes one row of all columns to the result.
+    ///
+    /// # Safety
+    /// `from` has [`Columns::count`] elements; `to` is the element of the row at column 0; the result has the columns.
+    pub unsafe fn write_row(&self, from: *const f32, to: *mut f32, kernel: move_to::Fn) {
+        if let [rows, last] = self.0.as_slice() {
+            let (from_steps, to_steps) = ((last.pitch as isize, 1), (rows.to, last.to));
+            // SAFETY: the caller upholds the contract.
+            unsafe { kernel(&Moved { from, from_steps, to, to_steps, rows: rows.size, cols: last.size }) };
+            return;
+        }
+        let row = Done { at: from, width: self.count(), first: 0, rows: 1 };
+        // SAFETY: the caller upholds the contract.
+        unsafe { self.write(&row, to, 0, kernel) }
+    }
+
     /// Writes a tile to the result, whose rows lie `row` apart.
     ///
     /// # Safety

@@ -111,6 +111,12 @@ impl LineProduct {
         if self.loops.along.is_some() { self.tile.0 * self.loops.depth } else { 0 }
     }
 
+    /// The elements of a tile, or of a block if there is one row, which is written at once.
+    fn room(&self) -> usize {
+        let block = self.loops.columns.with_first(self.block).count().next_multiple_of(LANES);
+        if self.loops.rows.size == 1 { block.max(TILE) } else { TILE }
+    }
+
     /// The offsets at which the operands and the result of a setting of the loops around start.
     fn offsets(&self, around: usize) -> ProductLoop {
         let [a, b, c] = self.loops.places.map(|p| p.offset);
@@ -139,7 +145,7 @@ impl LineProduct {
         let fault = Mutex::new(None);
         let all_finite = AtomicBool::new(true);
         threads::share(around * blocks * parts, threads, self.cost, &|from, to| {
-            let block = match Block::new(4 * (self.copied() + self.packed() + TILE)) {
+            let block = match Block::new(4 * (self.copied() + self.packed() + self.room())) {
                 Ok(block) => block,
                 Err(e) => {
                     fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(Fault::OutOfMemory(e.bytes));
@@ -234,6 +240,7 @@ impl LineProduct {
         let origin = if matches!(l.source, Source::Lines) { lines.wrapping_add(start) } else { copy };
         let count = columns.count();
         let beyond = !matches!(l.source, Source::Lines);
+        let alone = l.rows.size == 1;
         let done = packed.wrapping_add(self.packed());
         let panel = self.tile.0 * l.depth * size_of::<f32>();
         let mut all_finite = true;
@@ -258,17 +265,23 @@ impl LineProduct {
                 }
                 // Lines that are not copied are not read beyond their end; the last tile starts earlier.
                 let at = if beyond { column } else { column.min(count.saturating_sub(width)) };
-                let t =
-                    Tile { rows, vectors, a: left, row: step, b: origin.wrapping_add(at), lines: &l.lines, to: done };
-                // SAFETY: the caller upholds the contract; rows and columns of the tile exist, and it has room in `done`.
+                let to = if alone { done.wrapping_add(at) } else { done };
+                let t = Tile { rows, vectors, a: left, row: step, b: origin.wrapping_add(at), lines: &l.lines, to };
+                // SAFETY: the caller upholds the contract; rows and columns of the tile exist, and it has room.
                 unsafe {
                     (self.compute)(&t);
                     if self.exact.is_some() {
-                        all_finite &= (self.finite)(done, rows * width);
+                        all_finite &= (self.finite)(to, rows * width);
                     }
-                    columns.write(&Done { at: done, width, first: at, rows }, result, l.rows.c, self.moving);
+                    if !alone {
+                        columns.write(&Done { at: to, width, first: at, rows }, result, l.rows.c, self.moving);
+                    }
                 }
                 column += width;
+            }
+            if alone {
+                // SAFETY: the caller upholds the contract; the row was computed above.
+                unsafe { columns.write_row(done, result, self.moving) };
             }
             row += rows;
         }

@@ -57,6 +57,9 @@ impl Loops {
         isa: Level,
     ) -> Option<Loops> {
         let (left, right) = if swapped { (&c.b, &c.a) } else { (&c.a, &c.b) };
+        if !left.lies(&c.sizes) {
+            return None;
+        }
         let (fa, fb, fc) = (form(left.value), form(right.value), form(c.out));
         let (a0, a) = strides(left, &fa, c.sizes.len());
         let (b0, b) = strides(right, &fb, c.sizes.len());
@@ -87,7 +90,7 @@ impl Loops {
                 places[1].offset -= slides.iter().map(|s| s.base as isize * fb.strides[s.axis] as isize).sum::<isize>();
                 windows(c, &slides, &sums, (right, values, &fb), (&b, &out), isa)?
             }
-            None if right.outside.is_some() || b.iter().any(|s| *s < 0) => return None,
+            None if !right.lies(&c.sizes) || b.iter().any(|s| *s < 0) => return None,
             None => {
                 let (n, extra) = largest(merged(own.iter().map(axis).collect()));
                 more.extend(extra);
