@@ -248,8 +248,8 @@ impl LineProduct {
         while row < to {
             let rows = [8, 4, 2, 1].into_iter().find(|n| *n <= (to - row).min(self.tile.0)).unwrap_or(1);
             let left = a.wrapping_offset(row as isize * l.rows.a);
-            // SAFETY: the caller upholds the contract of this function; the rows exist.
             let (left, step) = match &l.along {
+                // SAFETY: the caller upholds the contract of this function; the rows exist.
                 Some(places) => unsafe { gathered(left, l.rows.a, rows, places, packed) },
                 None => (left, l.rows.a),
             };
