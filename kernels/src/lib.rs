@@ -7,9 +7,9 @@
 //! | [`builtin`] | tile kernels of the builtins |
 //! | [`abi`] | the instruction set of this machine, and the choice of a form for it |
 //! | [`cast`], [`half`] | conversions between dtypes |
-//! | [`fill`], [`copy`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
+//! | [`fill`], [`copy`], [`transpose`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
 //! | [`reduce`] | sums, products and extrema of lines |
-//! | [`small_gemm`], [`quantised_gemm`] | products with few rows, and with weights in groups of integers |
+//! | [`line_gemm`], [`small_gemm`], [`quantised_gemm`] | products with a table of lines, with few rows, and with weights in groups of integers |
 //!
 //! Nothing here knows a trace or a row: a kernel gets pointers, sizes and strides. No kernel contracts or reorders what
 //! its definition does in order, so the forms for all instruction sets give the same bits; [`math`] names the functions
@@ -23,6 +23,7 @@ pub mod cast;
 pub mod copy;
 pub mod fill;
 pub mod gather;
+pub mod line_gemm;
 pub mod math;
 pub mod narrow;
 pub mod quantised_gemm;
@@ -30,6 +31,7 @@ pub mod reduce;
 pub mod select;
 pub mod small_gemm;
 pub mod tile;
+pub mod transpose;
 pub mod window;
 
 /// The dtypes and the kernel interface, for generated kernels.

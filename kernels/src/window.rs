@@ -47,6 +47,10 @@ multi! {
         // SAFETY: the rectangle's elements inside are there, and the copy has room.
         unsafe {
             let value = (value.as_ptr() as *const T).read_unaligned();
+            let size = size_of::<T>() as isize;
+            if r.from_elem == 2 * size && r.to_elem == size {
+                return every_other(r, value);
+            }
             for l in 0..r.lines as isize {
                 let from = r.from.wrapping_offset(l * r.from_line);
                 let to = r.to.offset(l * r.to_line);
@@ -61,6 +65,27 @@ multi! {
                     (to.offset(c * r.to_elem) as *mut T).write(value);
                 }
             }
+        }
+    }
+}
+
+/// Copies every other element of lines, side by side: a stride that the compiler knows becomes whole loads.
+///
+/// # Safety
+/// The contract of [`strided`] holds, with these distances between elements.
+#[inline(always)]
+unsafe fn every_other<T: Copy>(r: &Rectangle, value: T) {
+    for l in 0..r.lines as isize {
+        let from = r.from.wrapping_offset(l * r.from_line) as *const T;
+        // SAFETY: the rectangle's elements inside are there, and the copy has room.
+        unsafe {
+            let to = r.to.offset(l * r.to_line) as *mut T;
+            (0..r.inside.lo).for_each(|c| to.add(c).write(value));
+            let (from, inside) = (from.wrapping_add(2 * r.inside.lo), to.add(r.inside.lo));
+            for c in 0..r.inside.hi - r.inside.lo {
+                inside.add(c).write(from.add(2 * c).read());
+            }
+            (r.inside.hi..r.cols).for_each(|c| to.add(c).write(value));
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::trace::ProxyTy;
 use database::database;
 use fulgurite_core::DType;
 use fulgurite_core::builtins::cast_f64;
+use fulgurite_kernels::abi::Level;
 
 fn parse(text: &str) -> Trace {
     database();
@@ -279,7 +280,7 @@ fn products_of_all_kinds() {
     );
     // this operand is copied image by image
     let c = agree(
-        "fn f(x: f32[3, 8, 40, 40], w: f32[4, 8, 3, 3]) { y: f32[3, 4, 40, 40] = conv(x, w, padding = [1, 1]) return y }",
+        "fn f(x: f64[3, 8, 40, 40], w: f64[4, 8, 3, 3]) { y: f64[3, 4, 40, 40] = conv(x, w, padding = [1, 1]) return y }",
     );
     assert!(c.describe().to_string().contains("copied in 3 parts"), "{}", c.describe());
 }
@@ -323,6 +324,112 @@ fn windows_of_convolutions() {
                return y
              }}"
         ));
+    }
+}
+
+#[test]
+fn products_read_lines_where_they_lie() {
+    // rows, columns and terms beside the sizes of tiles and blocks
+    for (m, n, k) in [(16, 16, 2), (17, 17, 5), (40, 33, 70), (19, 47, 64), (24, 200, 300), (33, 500, 260)] {
+        let c =
+            agree(&format!("fn f(a: f32[{m}, {k}], w: f32[{k}, {n}]) {{ y: f32[{m}, {n}] = matmul(a, w) return y }}"));
+        if Level::current() > Level::Baseline {
+            assert!(c.describe().to_string().contains("lines"), "{}", c.describe());
+        }
+        // the operands transposed, in batches
+        agree(&format!(
+            "fn f(a: f32[2, {k}, {m}], w: f32[2, {n}, {k}]) {{
+               l: f32[2, {m}, {k}] = transpose(a, a = 1, b = 2)
+               r: f32[2, {k}, {n}] = transpose(w, a = 1, b = 2)
+               y: f32[2, {m}, {n}] = matmul(l, r)
+               return y
+             }}"
+        ));
+        agree(&format!(
+            "fn f(a: f32[{m}, {k}], w: f32[{n}, {k}]) {{
+               r: f32[{k}, {n}] = transpose(w, a = 0, b = 1) y: f32[{m}, {n}] = matmul(a, r) return y
+             }}"
+        ));
+        // every other column
+        agree(&format!(
+            "fn f(a: f32[{m}, {k}], w: f32[{k}, {twice}]) {{
+               r: f32[{k}, {n}] = slice(w, dim = 1, lo = 0, hi = {twice}, step = 2)
+               y: f32[{m}, {n}] = matmul(a, r)
+               return y
+             }}",
+            twice = 2 * n
+        ));
+    }
+}
+
+#[test]
+fn products_read_windows_from_a_padded_copy() {
+    // (batch, channels, rows, sizes, kernels, paddings, strides, dilations)
+    let cases: [(usize, usize, usize, &[usize], &[usize], &[usize], &[usize], &[usize]); 10] = [
+        (2, 3, 5, &[40], &[3], &[1], &[1], &[1]),
+        (1, 2, 9, &[50], &[4], &[3], &[3], &[2]),
+        (1, 3, 8, &[9, 11], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
+        (2, 2, 3, &[9, 12], &[3, 2], &[2, 0], &[1, 2], &[1, 1]),
+        (1, 2, 17, &[21, 19], &[5, 3], &[2, 3], &[2, 1], &[1, 3]),
+        (1, 4, 4, &[12, 12], &[1, 1], &[0, 0], &[2, 2], &[1, 1]),
+        (1, 3, 6, &[16, 16], &[4, 4], &[0, 0], &[4, 4], &[1, 1]),
+        (1, 1, 2, &[7, 40], &[1, 3], &[2, 1], &[1, 1], &[1, 1]),
+        (1, 2, 4, &[5, 6, 7], &[2, 3, 3], &[1, 1, 1], &[1, 1, 2], &[1, 1, 1]),
+        // more windows than a block has
+        (1, 40, 8, &[70, 70], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
+    ];
+    for (b, c, rows, n, k, p, s, d) in cases {
+        let o: Vec<usize> = (0..n.len()).map(|i| (n[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1) / s[i] + 1).collect();
+        let list = |x: &[usize]| x.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let (n, k, o, p, s, d) = (list(n), list(k), list(&o), list(p), list(s), (list(d), d));
+        let whole = agree(&format!(
+            "fn f(x: f32[{b}, {c}, {n}], w: f32[{rows}, {c}, {k}]) {{
+               y: f32[{b}, {rows}, {o}] = conv(x, w, padding = [{p}], stride = [{s}], dilation = [{}]) return y
+             }}",
+            d.0
+        ));
+        if Level::current() > Level::Baseline {
+            assert!(whole.describe().to_string().contains("over windows"), "{}", whole.describe());
+        }
+        if d.1.iter().all(|d| *d == 1) {
+            agree(&format!(
+                "fn f(x: f32[{b}, {c}, {n}], w: f32[{c}, {k}]) {{
+                   y: f32[{b}, {c}, {o}] = conv_apart(x, w, padding = [{p}], stride = [{s}]) return y
+                 }}"
+            ));
+        }
+    }
+    // a kernel that is stored transposed
+    agree(
+        "fn f(x: f32[1, 3, 12, 12], w: f32[3, 5, 3, 3]) {
+           t: f32[5, 3, 3, 3] = transpose(w, a = 0, b = 1) y: f32[1, 5, 12, 12] = conv(x, t, padding = [1, 1]) return y
+         }",
+    );
+}
+
+#[test]
+fn windows_leave_out_what_is_not_finite() {
+    let trace = parse("fn f(x: f32[40], w: f32[3]) { y: f32[42] = convolve(x, w, pad = 2) return y }");
+    for (place, bits) in [(0, 0x7fc0_0000_u32), (1, 0x7f80_0000), (2, 0xff80_0000)] {
+        let mut inputs = inputs(&trace);
+        let mut bytes = inputs[1].as_bytes().to_vec();
+        bytes[place * 4..place * 4 + 4].copy_from_slice(&bits.to_le_bytes());
+        inputs[1] = Buffer::from_bytes(DType::F32, &[3], &bytes).unwrap();
+        for threads in [1, 2] {
+            let got = cpu(&trace, threads).run(&inputs).unwrap()[0].to_f64();
+            // the term is there if its element of x is
+            for (at, y) in got.iter().enumerate() {
+                let there = (2..42).contains(&(at + place));
+                assert_eq!(!y.is_finite(), there, "{place} {at}: {got:?}");
+            }
+        }
+        // elements that are not finite reach the windows that have them, and no others
+        inputs[1] = Buffer::from_numbers(DType::F32, &[3], (0..3).map(|_| cast_f64(1.0, DType::F32))).unwrap();
+        let mut bytes = inputs[0].as_bytes().to_vec();
+        bytes[80..84].copy_from_slice(&bits.to_le_bytes());
+        inputs[0] = Buffer::from_bytes(DType::F32, &[40], &bytes).unwrap();
+        let got = cpu(&trace, 1).run(&inputs).unwrap()[0].to_f64();
+        assert!(got.iter().enumerate().all(|(at, y)| y.is_finite() != (20..23).contains(&at)), "{got:?}");
     }
 }
 

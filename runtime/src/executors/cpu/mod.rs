@@ -1,10 +1,12 @@
 //! The CPU executor: it makes steps of items, and runs kernels for lines that are not loops.
 //!
 //! Fusions become programs over [`tiles`] of [`tile_kernels`], or copies of windows ([`im2col`]). Products become
-//! matrix products ([`product`], [`small_gemm`] for few rows, [`quantised_gemm`] for weights quantised in groups).
+//! matrix products ([`lines`], also for windows; [`product`] for other layouts and dtypes, [`small_gemm`] for few rows,
+//! [`quantised_gemm`] for weights quantised in groups).
 //! [`scan`]s run along lines.
 
 mod im2col;
+mod lines;
 mod product;
 mod quantised_gemm;
 mod recurrence;
@@ -15,6 +17,7 @@ mod search;
 mod tiles;
 
 pub use fulgurite_kernels::abi::Level;
+use fulgurite_kernels::line_gemm;
 
 use super::fusion::fuse::Group;
 use super::fusion::graph::piece::{Contract, Scan};
@@ -23,6 +26,7 @@ use super::program::host_step::{HostStep, Linker};
 use super::{Claim, Executor, Kernel, Line};
 use fulgurite_core::kernel::Special;
 use im2col::Im2col;
+use lines::LineProduct;
 use product::Product;
 use scan::ScanStep;
 use std::sync::Arc;
@@ -54,7 +58,7 @@ impl Linker for Cpu {
     }
 
     fn ways(&self) -> Ways {
-        Ways { row_kernel: row_kernel::of, halves: false }
+        Ways { row_kernel: row_kernel::of, halves: false, slides: line_gemm::tile_of(1, Level::current()).is_some() }
     }
 
     fn group(&self, group: &Group, env: &Env<'_>) -> Box<dyn HostStep> {
@@ -66,7 +70,11 @@ impl Linker for Cpu {
     }
 
     fn product(&self, product: &Contract, env: &Env<'_>) -> Box<dyn HostStep> {
-        Box::new(Product::new(product, env.values, env.form, Level::current()))
+        let isa = Level::current();
+        match LineProduct::new(product, env, isa) {
+            Some(lines) => Box::new(lines),
+            None => Box::new(Product::new(product, env.values, env.form, isa)),
+        }
     }
 
     fn scan(&self, scan: &Scan, env: &Env<'_>) -> Box<dyn HostStep> {

@@ -87,6 +87,7 @@ const FLOPS_PER_NS: f64 = 80.0;
 impl Product {
     /// The product that computes a contraction.
     pub fn new(c: &Contract, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Level) -> Product {
+        debug_assert!(c.a.lies(&c.sizes) && c.b.lies(&c.sizes), "an operand that slides is no matrix");
         let (mut fa, mut fb, fc) = (form(c.a.value), form(c.b.value), form(c.out));
         let (a0, a) = strides(&c.a, &fa, c.sizes.len());
         let (b0, b) = strides(&c.b, &fb, c.sizes.len());
@@ -166,8 +167,7 @@ impl Product {
     unsafe fn multiply(&self, memory: Memory, sizes: &[usize], threads: usize) -> Result<(), Fault> {
         if let Some(exact) = &self.exact {
             // SAFETY: the caller upholds the contract of this function.
-            let finite = |(v, dtype): &(u32, DType)| unsafe { finite(*dtype, memory.at(*v), sizes[*v as usize]) };
-            if !exact.finite.iter().all(finite) {
+            if !unsafe { all_finite(&exact.finite, memory, sizes) } {
                 let accs = Block::new(exact.sum.scratch()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
                 // SAFETY: the caller upholds the contract; the block has room for the accumulators.
                 return unsafe { Program::run(&exact.sum, memory, sizes, accs.data(), threads) };
@@ -359,6 +359,15 @@ impl HostStep for Product {
     }
 }
 
+/// Whether all numbers of these storages are finite.
+///
+/// # Safety
+/// `memory` has valid memory of these `sizes` for each of them, of these dtypes.
+pub(super) unsafe fn all_finite(storages: &[(u32, DType)], memory: Memory, sizes: &[usize]) -> bool {
+    // SAFETY: the caller upholds the contract of this function.
+    storages.iter().all(|(v, dtype)| unsafe { finite(*dtype, memory.at(*v), sizes[*v as usize]) })
+}
+
 /// Whether all numbers of a storage are finite. The loop has no branch, so that it becomes vector instructions.
 ///
 /// # Safety
@@ -430,7 +439,7 @@ fn dims_of(load: &Load) -> DimSet {
 }
 
 /// The offset of an affine load, and its stride per dim.
-fn strides(load: &Load, form: &Form, dims: usize) -> (isize, Vec<isize>) {
+pub(super) fn strides(load: &Load, form: &Form, dims: usize) -> (isize, Vec<isize>) {
     let mut offset = form.offset as isize;
     let mut out = vec![0; dims];
     for (index, stride) in load.idx.iter().zip(&form.strides) {
@@ -445,7 +454,7 @@ fn strides(load: &Load, form: &Form, dims: usize) -> (isize, Vec<isize>) {
 }
 
 /// Merges axes that are contiguous in the operands and the result; slowest first.
-fn merged(mut axes: Vec<ProductLoop>) -> Vec<ProductLoop> {
+pub(super) fn merged(mut axes: Vec<ProductLoop>) -> Vec<ProductLoop> {
     axes.sort_by_key(|x| (-x.c.abs(), -x.a.abs(), -x.b.abs()));
     let mut out: Vec<ProductLoop> = Vec::new();
     for x in axes {
@@ -461,7 +470,7 @@ fn merged(mut axes: Vec<ProductLoop>) -> Vec<ProductLoop> {
 }
 
 /// The largest axis, and the other axes.
-fn largest(mut axes: Vec<ProductLoop>) -> (ProductLoop, Vec<ProductLoop>) {
+pub(super) fn largest(mut axes: Vec<ProductLoop>) -> (ProductLoop, Vec<ProductLoop>) {
     match (0..axes.len()).max_by_key(|i| axes[*i].size) {
         Some(i) => (axes.remove(i), axes),
         None => (ONE, axes),

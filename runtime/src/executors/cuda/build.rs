@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// # Errors
 /// Reports errors of lowering.
 pub(super) fn build(part: &JoinedPart<'_>, device: Arc<dyn Device>) -> Result<DeviceProgram, ExecError> {
-    let mut items = Items::new(part.trace, "cuda", Ways { row_kernel: |_| None, halves: true });
+    let mut items = Items::new(part.trace, "cuda", Ways { row_kernel: |_| None, halves: true, slides: false });
     let inputs: Vec<ValueId> = part.inputs.iter().map(|p| items.value(*p)).collect();
     for joined in part.lines {
         match joined {

@@ -34,6 +34,8 @@ pub(crate) struct Ways {
     /// Whether products take operands that are both f16, or both bf16, in their own layout, even if earlier lines
     /// widened them.
     pub halves: bool,
+    /// Whether products of f32 take an operand that slides, in its own layout.
+    pub slides: bool,
 }
 
 /// Lines that are being made into items.
@@ -172,6 +174,7 @@ impl<'t> Items<'t> {
             outs: line.wanted(nest.outs.len()).into_iter().map(|p| p.map(|p| self.value(p))).collect(),
             row: (self.ways.row_kernel)(line),
             halves: self.ways.halves,
+            slides: self.ways.slides,
             nest,
         };
         Ok(convert(&io, &mut self.values))
@@ -189,6 +192,7 @@ impl<'t> Items<'t> {
             outs: vec![Some(holds)],
             row: None,
             halves: false,
+            slides: false,
             nest: check.nest.clone(),
         };
         for piece in convert(&io, &mut self.values) {

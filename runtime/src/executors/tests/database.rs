@@ -99,6 +99,13 @@ const ROWS: &[RowText] = &[
         "sum[ci, ..k](x[b, ci, ..(o * stride + k * dilation - padding) else 0] * w[co, ci, ..k])",
     ),
     expr(
+        "conv_apart",
+        "(x: T[B, C, ..I], w: T[C, ..K]; padding: Ints(K) = 0, stride: Ints(K) = 1)
+         -> T[B, C, ..(O = (I + 2 * padding - K) / stride + 1)]",
+        "equal",
+        "sum[..k](x[b, c, ..(o * stride + k - padding) else 0] * w[c, ..k])",
+    ),
+    expr(
         "conv_dx",
         "(d: T[B, CO, ..O], w: T[CO, CI, ..K]; padding: Ints(K) = 0, dilation: Ints(K) = 1)
          -> T[B, CI, ..(I = O + dilation * (K - 1) - 2 * padding)]",

@@ -13,7 +13,7 @@ use super::program::*;
 use crate::buffer::pool::Block;
 use crate::executors::program::host_step::{Fault, Memory};
 use crate::executors::program::threads;
-use ahead::prefetch;
+pub(in crate::executors::cpu) use ahead::prefetch;
 use ends::mean;
 use fulgurite_kernels::copy::Rect;
 use fulgurite_kernels::{fill, reduce};

@@ -26,6 +26,7 @@ pub use group::{Group, live};
 pub use legality::row_dims;
 pub use liveness::placed;
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use std::rc::Rc;
 use std::sync::Arc;
 use transaction::Transaction;
@@ -365,7 +366,8 @@ impl Fuser {
         }
         let producers: Vec<usize> = self.entries_of(&reads);
         let mut candidates = producers.clone();
-        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        // The group that defines the largest value comes first, because joining it saves most memory; then the newest.
+        candidates.sort_by_cached_key(|at| Reverse((self.largest(*at, &reads), *at)));
         let open = |at: &usize| *at >= self.open;
         let mut readers: Vec<usize> =
             reads.iter().filter_map(|v| Some(self.defined.entry(*self.reader.get(v)?))).filter(open).collect();
@@ -400,6 +402,16 @@ impl Fuser {
             let apart: Vec<Apart> = apart.collect();
             self.apart.extend(apart);
         }
+    }
+
+    /// The elements of the largest of these values that the group at `at` defines.
+    fn largest(&self, at: usize, values: &[ValueId]) -> usize {
+        let Some(Some(Entry { item: Item::Group(group), .. })) = self.entries.get(at) else { return 0 };
+        let axes = values.iter().filter_map(|v| group.members.get(v)?.axes.as_ref());
+        let elements = |axes: &Rc<[Axis]>| -> usize {
+            axes.iter().flatten().map(|d| group.graph.sizes[*d as usize]).fold(1, usize::saturating_mul)
+        };
+        axes.map(elements).max().unwrap_or(0)
     }
 
     /// The reason why entry `at`, which has the current line, and entry `other` are not fused.

@@ -104,16 +104,19 @@ impl Converter<'_> {
     ) -> Result<([Load; 2], Option<Chunk>), Why> {
         let ([mut a, mut b], mut chunk) = (loads, None);
         let kinds = [&a, &b].map(|l| self.values.ty(l.value).dtype);
+        if self.line.slides && ty == DType::F32 && kinds == [ty; 2] && self.one_slides([&a, &b], dims, reduced, sizes) {
+            return Ok(([a, b], None));
+        }
         let halves = self.line.halves
             && ty == DType::F32
             && matches!(kinds, [DType::F16, DType::F16] | [DType::BF16, DType::BF16]);
-        let halves = halves && self.lies(&a, sizes) && self.lies(&b, sizes);
-        let ready = |c: &Self, l: &Load| halves || c.lies(l, sizes) && c.values.ty(l.value).dtype == ty;
+        let halves = halves && a.lies(sizes) && b.lies(sizes);
+        let ready = |c: &Self, l: &Load| halves || l.lies(sizes) && c.values.ty(l.value).dtype == ty;
         let (straight_a, straight_b) = (ready(self, &a), ready(self, &b));
         let mut copied = [!straight_a, !straight_b];
         // One operand may be copied one part at a time.
         let mut apart = [None, None];
-        if let Some(which) = [&a, &b].iter().position(|l| !self.lies(l, sizes)) {
+        if let Some(which) = [&a, &b].iter().position(|l| !l.lies(sizes)) {
             apart[which] = chunk_dim([&a, &b][which], (dims[which], dims[1 - which]), reduced, sizes);
         }
         // If one operand is copied, its sums are contiguous. The other operand is then copied too if its sums are not
@@ -140,6 +143,16 @@ impl Converter<'_> {
             *load = packed;
         }
         Ok(([a, b], chunk))
+    }
+
+    /// Whether one operand slides, and the other is strided memory.
+    fn one_slides(&self, loads: [&Load; 2], dims: [DimSet; 2], reduced: DimSet, sizes: &[usize]) -> bool {
+        [0, 1].into_iter().any(|which| {
+            let (load, other) = (loads[which], loads[1 - which]);
+            let own = dims[which].minus(dims[1 - which]);
+            let slides = || load.slides(own, reduced, &self.values.ty(load.value).shape, sizes).is_some();
+            other.lies(sizes) && slides()
+        })
     }
 
     /// The sum as loops, for `out`.
@@ -185,15 +198,6 @@ impl Converter<'_> {
             }
         }
         steps
-    }
-
-    /// Whether an operand is strided memory in which every element occurs once.
-    fn lies(&self, load: &Load, sizes: &[usize]) -> bool {
-        let window = load.idx.iter().any(|i| match i {
-            Index::Affine(a) => overlaps(&a.terms, sizes),
-            Index::Node(_) => true,
-        });
-        !window && load.outside.is_none()
     }
 
     /// A copy of an operand with one axis per dim, at index 0 of `apart` if the caller iterates over that dim. The
@@ -282,12 +286,4 @@ fn chunk_dim(load: &Load, dims: (DimSet, DimSet), reduced: DimSet, sizes: &[usiz
         without(own).min(without(other)).min(without(reduced))
     };
     candidates.max_by_key(|d| (least(*d), std::cmp::Reverse(*d)))
-}
-
-/// Whether two settings of the dims give one index, which makes a window and not a mixed-radix number.
-fn overlaps(terms: &[(Dim, i64)], sizes: &[usize]) -> bool {
-    let mut terms: SmallVec<[(i64, i64); 4]> =
-        terms.iter().map(|&(d, c)| (c.abs(), sizes[d as usize] as i64)).collect();
-    terms.sort_unstable();
-    terms.windows(2).any(|w| w[1].0 < w[0].0 * w[0].1)
 }

@@ -29,6 +29,8 @@ pub struct LineIo {
     pub row: Option<RowKernel>,
     /// Whether products take operands of f16 and bf16.
     pub halves: bool,
+    /// Whether products of f32 take an operand that slides.
+    pub slides: bool,
 }
 
 /// At most this many loops in a nest that becomes a graph, because a program has at most that many loops.

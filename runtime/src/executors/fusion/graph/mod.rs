@@ -14,6 +14,7 @@ mod filter;
 pub mod piece;
 mod reduce;
 pub mod row;
+pub mod slide;
 mod unroll;
 mod vars;
 mod windows;

@@ -123,7 +123,8 @@ pub enum Place {
     },
 }
 
-/// A contraction `out[free] = Σ over reduced a[…] · b[…]`; both loads are affine and in range.
+/// A contraction `out[free] = Σ over reduced a[…] · b[…]`; both loads are affine and in range, unless one of them slides
+/// ([`Load::slides`]).
 #[derive(Clone, Debug)]
 pub struct Contract {
     /// The extents of the dims.

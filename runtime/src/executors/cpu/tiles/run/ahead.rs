@@ -21,7 +21,7 @@ const CACHE_LINE: usize = 64;
 /// first-level cache keeps the present tiles. On an EPYC this takes a tenth to a third less time for rows and for AdamW
 /// than prefetching into the first level.
 #[inline(always)]
-pub(super) fn prefetch(at: *const u8, bytes: usize) {
+pub(in crate::executors::cpu) fn prefetch(at: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};

@@ -1,0 +1,362 @@
+//! Products that read one operand line by line ([`fulgurite_kernels::line_gemm`]): convolutions, whose windows are
+//! lines of their padded input, and products of matrices one of which is contiguous along the sum.
+//!
+//! Work is divided into blocks of columns, whose lines stay in the second-level cache, and within them into rows. The
+//! terms of an element are added up in one order, whatever the division.
+
+mod columns;
+mod operands;
+mod windows;
+
+use super::product::{Literal, ProductLoop, all_finite};
+use super::tiles::{self, Program, prefetch};
+use crate::buffer::pool::Block;
+use crate::executors::fusion::fuse::Group;
+use crate::executors::fusion::graph::piece::Contract;
+use crate::executors::fusion::items::Env;
+use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
+use crate::executors::program::threads;
+use columns::{Done, tiles};
+use fulgurite_core::DType;
+use fulgurite_kernels::abi::Level;
+use fulgurite_kernels::line_gemm::{LANES, MOST_ROWS, MOST_VECTORS, Tile, finite, tile, tile_of};
+use fulgurite_kernels::transpose::{Moved, move_to};
+use operands::{Loops, Source, block};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A compiled product.
+pub struct LineProduct {
+    loops: Loops,
+    /// The rows of a tile, and at most how many vectors of columns.
+    tile: (usize, usize),
+    /// For columns that are not windows, those of a block; for windows, the windows of the first axis.
+    block: usize,
+    compute: tile::Fn,
+    moving: move_to::Fn,
+    finite: finite::Fn,
+    /// The loops that run instead if an operand is not finite.
+    exact: Option<Box<Literal>>,
+    cost: f64,
+}
+
+/// Floating-point operations per nanosecond of one core, for estimates.
+const FLOPS_PER_NS: f64 = 80.0;
+/// The rows of a tile are prefetched if they have at most this many bytes. Longer rows are streams that the hardware
+/// recognises, and would leave the caches before they are used.
+const NEAR: usize = 24 * 1024;
+/// The elements of the largest tile.
+const TILE: usize = MOST_ROWS * MOST_VECTORS * LANES;
+/// At least this many columns, and rows of an operand that does not slide, because smaller products have kernels of
+/// their own.
+const LEAST: usize = LANES;
+
+impl LineProduct {
+    /// The product that computes a contraction, if it has this form.
+    pub fn new(c: &Contract, env: &Env, isa: Level) -> Option<LineProduct> {
+        let single = |v: u32| env.values.ty(v).dtype == DType::F32;
+        if c.chunk.is_some() || ![c.a.value, c.b.value, c.out].into_iter().all(single) {
+            return None;
+        }
+        let ways = [false, true].map(|swapped| Loops::of(c, env.values, env.form, swapped, isa).filter(Self::pays));
+        let loops = ways.into_iter().flatten().min_by_key(Loops::moved)?;
+        let tile_size = tile_of(loops.rows.size, isa)?;
+        let block = match &loops.source {
+            Source::Windows(w) => w.axes[0].windows,
+            _ => block(loops.columns.count(), loops.depth),
+        };
+        let around: usize = loops.outer.iter().map(|l| l.size).product();
+        let (m, n, k) = (loops.rows.size, loops.columns.count(), loops.depth);
+        let cost = 150.0 + around as f64 * (100.0 + (2 * m * n * k) as f64 / FLOPS_PER_NS + (n * k) as f64 / 16.0);
+        let exact = c.exact.as_ref().map(|e| {
+            let env = Env { values: env.values, form: env.form, stored: &|v| v == c.out };
+            let sum = tiles::compile(&Group::of(e.sum.clone()), &env, isa);
+            let finite = e.finite.iter().map(|v| ((env.form)(*v).root, env.values.ty(*v).dtype)).collect();
+            Box::new(Literal { finite, sum })
+        });
+        let (compute, moving, finite) = (tile::pick(isa), move_to::pick(isa), finite::pick(isa));
+        Some(LineProduct { loops, tile: tile_size, block, compute, moving, finite, exact, cost })
+    }
+
+    /// Whether these loops are a product of this form.
+    fn pays(l: &Loops) -> bool {
+        let windows = matches!(l.source, Source::Windows(_));
+        windows || (l.rows.size >= LEAST && l.columns.count() >= LEAST)
+    }
+
+    /// The loops around the product.
+    fn around(&self) -> usize {
+        self.loops.outer.iter().map(|l| l.size).product()
+    }
+
+    /// The blocks of columns.
+    fn blocks(&self) -> usize {
+        self.loops.columns.0.first().map_or(0, |c| match &self.loops.source {
+            Source::Windows(_) => c.size.div_ceil(self.block),
+            _ => self.loops.columns.count().div_ceil(self.block),
+        })
+    }
+
+    /// The elements that the copy of a block's lines has.
+    fn copied(&self) -> usize {
+        match &self.loops.source {
+            Source::Lines => 0,
+            Source::Copied { .. } => self.loops.depth * self.block,
+            Source::Windows(w) => w.elements(),
+        }
+    }
+
+    /// The elements of the rows of a tile, if they are copied because they are not contiguous along the sum.
+    fn packed(&self) -> usize {
+        if self.loops.along.is_some() { self.tile.0 * self.loops.depth } else { 0 }
+    }
+
+    /// The elements of a tile, or of a block if there is one row, which is written at once.
+    fn room(&self) -> usize {
+        let block = self.loops.columns.with_first(self.block).count().next_multiple_of(LANES);
+        if self.loops.rows.size == 1 { block.max(TILE) } else { TILE }
+    }
+
+    /// The offsets at which the operands and the result of a setting of the loops around start.
+    fn offsets(&self, around: usize) -> ProductLoop {
+        let [a, b, c] = self.loops.places.map(|p| p.offset);
+        let (mut at, mut rest) = (ProductLoop { size: 0, a, b, c }, around);
+        for l in self.loops.outer.iter().rev() {
+            let i = (rest % l.size) as isize;
+            rest /= l.size;
+            at = ProductLoop { size: 0, a: at.a + i * l.a, b: at.b + i * l.b, c: at.c + i * l.c };
+        }
+        at
+    }
+
+    /// Computes the product, with zeros for what lies outside of windows. Returns whether all of it is finite, as far
+    /// as that matters.
+    ///
+    /// # Safety
+    /// `memory` has valid memory for the operands and the result, which overlaps neither.
+    unsafe fn multiply(&self, memory: Memory, threads: usize) -> Result<bool, Fault> {
+        let (around, blocks) = (self.around(), self.blocks());
+        let rows = self.loops.rows.size;
+        let shared = threads > 1 && self.cost >= threads::WORTH_SHARING;
+        // Few blocks are divided further, by their rows.
+        let wanted = if shared { (4 * threads).div_ceil((around * blocks).max(1)) } else { 1 };
+        let part = rows.div_ceil(wanted.min(rows.div_ceil(2 * self.tile.0)).max(1)).next_multiple_of(self.tile.0);
+        let parts = rows.div_ceil(part);
+        let fault = Mutex::new(None);
+        let all_finite = AtomicBool::new(true);
+        threads::share(around * blocks * parts, threads, self.cost, &|from, to| {
+            let block = match Block::new(4 * (self.copied() + self.packed() + self.room())) {
+                Ok(block) => block,
+                Err(e) => {
+                    fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(Fault::OutOfMemory(e.bytes));
+                    return;
+                }
+            };
+            let mut copied = None;
+            for task in from..to {
+                let (at, number) = (self.offsets(task / parts / blocks), task / parts % blocks);
+                let first = task % parts * part;
+                // SAFETY: the caller upholds the contract; the block has room for the copy, and tasks write disjoint
+                // elements.
+                unsafe {
+                    let lines = (memory.at(self.loops.places[1].value) as *const f32).wrapping_offset(at.b);
+                    let copy = block.data() as *mut f32;
+                    if copied != Some((at.b, number)) {
+                        self.copy(lines, copy, number);
+                        copied = Some((at.b, number));
+                    }
+                    let a = (memory.at(self.loops.places[0].value) as *const f32).offset(at.a);
+                    let c = (memory.at(self.loops.places[2].value) as *mut f32).offset(at.c);
+                    let rows = (first, (first + part).min(rows));
+                    if !self.rows(a, (lines, copy, copy.add(self.copied())), c, number, rows) {
+                        all_finite.store(false, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        match fault.into_inner().unwrap_or_else(|e| e.into_inner()) {
+            Some(fault) => Err(fault),
+            None => Ok(all_finite.into_inner()),
+        }
+    }
+
+    /// Copies the lines of a block of columns, if they do not lie side by side.
+    ///
+    /// # Safety
+    /// `from` is the start of the lines, and `to` has room for their copy.
+    unsafe fn copy(&self, from: *const f32, to: *mut f32, number: usize) {
+        match &self.loops.source {
+            Source::Lines => {}
+            // SAFETY: the caller upholds the contract of this function.
+            Source::Windows(w) => unsafe { w.copy(from, to, number * self.block) },
+            Source::Copied { sums, column } => {
+                let cols = self.block.min(self.loops.columns.count() - number * self.block);
+                let from = from.wrapping_offset((number * self.block) as isize * column);
+                let (last, outer) = match sums.split_last() {
+                    Some((last, outer)) => (*last, outer),
+                    None => ((1, 0), sums.as_slice()),
+                };
+                let around: usize = outer.iter().map(|l| l.0).product();
+                for i in 0..around {
+                    let (mut rest, mut from) = (i, from);
+                    for (size, stride) in outer.iter().rev() {
+                        from = from.wrapping_offset((rest % size) as isize * stride);
+                        rest /= size;
+                    }
+                    let to = to.wrapping_add(i * last.0 * self.block);
+                    let (from_steps, to_steps) = ((last.1, *column), (self.block as isize, 1));
+                    // SAFETY: the caller upholds the contract; columns behind the last are zeros, so that tiles read
+                    // numbers.
+                    unsafe {
+                        (self.moving)(&Moved { from, from_steps, to, to_steps, rows: last.0, cols });
+                        if cols < self.block {
+                            for line in 0..last.0 {
+                                let end = to.add(line * self.block + cols);
+                                std::ptr::write_bytes(end, 0, self.block - cols);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Computes rows `from..to` of a block of columns; returns whether they are finite, as far as that matters.
+    ///
+    /// # Safety
+    /// `a` and `c` are the broadcast operand and the result at row 0, `lines` and `copy` the lines and their copy;
+    /// `packed` has room for a tile's rows, and for a tile.
+    unsafe fn rows(
+        &self,
+        a: *const f32,
+        (lines, copy, packed): (*const f32, *const f32, *mut f32),
+        c: *mut f32,
+        number: usize,
+        (from, to): (usize, usize),
+    ) -> bool {
+        let (l, start) = (&self.loops, number * self.block);
+        let first = &l.columns.0[0];
+        let columns = l.columns.with_first(self.block.min(first.size - start));
+        let origin = if matches!(l.source, Source::Lines) { lines.wrapping_add(start) } else { copy };
+        let count = columns.count();
+        let beyond = !matches!(l.source, Source::Lines);
+        let alone = l.rows.size == 1;
+        let done = packed.wrapping_add(self.packed());
+        let panel = self.tile.0 * l.depth * size_of::<f32>();
+        let mut all_finite = true;
+        let mut row = from;
+        while row < to {
+            let rows = [8, 4, 2, 1].into_iter().find(|n| *n <= (to - row).min(self.tile.0)).unwrap_or(1);
+            let left = a.wrapping_offset(row as isize * l.rows.a);
+            let (left, step) = match &l.along {
+                // SAFETY: the caller upholds the contract of this function; the rows exist.
+                Some(places) => unsafe { gathered(left, l.rows.a, rows, places, packed) },
+                None => (left, l.rows.a),
+            };
+            let result = c.wrapping_offset(row as isize * l.rows.c + start as isize * first.to);
+            let mut column = 0;
+            for vectors in tiles(count, self.tile.1) {
+                let width = vectors * LANES;
+                if panel <= NEAR && l.along.is_none() && l.rows.a as usize == l.depth {
+                    // The next rows arrive while these are used, an equal part of them with each tile.
+                    let part = (panel * vectors * LANES).div_ceil(count);
+                    let ahead = left.wrapping_add(self.tile.0 * l.depth) as *const u8;
+                    prefetch(ahead.wrapping_add(panel / count.max(1) * column), part);
+                }
+                // Lines that are not copied are not read beyond their end; the last tile starts earlier.
+                let at = if beyond { column } else { column.min(count.saturating_sub(width)) };
+                let to = if alone { done.wrapping_add(at) } else { done };
+                let t = Tile { rows, vectors, a: left, row: step, b: origin.wrapping_add(at), lines: &l.lines, to };
+                // SAFETY: the caller upholds the contract; rows and columns of the tile exist, and it has room.
+                unsafe {
+                    (self.compute)(&t);
+                    if self.exact.is_some() {
+                        all_finite &= (self.finite)(to, rows * width);
+                    }
+                    if !alone {
+                        columns.write(&Done { at: to, width, first: at, rows }, result, l.rows.c, self.moving);
+                    }
+                }
+                column += width;
+            }
+            if alone {
+                // SAFETY: the caller upholds the contract; the row was computed above.
+                unsafe { columns.write_row(done, result, self.moving) };
+            }
+            row += rows;
+        }
+        all_finite
+    }
+}
+
+/// Copies rows whose terms lie at these places; returns the copy, and the distance from row to row.
+///
+/// # Safety
+/// The rows from `from` on have these elements, and `to` has room for them.
+unsafe fn gathered(from: *const f32, row: isize, rows: usize, places: &[isize], to: *mut f32) -> (*const f32, isize) {
+    for (k, place) in places.iter().enumerate() {
+        for i in 0..rows {
+            // SAFETY: the caller upholds the contract of this function.
+            unsafe { to.add(i * places.len() + k).write(from.offset(i as isize * row + place).read()) };
+        }
+    }
+    (to, places.len() as isize)
+}
+
+impl HostStep for LineProduct {
+    fn touches(&self) -> Vec<u32> {
+        let exact = self.exact.iter().flat_map(|e| e.sum.touches().into_iter().chain(e.finite.iter().map(|f| f.0)));
+        self.loops.places.iter().map(|p| p.value).chain(exact).collect()
+    }
+
+    fn may_stop(&self) -> bool {
+        self.exact.as_ref().is_some_and(|e| e.sum.may_stop())
+    }
+
+    fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
+        self.loops.places.iter_mut().for_each(|p| p.value = storage(p.value));
+        if let Some(e) = &mut self.exact {
+            e.finite.iter_mut().for_each(|f| f.0 = storage(f.0));
+            e.sum.remap(storage);
+        }
+    }
+
+    unsafe fn run(&self, memory: Memory, sizes: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe {
+            let finite = self.multiply(memory, threads)?;
+            // A factor that is not finite makes a result that is not, so finite results are those of the sum.
+            if let Some(exact) = self.exact.as_ref().filter(|_| !finite)
+                && !all_finite(&exact.finite, memory, sizes)
+            {
+                let accs = Block::new(exact.sum.scratch()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
+                Program::run(&exact.sum, memory, sizes, accs.data(), threads)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    fn traffic(&self) -> usize {
+        let (m, n, k) = (self.loops.rows.size, self.loops.columns.count(), self.loops.depth);
+        (m * k + k * n + m * n) * self.around() * 4
+    }
+
+    fn describe(&self) -> String {
+        let (m, k) = (self.loops.rows.size, self.loops.depth);
+        let n: usize = self.loops.columns.0.iter().map(|c| c.size).product();
+        let lines = match &self.loops.source {
+            Source::Lines => "lines",
+            Source::Copied { .. } => "copied lines",
+            Source::Windows(_) => "windows",
+        };
+        let times = match self.around() {
+            1 => String::new(),
+            around => format!("{around} times "),
+        };
+        format!("{times}product {m}x{n}x{k} f32 over {lines}")
+    }
+}

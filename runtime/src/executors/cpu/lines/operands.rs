@@ -1,0 +1,229 @@
+//! A contraction as loops over rows, columns and a sum, for a product that reads one operand line by line.
+
+use super::columns::{Column, Columns};
+use super::windows::{Axis, Windows};
+use crate::executors::cpu::product::{OperandStart, ProductLoop, largest, merged, strides};
+use crate::executors::fusion::fuse::Form;
+use crate::executors::fusion::graph::piece::{Contract, Values};
+use crate::executors::fusion::graph::slide::{self, Slide};
+use crate::executors::fusion::graph::{Dim, DimSet, Index, Load, ValueId};
+use fulgurite_kernels::abi::Level;
+use fulgurite_kernels::line_gemm::{LANES, MOST_VECTORS};
+use smallvec::smallvec;
+
+/// How the lines of the right operand come to lie side by side.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// They lie so already.
+    Lines,
+    /// They are copied: the loops of the sum, slowest first, and the distance from column to column.
+    Copied { sums: Vec<(usize, isize)>, column: isize },
+    /// They are windows.
+    Windows(Windows),
+}
+
+/// The loops of a product.
+#[derive(Clone, Debug)]
+pub(super) struct Loops {
+    /// The places of the operand that is broadcast, of the operand of lines, and of the result.
+    pub places: [OperandStart; 3],
+    /// The loops around the product.
+    pub outer: Vec<ProductLoop>,
+    /// The rows.
+    pub rows: ProductLoop,
+    /// The terms of a row of the broadcast operand, if they are not contiguous.
+    pub along: Option<Vec<isize>>,
+    /// The columns.
+    pub columns: Columns,
+    /// The source of the lines.
+    pub source: Source,
+    /// The start of each line, in the operand or in the copy of a block.
+    pub lines: Vec<u32>,
+    /// The summed elements.
+    pub depth: usize,
+}
+
+/// At most this many elements of lines are used together, so that they stay in the second-level cache.
+const TOGETHER: usize = 96 * 1024;
+
+impl Loops {
+    /// The loops of a contraction whose left operand (`swapped`: whose right one) is broadcast, if the other one
+    /// slides or is strided memory.
+    pub fn of(
+        c: &Contract,
+        values: &Values,
+        form: &dyn Fn(ValueId) -> Form,
+        swapped: bool,
+        isa: Level,
+    ) -> Option<Loops> {
+        let (left, right) = if swapped { (&c.b, &c.a) } else { (&c.a, &c.b) };
+        if !left.lies(&c.sizes) {
+            return None;
+        }
+        let (fa, fb, fc) = (form(left.value), form(right.value), form(c.out));
+        let (a0, a) = strides(left, &fa, c.sizes.len());
+        let (b0, b) = strides(right, &fb, c.sizes.len());
+        let out = result_strides(c, &fc);
+        let axis = |d: Dim| {
+            let at = d as usize;
+            ProductLoop { size: c.sizes[at], a: a[at], b: b[at], c: out[at] }
+        };
+        let summed: DimSet = c.reduced.iter().copied().collect();
+        let all: DimSet = (0..c.sizes.len() as Dim).filter(|d| c.sizes[*d as usize] > 1).collect();
+        let (in_a, in_b) = (dims_of(left), dims_of(right));
+        let own = in_b.minus(in_a).minus(summed);
+        let slides = right.slides(own, summed, &values.ty(right.value).shape, &c.sizes);
+        let (in_a, in_b, own) = (in_a.meet(all), in_b.meet(all), own.meet(all));
+        let sliding: DimSet = slides.iter().flatten().map(|s| s.along.0).collect();
+        let mut sums: Vec<Dim> = summed.meet(all).iter().collect();
+        sums.sort_by_key(|d| -a[*d as usize]);
+        let depth = sums.iter().map(|d| c.sizes[*d as usize]).product();
+        let along = contiguous(&sums, &a, &c.sizes);
+        let (rows, mut more) = largest(merged(in_a.minus(in_b).minus(summed).iter().map(axis).collect()));
+        let mut outer = merged(in_a.meet(in_b).minus(summed).iter().map(axis).collect());
+        let place = |f: &Form, offset: isize| OperandStart { value: f.root, offset };
+        let mut places = [place(&fa, a0), place(&fb, b0), place(&fc, fc.offset as isize)];
+        let (columns, source, lines) = match slides {
+            Some(slides) => {
+                more.extend(own.minus(sliding).iter().map(axis));
+                // The source is addressed from index 0 of the axes along which windows slide.
+                places[1].offset -= slides.iter().map(|s| s.base as isize * fb.strides[s.axis] as isize).sum::<isize>();
+                windows(c, &slides, &sums, (right, values, &fb), (&b, &out), isa)?
+            }
+            None if !right.lies(&c.sizes) || b.iter().any(|s| *s < 0) => return None,
+            None => {
+                let (n, extra) = largest(merged(own.iter().map(axis).collect()));
+                more.extend(extra);
+                let loops: Vec<(usize, isize)> = sums.iter().map(|d| (c.sizes[*d as usize], b[*d as usize])).collect();
+                plain(n, loops, depth, rows.size)?
+            }
+        };
+        outer.sort_by_key(|l| -l.c.abs());
+        more.sort_by_key(|l| -l.c.abs());
+        outer.extend(more);
+        Some(Loops { places, outer, rows, along, columns, source, lines, depth })
+    }
+
+    /// The elements that are copied or written one by one, for the choice between the two ways.
+    pub fn moved(&self) -> usize {
+        let (n, m) = (self.columns.count(), self.rows.size);
+        let copied = if matches!(self.source, Source::Copied { .. }) { n * self.depth } else { 0 };
+        let copied = copied + if self.along.is_some() { m * self.depth } else { 0 };
+        copied + if self.columns.0.last().is_some_and(|c| c.to == 1) { 0 } else { n * m }
+    }
+}
+
+/// The places of the terms in the broadcast operand, or `None` if they are contiguous.
+fn contiguous(sums: &[Dim], a: &[isize], sizes: &[usize]) -> Option<Vec<isize>> {
+    let mut places = vec![0];
+    for d in sums {
+        let (size, stride) = (sizes[*d as usize] as isize, a[*d as usize]);
+        places = places.iter().flat_map(|at| (0..size).map(move |i| at + i * stride)).collect();
+    }
+    (0..).zip(&places).any(|(k, at)| k != *at).then_some(places)
+}
+
+/// The columns of windows, their copy, and the start of each line in it.
+fn windows(
+    c: &Contract,
+    slides: &[Slide],
+    sums: &[Dim],
+    (load, values, form): (&Load, &Values, &Form),
+    (b, out): (&[isize], &[isize]),
+    isa: Level,
+) -> Option<(Columns, Source, Vec<u32>)> {
+    let size = |d: Dim| c.sizes[d as usize];
+    let shape = &values.ty(load.value).shape;
+    let spread = |d: Dim| slides.iter().position(|s| s.over.is_some_and(|o| o.0 == d));
+    let planes: Vec<(usize, isize)> =
+        sums.iter().filter(|d| spread(**d).is_none()).map(|d| (size(*d), b[*d as usize])).collect();
+    let axes = |first: usize| -> Vec<Axis> {
+        let axis = |(i, s): (usize, &Slide)| {
+            let count = if i == 0 { first } else { size(s.along.0) };
+            let source = (shape[s.axis], form.strides[s.axis] as isize);
+            Axis::new(s, count, s.over.map_or(1, |o| size(o.0)), source)
+        };
+        slides.iter().enumerate().map(axis).collect()
+    };
+    // The windows of a block are as many as fit, in blocks of about the same size.
+    let all = size(slides[0].along.0);
+    let fits = (1..=all).rev().find(|n| Windows::new(planes.clone(), axes(*n), isa).elements() <= TOGETHER);
+    let block = all.div_ceil(all.div_ceil(fits.unwrap_or(1)));
+    let windows = Windows::new(planes, axes(block), isa);
+    let column =
+        |(axis, s): (&Axis, &Slide)| Column { size: size(s.along.0), pitch: axis.pitch(), to: out[s.along.0 as usize] };
+    let columns = Columns(windows.axes.iter().zip(slides).map(column).collect());
+    let depth = sums.iter().map(|d| size(*d)).product();
+    let mut lines = Vec::with_capacity(depth);
+    for k in 0..depth {
+        let (mut rest, mut plane, mut planes) = (k, 0, 1);
+        let mut distances = [0i64; slide::MOST];
+        for d in sums.iter().rev() {
+            let index = rest % size(*d);
+            rest /= size(*d);
+            match spread(*d) {
+                Some(axis) => distances[axis] = index as i64 * slides[axis].over.map_or(0, |o| o.1),
+                None => {
+                    plane += index * planes;
+                    planes *= size(*d);
+                }
+            }
+        }
+        lines.push(u32::try_from(windows.line(plane, &distances)).ok()?);
+    }
+    Some((columns, Source::Windows(windows), lines))
+}
+
+/// The columns of an operand that does not slide, the source of its lines, and their starts if they lie side by side.
+fn plain(n: ProductLoop, sums: Vec<(usize, isize)>, depth: usize, rows: usize) -> Option<(Columns, Source, Vec<u32>)> {
+    let columns = Columns(smallvec![Column { size: n.size, pitch: n.size, to: n.c }]);
+    let last = match n.size % block(n.size, depth) {
+        0 => n.size,
+        rest => rest,
+    };
+    // Lines that are a multiple of this far apart fall into few sets of the caches.
+    const APART: isize = 256;
+    let clash = rows >= 2 * LANES && depth > 64 && sums.last().is_some_and(|s| s.1 % APART == 0);
+    // Tiles do not read beyond the end of lines that are not copied, so such lines are as wide as a tile.
+    let narrow = last < MOST_VECTORS * LANES && !last.is_multiple_of(LANES);
+    if n.b != 1 || narrow || clash {
+        let lines = (0..depth).map(|k| u32::try_from(k * block(n.size, depth)).ok()).collect::<Option<_>>()?;
+        return Some((columns, Source::Copied { sums, column: n.b }, lines));
+    }
+    let mut lines = Vec::with_capacity(depth);
+    for k in 0..depth {
+        let (mut rest, mut at) = (k, 0);
+        for (size, stride) in sums.iter().rev() {
+            at += (rest % size) * *stride as usize;
+            rest /= size;
+        }
+        lines.push(u32::try_from(at).ok()?);
+    }
+    Some((columns, Source::Lines, lines))
+}
+
+/// The columns of a block of `n` columns in all, a multiple of [`LANES`].
+pub(super) fn block(n: usize, depth: usize) -> usize {
+    let most = (TOGETHER / depth.max(1)).max(3 * LANES);
+    n.div_ceil(n.div_ceil(most)).next_multiple_of(LANES)
+}
+
+/// The strides of the result by dim.
+fn result_strides(c: &Contract, form: &Form) -> Vec<isize> {
+    let mut out = vec![0isize; c.sizes.len()];
+    for (axis, stride) in c.axes.iter().zip(&form.strides) {
+        let mut step = *stride as isize;
+        for d in axis.iter().rev() {
+            out[*d as usize] += step;
+            step *= c.sizes[*d as usize] as isize;
+        }
+    }
+    out
+}
+
+fn dims_of(load: &Load) -> DimSet {
+    load.idx.iter().fold(DimSet::EMPTY, |s, i| match i {
+        Index::Affine(a) => s.union(a.dims()),
+        Index::Node(_) => s,
+    })
+}
