@@ -335,7 +335,7 @@ fn invert(from: &Expr, to: Expr, v: &Var, step: Step, known: &Known<'_>) -> Opti
 /// A floored quotient or remainder. Elements need the builtins `div_floor` and `rem_floor`, since `/` divides floats
 /// exactly.
 fn floored(op: BinOp, a: &Expr, b: &Expr) -> Expr {
-    let elements = [a, b].into_iter().any(|e| walk::reads(e));
+    let elements = [a, b].into_iter().any(walk::reads);
     match elements {
         true => make::call(if op == BinOp::Div { "div_floor" } else { "rem_floor" }, [a.clone(), b.clone()]),
         false => make::binary(op, a.clone(), b.clone()),
