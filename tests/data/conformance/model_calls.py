@@ -37,6 +37,8 @@ signs = torch.tensor([1.0, -1, 1, -1], dtype=torch.float64)
 CONSTANT = [*stats, classes, positive, signs, *mixed]
 logits, labels, soft = f(3, 5), torch.tensor([1, 4, 0]), torch.softmax(f(3, 5), 1)
 
+small, large = x / 4, x.abs() + 1.5
+
 CALLS = [
     *[(f"aten.__{op}__.{kind}", (i(2, 3), i(2, 3) if kind == "Tensor" else 3), {})
       for op in ("and", "or", "xor", "lshift", "rshift") for kind in ("Tensor", "Scalar")],
@@ -119,6 +121,28 @@ CALLS = [
     ("aten._upsample_nearest_exact2d.vec", (f(1, 1, 4, 4), [6, 5], None), {}),
     ("aten.upsample_bicubic2d", (f(1, 1, 4, 4), [6, 5], True), {}),
     ("aten.empty_permuted", ([0, 3], [1, 0]), {}), ("aten.new_empty", (x, [0]), {}), ("aten.empty_like", (f(0, 2),), {}),
+    # further names of functions; no number is drawn for them, so that those of the calls above stay
+    *[(f"aten.{name}", (small,), {}) for name in ["arccos", "arcsin", "arctan", "arcsinh", "arctanh", "absolute", "negative",
+                                                 "fix", "positive", "conj", "conj_physical", "real", "resolve_conj",
+                                                 "resolve_neg", "special_expit", "special_erf", "special_expm1",
+                                                 "mT", "mH", "adjoint", "numpy_T", "fliplr", "flipud", "atleast_1d",
+                                                 "atleast_2d", "rrelu"]],
+    *[(f"aten.{name}", (large,), {}) for name in ["arccosh", "special_gammaln", "special_psi"]],
+    *[(f"aten.{name}.Tensor", (x, y), {}) for name in ["greater", "greater_equal", "less", "less_equal", "not_equal",
+                                                      "multiply", "subtract"]],
+    *[(f"aten.{name}.Scalar", (x, 1), {}) for name in ["greater", "greater_equal", "less", "less_equal", "not_equal",
+                                                      "multiply", "subtract"]],
+    *[(f"aten.{name}.Tensor", (x, large), {}) for name in ["divide", "true_divide"]],
+    *[(f"aten.{name}.Scalar", (x, 2), {}) for name in ["divide", "true_divide"]],
+    ("aten.divide.Tensor_mode", (x, large), {"rounding_mode": "floor"}),
+    ("aten.divide.Scalar_mode", (x, 2), {"rounding_mode": "trunc"}),
+    ("aten.arctan2", (x, large), {}),
+    ("aten.clip", (x, -1, 1), {}), ("aten.clip", (x,), {"min": 0.5}), ("aten.clip.Tensor", (x, None, y), {}),
+    *[(f"aten.{name}", ([x, y], 1), {}) for name in ["concat", "concatenate"]],
+    ("aten.swapaxes", (x, 0, 1), {}), ("aten.swapdims", (x, -1, 0), {}), ("aten.moveaxis.int", (x, 0, 1), {}), ("aten.moveaxis.intlist", (x, [0, 1], [1, 0]), {}),
+    ("aten.ger", (v, v + 1), {}), ("aten.unsafe_chunk", (x, 2, 1), {}), ("aten.row_stack", ([x, y],), {}),
+    ("aten.column_stack", ([x, y],), {}), ("aten.column_stack", ([v, v + 1],), {}), ("aten.trapz.dx", (x,), {"dx": 2.0}),
+    ("aten.trapz.x", (x, large), {}), ("aten.expand_as", (x[:1], x), {}), ("aten.broadcast_tensors", ([x, y[:1]],), {}),
 ]
 
 
