@@ -15,7 +15,7 @@ use rawzip::{Error, ZipArchive, ZipArchiveWriter};
 use std::io::Write;
 use std::time::Duration;
 
-/// The number of files that a usual run reads of each kind.
+/// The number of files that a usual run reads of each format.
 const FILES: usize = 600;
 
 /// No file may take longer on the processor, in a debug build.
@@ -60,9 +60,10 @@ fn memory(key: &str) -> Option<usize> {
     line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok().map(|kb| kb << 10)
 }
 
-/// Reads mutants of each model. Some of them must be accepted and some refused, or the mutations show nothing.
+/// Reads each model, so that what the reader keeps is there, and then mutants of them. Some of these must be accepted and some refused, or the mutations show nothing.
 fn mutants(names: &[&str], ending: &str, mut mutant: impl FnMut(&[u8], &mut Draws) -> Vec<u8>) {
     let files = std::env::var("MUTATED_MODELS").ok().and_then(|n| n.parse().ok()).unwrap_or(FILES);
+    names.iter().for_each(|name| assert!(inspect(common::file(name)).is_ok(), "{name} is a model"));
     let mut draws = Draws(13);
     let mut accepted = 0;
     for n in 0..files {
@@ -74,14 +75,11 @@ fn mutants(names: &[&str], ending: &str, mut mutant: impl FnMut(&[u8], &mut Draw
     assert!((files / 20..files - files / 20).contains(&accepted), "{accepted} of {files} files are accepted");
 }
 
+/// One test, because the memory of the whole process is measured.
 #[test]
-fn archives() {
+fn mutated_models_are_read_or_refused() {
     let names = ["digits.pt2", "control.pt2", "cache.pt2", "writes.train.pt2", "split.train.pt2", "digits.joint.pt2"];
     mutants(&names, ".pt2", |whole, draws| mutated_archive(whole, draws).expect("the archive is whole"));
-}
-
-#[test]
-fn messages() {
     mutants(&["digits.onnx", "control.onnx"], ".onnx", message::mutant);
 }
 
