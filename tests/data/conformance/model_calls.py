@@ -138,7 +138,7 @@ CALLS = [
     ("aten.divide.Scalar_mode", (x, 2), {"rounding_mode": "trunc"}),
     ("aten.arctan2", (x, large), {}),
     ("aten.clip", (x, -1, 1), {}), ("aten.clip", (x,), {"min": 0.5}), ("aten.clip.Tensor", (x, None, y), {}),
-    *[(f"aten.{name}", ([x, y], 1), {}) for name in ["concat", "concatenate"]],
+    *[(f"aten.{name}", ([x, y], *dim), {}) for name in ["concat", "concatenate"] for dim in [(), (1,)]],
     ("aten.swapaxes", (x, 0, 1), {}), ("aten.swapdims", (x, -1, 0), {}), ("aten.moveaxis.int", (x, 0, 1), {}), ("aten.moveaxis.intlist", (x, [0, 1], [1, 0]), {}),
     ("aten.ger", (v, v + 1), {}), ("aten.unsafe_chunk", (x, 2, 1), {}), ("aten.row_stack", ([x, y],), {}),
     ("aten.column_stack", ([x, y],), {}), ("aten.column_stack", ([v, v + 1],), {}), ("aten.trapz.dx", (x,), {"dx": 2.0}),

@@ -282,7 +282,7 @@ fn wrong_rows_of_the_database_are_refuted() {
     let bench = Bench::new(&database, &sources, &checked, &Table::default()).with_recorded(cases);
     let (met, of) = bench.recorded();
     assert!(met * 100 >= of * 95, "the rows meet {met} of {of} recorded cases");
-    let mutants = mutate::choose(mutate::mutants(&database, &sources), 250, 1);
+    let mutants = mutate::choose(mutate::mutants(&database, &sources), 500, 1);
     let verdicts = judge_all(&bench, &mutants);
     let crashed: Vec<&Mutant> =
         mutants.iter().zip(&verdicts).filter(|(_, v)| **v == Verdict::Crashed).map(|(m, _)| m).collect();
