@@ -82,7 +82,7 @@ pub struct Product {
 }
 
 /// Floating-point operations per nanosecond of one core, for estimates.
-const FLOPS_PER_NS: f64 = 80.0;
+pub(super) const FLOPS_PER_NS: f64 = 80.0;
 
 impl Product {
     /// The product that computes a contraction.
@@ -91,14 +91,7 @@ impl Product {
         let (mut fa, mut fb, fc) = (form(c.a.value), form(c.b.value), form(c.out));
         let (a0, a) = strides(&c.a, &fa, c.sizes.len());
         let (b0, b) = strides(&c.b, &fb, c.sizes.len());
-        let mut out = vec![0isize; c.sizes.len()];
-        for (axis, stride) in c.axes.iter().zip(&fc.strides) {
-            let mut step = *stride as isize;
-            for d in axis.iter().rev() {
-                out[*d as usize] += step;
-                step *= c.sizes[*d as usize] as isize;
-            }
-        }
+        let out = result_strides(c, &fc);
         let summed: DimSet = c.reduced.iter().copied().collect();
         let axis = |d: usize| ProductLoop { size: c.sizes[d], a: a[d], b: b[d], c: out[d] };
         let (mut rows, mut cols, mut sums, mut batch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -431,7 +424,20 @@ impl Real for f64 {
     const ONE: f64 = 1.0;
 }
 
-fn dims_of(load: &Load) -> DimSet {
+/// The strides of the result by dim.
+pub(super) fn result_strides(c: &Contract, form: &Form) -> Vec<isize> {
+    let mut out = vec![0isize; c.sizes.len()];
+    for (axis, stride) in c.axes.iter().zip(&form.strides) {
+        let mut step = *stride as isize;
+        for d in axis.iter().rev() {
+            out[*d as usize] += step;
+            step *= c.sizes[*d as usize] as isize;
+        }
+    }
+    out
+}
+
+pub(super) fn dims_of(load: &Load) -> DimSet {
     load.idx.iter().fold(DimSet::EMPTY, |s, i| match i {
         Index::Affine(a) => s.union(a.dims()),
         Index::Node(_) => s,

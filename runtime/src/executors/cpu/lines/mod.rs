@@ -8,7 +8,7 @@ mod columns;
 mod operands;
 mod windows;
 
-use super::product::{Literal, ProductLoop, all_finite};
+use super::product::{FLOPS_PER_NS, Literal, ProductLoop, all_finite};
 use super::tiles::{self, Program, prefetch};
 use crate::buffer::pool::Block;
 use crate::executors::fusion::fuse::Group;
@@ -40,8 +40,6 @@ pub struct LineProduct {
     cost: f64,
 }
 
-/// Floating-point operations per nanosecond of one core, for estimates.
-const FLOPS_PER_NS: f64 = 80.0;
 /// The rows of a tile are prefetched if they have at most this many bytes. Longer rows are streams that the hardware
 /// recognises, and would leave the caches before they are used.
 const NEAR: usize = 24 * 1024;

@@ -2,11 +2,11 @@
 
 use super::columns::{Column, Columns};
 use super::windows::{Axis, Windows};
-use crate::executors::cpu::product::{OperandStart, ProductLoop, largest, merged, strides};
+use crate::executors::cpu::product::{OperandStart, ProductLoop, dims_of, largest, merged, result_strides, strides};
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::piece::{Contract, Values};
 use crate::executors::fusion::graph::slide::{self, Slide};
-use crate::executors::fusion::graph::{Dim, DimSet, Index, Load, ValueId};
+use crate::executors::fusion::graph::{Dim, DimSet, Load, ValueId};
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_VECTORS};
 use smallvec::smallvec;
@@ -206,24 +206,4 @@ fn plain(n: ProductLoop, sums: Vec<(usize, isize)>, depth: usize, rows: usize) -
 pub(super) fn block(n: usize, depth: usize) -> usize {
     let most = (TOGETHER / depth.max(1)).max(3 * LANES);
     n.div_ceil(n.div_ceil(most)).next_multiple_of(LANES)
-}
-
-/// The strides of the result by dim.
-fn result_strides(c: &Contract, form: &Form) -> Vec<isize> {
-    let mut out = vec![0isize; c.sizes.len()];
-    for (axis, stride) in c.axes.iter().zip(&form.strides) {
-        let mut step = *stride as isize;
-        for d in axis.iter().rev() {
-            out[*d as usize] += step;
-            step *= c.sizes[*d as usize] as isize;
-        }
-    }
-    out
-}
-
-fn dims_of(load: &Load) -> DimSet {
-    load.idx.iter().fold(DimSet::EMPTY, |s, i| match i {
-        Index::Affine(a) => s.union(a.dims()),
-        Index::Node(_) => s,
-    })
 }
