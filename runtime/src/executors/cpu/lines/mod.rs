@@ -248,7 +248,10 @@ impl LineProduct {
             let left = a.wrapping_offset(row as isize * l.rows.a);
             let (left, step) = match &l.along {
                 // SAFETY: the caller upholds the contract of this function; the rows exist.
-                Some(places) => unsafe { gathered(left, l.rows.a, rows, places, packed) },
+                Some(along) => unsafe {
+                    along.gather(left, l.rows.a, rows, packed, self.moving);
+                    (packed as *const f32, l.depth as isize)
+                },
                 None => (left, l.rows.a),
             };
             let result = c.wrapping_offset(row as isize * l.rows.c + start as isize * first.to);
@@ -285,20 +288,6 @@ impl LineProduct {
         }
         all_finite
     }
-}
-
-/// Copies rows whose terms lie at these places; returns the copy, and the distance from row to row.
-///
-/// # Safety
-/// The rows from `from` on have these elements, and `to` has room for them.
-unsafe fn gathered(from: *const f32, row: isize, rows: usize, places: &[isize], to: *mut f32) -> (*const f32, isize) {
-    for (k, place) in places.iter().enumerate() {
-        for i in 0..rows {
-            // SAFETY: the caller upholds the contract of this function.
-            unsafe { to.add(i * places.len() + k).write(from.offset(i as isize * row + place).read()) };
-        }
-    }
-    (to, places.len() as isize)
 }
 
 impl HostStep for LineProduct {

@@ -6,9 +6,10 @@ use crate::executors::cpu::product::{OperandStart, ProductLoop, dims_of, largest
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::piece::{Contract, Values};
 use crate::executors::fusion::graph::slide::{self, Slide};
-use crate::executors::fusion::graph::{Dim, DimSet, Load, ValueId};
+use crate::executors::fusion::graph::{Dim, DimSet, Index, Load, ValueId};
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_VECTORS};
+use fulgurite_kernels::transpose::{Moved, move_to};
 use smallvec::smallvec;
 
 /// How the lines of the right operand come to lie side by side.
@@ -32,7 +33,7 @@ pub(super) struct Loops {
     /// The rows.
     pub rows: ProductLoop,
     /// The terms of a row of the broadcast operand, if they are not contiguous.
-    pub along: Option<Vec<isize>>,
+    pub along: Option<Along>,
     /// The columns.
     pub columns: Columns,
     /// The source of the lines.
@@ -41,6 +42,17 @@ pub(super) struct Loops {
     pub lines: Vec<u32>,
     /// The summed elements.
     pub depth: usize,
+}
+
+/// The places of the terms of a row: runs of elements that lie equally far apart.
+#[derive(Clone, Debug)]
+pub(super) struct Along {
+    /// The start of each run.
+    starts: Vec<isize>,
+    /// The elements of a run.
+    run: usize,
+    /// The distance from element to element.
+    step: isize,
 }
 
 /// At most this many elements of lines are used together, so that they stay in the second-level cache.
@@ -78,7 +90,7 @@ impl Loops {
         let mut sums: Vec<Dim> = summed.meet(all).iter().collect();
         sums.sort_by_key(|d| -a[*d as usize]);
         let depth = sums.iter().map(|d| c.sizes[*d as usize]).product();
-        let along = contiguous(&sums, &a, &c.sizes);
+        let along = Along::of(&sums, &a, &c.sizes);
         let (rows, mut more) = largest(merged(in_a.minus(in_b).minus(summed).iter().map(axis).collect()));
         let mut outer = merged(in_a.meet(in_b).minus(summed).iter().map(axis).collect());
         let place = |f: &Form, offset: isize| OperandStart { value: f.root, offset };
@@ -87,7 +99,11 @@ impl Loops {
             Some(slides) => {
                 more.extend(own.minus(sliding).iter().map(axis));
                 // The source is addressed from index 0 of the axes along which windows slide.
-                places[1].offset -= slides.iter().map(|s| s.base as isize * fb.strides[s.axis] as isize).sum::<isize>();
+                let start = |s: &Slide| match &right.idx[s.axis] {
+                    Index::Affine(a) => (a.base * fb.strides[s.axis]) as isize,
+                    Index::Node(_) => 0,
+                };
+                places[1].offset -= slides.iter().map(start).sum::<isize>();
                 windows(c, &slides, &sums, (right, values, &fb), (&b, &out), isa)?
             }
             None if !right.lies(&c.sizes) || b.iter().any(|s| *s < 0) => return None,
@@ -113,14 +129,39 @@ impl Loops {
     }
 }
 
-/// The places of the terms in the broadcast operand, or `None` if they are contiguous.
-fn contiguous(sums: &[Dim], a: &[isize], sizes: &[usize]) -> Option<Vec<isize>> {
-    let mut places = vec![0];
-    for d in sums {
-        let (size, stride) = (sizes[*d as usize] as isize, a[*d as usize]);
-        places = places.iter().flat_map(|at| (0..size).map(move |i| at + i * stride)).collect();
+impl Along {
+    /// The places of the terms in the broadcast operand, or `None` if they are contiguous. `sums` are its summed dims,
+    /// slowest first.
+    fn of(sums: &[Dim], a: &[isize], sizes: &[usize]) -> Option<Along> {
+        let step = sums.last().map_or(1, |d| a[*d as usize]);
+        let (mut run, mut starts) = (1, vec![0]);
+        let mut outer = sums.len();
+        while let Some(&d) = sums[..outer].last()
+            && a[d as usize] == run as isize * step
+        {
+            run *= sizes[d as usize];
+            outer -= 1;
+        }
+        for d in &sums[..outer] {
+            let (size, stride) = (sizes[*d as usize] as isize, a[*d as usize]);
+            starts = starts.iter().flat_map(|at| (0..size).map(move |i| at + i * stride)).collect();
+        }
+        (step != 1 || outer > 0).then_some(Along { starts, run, step })
     }
-    (0..).zip(&places).any(|(k, at)| k != *at).then_some(places)
+
+    /// Copies the rows that start at `from`, `row` apart, to rows without gaps.
+    ///
+    /// # Safety
+    /// The rows have these elements, and `to` has room for them.
+    pub unsafe fn gather(&self, from: *const f32, row: isize, rows: usize, to: *mut f32, kernel: move_to::Fn) {
+        let depth = self.starts.len() * self.run;
+        for (i, start) in self.starts.iter().enumerate() {
+            let (from_steps, to_steps) = ((row, self.step), (depth as isize, 1));
+            let (from, to) = (from.wrapping_offset(*start), to.wrapping_add(i * self.run));
+            // SAFETY: the caller upholds the contract of this function.
+            unsafe { kernel(&Moved { from, from_steps, to, to_steps, rows, cols: self.run }) };
+        }
+    }
 }
 
 /// The columns of windows, their copy, and the start of each line in it.
@@ -162,7 +203,10 @@ fn windows(
             let index = rest % size(*d);
             rest /= size(*d);
             match spread(*d) {
-                Some(axis) => distances[axis] = index as i64 * slides[axis].over.map_or(0, |o| o.1),
+                Some(axis) => {
+                    let index = if slides[axis].reversed { size(*d) - 1 - index } else { index };
+                    distances[axis] = index as i64 * slides[axis].over.map_or(0, |o| o.1);
+                }
                 None => {
                     plane += index * planes;
                     planes *= size(*d);

@@ -13,8 +13,13 @@ use smallvec::{SmallVec, smallvec};
 use std::rc::Rc;
 
 impl Converter<'_> {
-    /// Converts a sum of products of two loads.
-    pub(super) fn contraction(&mut self, r: &Reduction) -> Result<Option<ValueId>, Why> {
+    /// Converts a sum of products of two loads. `exactly` is a sum that leaves out terms which `r` has as zeros of this
+    /// value; then the product must be one of windows.
+    pub(super) fn contraction(
+        &mut self,
+        r: &Reduction,
+        exactly: Option<(&Reduction, ValueId)>,
+    ) -> Result<Option<ValueId>, Why> {
         if r.red != Red::Sum || r.otherwise.is_some() || !r.ty.is_float() {
             return Ok(None);
         }
@@ -45,6 +50,9 @@ impl Converter<'_> {
                 _ => return Ok(None),
             });
         }
+        if let Some((_, zeros)) = exactly {
+            finite.push(if la.value == zeros { lb.value } else { la.value });
+        }
         finite.sort_unstable();
         finite.dedup();
         if !conds.is_empty() {
@@ -68,10 +76,13 @@ impl Converter<'_> {
         if !bound.within(reduced) {
             return Ok(None);
         }
+        if exactly.is_some() && !self.one_slides([&la, &lb], [da, db], reduced, &sub.graph.sizes) {
+            return Ok(None);
+        }
         let out = self.temporary(&r.free, r.ty);
         let exact = match finite.is_empty() {
             true => None,
-            false => match self.literally(r, out)? {
+            false => match self.literally(exactly.map_or(r, |e| e.0), out)? {
                 Some(sum) => Some(Exact { finite, sum: Rc::new(sum) }),
                 None => return Ok(None),
             },

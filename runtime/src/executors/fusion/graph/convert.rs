@@ -83,6 +83,8 @@ pub(super) struct Converter<'a> {
     pub digits: Vec<SmallVec<[usize; 2]>>,
     /// For each variable, its range, known once the variable was bound.
     pub ranges: Vec<Option<Range>>,
+    /// Values that the conversion made and that expressions read, numbered behind the tensors of the nest.
+    pub extra: Vec<ValueId>,
     /// The next variable that the nest does not have.
     spare: usize,
 }
@@ -153,7 +155,12 @@ impl<'a> Converter<'a> {
         let mut digits = vars::split_vars(nest);
         digits.extend(std::iter::repeat_n(SmallVec::new(), SPARE));
         let ranges = vec![None; digits.len()];
-        Ok(Converter { line, values, pieces: Vec::new(), digits, ranges, spare: nest.vars.len() })
+        Ok(Converter { line, values, pieces: Vec::new(), digits, ranges, extra: Vec::new(), spare: nest.vars.len() })
+    }
+
+    /// The value of a tensor of the nest, or of one that the conversion made.
+    pub fn tensor(&self, t: usize) -> Option<ValueId> {
+        self.line.tensors.iter().chain(&self.extra).nth(t).copied()
     }
 
     /// A variable of `n` values that the nest does not have.
@@ -398,7 +405,7 @@ impl<'a> Converter<'a> {
 
     /// The element at the implicit position.
     fn elem(&mut self, s: &mut Scope, tensor: usize, ty: DType) -> Result<NodeId, Why> {
-        let value = *self.line.tensors.get(tensor).ok_or("a tensor is missing")?;
+        let value = self.tensor(tensor).ok_or("a tensor is missing")?;
         let v = self.values.ty(value);
         let lead = s.position.len().checked_sub(v.shape.len()).ok_or("an argument has more axes than the result")?;
         let mut idx = SmallVec::new();
@@ -423,7 +430,7 @@ impl<'a> Converter<'a> {
         outside: &SOutside,
         ty: DType,
     ) -> Result<NodeId, Why> {
-        let value = *self.line.tensors.get(tensor).ok_or("a tensor is missing")?;
+        let value = self.tensor(tensor).ok_or("a tensor is missing")?;
         let v = self.values.ty(value).clone();
         if v.shape.len() != idx.len() {
             return Err("an access has another rank");
@@ -598,7 +605,7 @@ fn calls(graph: &Graph, from: usize) -> usize {
 }
 
 /// A new dim as an index, or the constant 0 for an axis of size 1.
-fn index_dim(graph: &mut Graph, n: usize) -> Affine {
+pub(super) fn index_dim(graph: &mut Graph, n: usize) -> Affine {
     if n == 1 { Affine::constant(0) } else { Affine::dim(graph.dim(n) as Dim) }
 }
 

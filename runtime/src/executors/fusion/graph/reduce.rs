@@ -6,6 +6,7 @@ use super::filter::Placement;
 use super::piece::{Fragment, Out, Piece, Place, Scan};
 use super::unroll;
 use super::vars::{conjuncts, mentions, walk};
+use super::windows::Adjoint;
 use super::{Affine, Axis, Dim, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::loop_nest::neutral;
@@ -57,10 +58,11 @@ impl Converter<'_> {
         };
         let value = match self.scan(&r)? {
             Some(v) => v,
-            None => match self.contraction(&r)? {
+            None => match self.contraction(&r, None)? {
                 Some(v) => v,
-                None => match self.adjoint_of_windows(&r) {
-                    Some(apart) => return self.expr(s, &apart),
+                None => match self.adjoint_of_windows(&r)? {
+                    Some(Adjoint::Apart(apart)) => return self.expr(s, &apart),
+                    Some(Adjoint::Whole(value)) => value,
                     None => self.over_map(&r)?,
                 },
             },

@@ -10,9 +10,11 @@ pub struct Slide {
     pub axis: usize,
     /// The dim of the result, and the distance from window to window.
     pub along: (Dim, i64),
-    /// The summed dim, and the distance from term to term; `None` for windows of one element.
+    /// The summed dim, and the distance between its neighbouring terms; `None` for windows of one element.
     pub over: Option<(Dim, i64)>,
-    /// The position of the first term of the first window.
+    /// Whether the terms lie in the opposite order of the summed dim, as in the gradient of a convolution's input.
+    pub reversed: bool,
+    /// The lowest position of a term of the first window.
     pub base: i64,
 }
 
@@ -48,7 +50,7 @@ impl Load {
                 return None;
             }
             seen = seen.union(a.dims());
-            match slide(axis, a, own, summed) {
+            match slide(axis, a, own, summed, sizes) {
                 Some(s) => slides.push(s),
                 None if a.terms.len() > 1 => return None,
                 None => {
@@ -93,11 +95,17 @@ fn overlaps(terms: &[(Dim, i64)], sizes: &[usize]) -> bool {
 }
 
 /// The index as windows, if it has a dim of the result that only this operand has.
-fn slide(axis: usize, a: &Affine, own: DimSet, summed: DimSet) -> Option<Slide> {
-    let of = |set: DimSet| a.terms.iter().copied().find(|t| set.has(t.0) && t.1 > 0);
-    let (along, over) = (of(own)?, of(summed));
-    let plain = a.base == 0 && along.1 == 1 && over.is_none();
-    (!plain && a.terms.len() == 1 + over.is_some() as usize).then_some(Slide { axis, along, over, base: a.base })
+fn slide(axis: usize, a: &Affine, own: DimSet, summed: DimSet, sizes: &[usize]) -> Option<Slide> {
+    let of = |set: DimSet| a.terms.iter().copied().find(|t| set.has(t.0));
+    let (along, over) = (of(own).filter(|t| t.1 > 0)?, of(summed));
+    let reversed = over.is_some_and(|o| o.1 < 0);
+    let base = match over.filter(|_| reversed) {
+        Some((d, spread)) => a.base.checked_add(spread.checked_mul(sizes[d as usize] as i64 - 1)?)?,
+        None => a.base,
+    };
+    let over = over.map(|(d, spread)| (d, spread.abs()));
+    let plain = base == 0 && along.1 == 1 && over.is_none();
+    (!plain && a.terms.len() == 1 + over.is_some() as usize).then_some(Slide { axis, along, over, reversed, base })
 }
 
 #[cfg(test)]
@@ -110,14 +118,19 @@ mod tests {
     }
 
     #[test]
-    fn windows_slide_along_the_axes_of_a_convolution_and_not_along_those_of_its_gradient() {
+    fn windows_slide_along_the_axes_of_a_convolution_and_of_the_gradient_of_its_input() {
         // channel, rows, columns, and the terms of a window
         let sizes = [4, 8, 9, 3, 3];
         let idx = smallvec![affine(0, &[(0, 1)]), affine(-1, &[(1, 1), (3, 1)]), affine(-1, &[(2, 2), (4, 1)])];
         let load = Load { value: 0, idx, outside: Some(fulgurite_core::Scalar::Float(0.0).into()) };
         let (places, terms): (DimSet, DimSet) = ([1, 2].into_iter().collect(), [0, 3, 4].into_iter().collect());
         let slides = load.slides(places, terms, &[4, 8, 18], &sizes).unwrap();
-        assert_eq!(slides[1], Slide { axis: 2, along: (2, 2), over: Some((4, 1)), base: -1 });
+        assert_eq!(slides[1], Slide { axis: 2, along: (2, 2), over: Some((4, 1)), reversed: false, base: -1 });
+        // the gradient of the input walks the terms backwards
+        let idx = smallvec![affine(0, &[(0, 1)]), affine(1, &[(1, 1), (3, -1)]), affine(1, &[(2, 1), (4, -1)])];
+        let backwards = Load { value: 0, idx, outside: load.outside };
+        let slides = backwards.slides(places, terms, &[4, 8, 9], &sizes).unwrap();
+        assert_eq!(slides[0], Slide { axis: 1, along: (1, 1), over: Some((3, 1)), reversed: true, base: -1 });
         // Patches side by side, and heads of a matrix, of which the former are windows.
         let sizes = [4, 8, 9, 16, 16];
         let idx = smallvec![affine(0, &[(0, 1)]), affine(0, &[(1, 16), (3, 1)]), affine(0, &[(2, 16), (4, 1)])];

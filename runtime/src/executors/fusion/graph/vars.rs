@@ -43,7 +43,7 @@ pub(super) fn mentions(e: &LoopExpr, v: usize) -> bool {
 }
 
 /// The terms of an expression `base + Σ coefficient · variable`, without the base.
-fn linear(e: &LoopExpr) -> Option<SmallVec<[(usize, i64); 4]>> {
+pub(super) fn linear(e: &LoopExpr) -> Option<SmallVec<[(usize, i64); 4]>> {
     let mut terms: SmallVec<[(usize, i64); 4]> = SmallVec::new();
     fn add(e: &LoopExpr, k: i64, terms: &mut SmallVec<[(usize, i64); 4]>) -> Option<()> {
         match e.op() {
