@@ -120,6 +120,21 @@ const ROWS: &[RowText] = &[
         "sum[b, ..o](d[b, co, ..o] * x[b, ci, ..(o + k * dilation - padding) else 0])",
     ),
     expr(
+        "conv_grouped.vjp.x",
+        "(like x: T[B, G * CI, ..I], w: T[G * CO, CI, ..K], d: T[B, G * CO, ..O];
+          padding: Ints(K) = 0, stride: Ints(K) = 1, dilation: Ints(K) = 1, groups: Size(G) = 1) -> T[B, G * CI, ..I]",
+        "equal",
+        "sum[co, ..k if all[..]((i + padding - k * dilation) % stride == 0)](
+           d[b, g * CO + co, ..((i + padding - k * dilation) / stride) else skip] * w[g * CO + co, ci, ..k])",
+    ),
+    expr(
+        "conv_grouped.vjp.w",
+        "(x: T[B, G * CI, ..I], like w: T[G * CO, CI, ..K], d: T[B, G * CO, ..O];
+          padding: Ints(K) = 0, stride: Ints(K) = 1, dilation: Ints(K) = 1, groups: Size(G) = 1) -> T[G * CO, CI, ..K]",
+        "equal",
+        "sum[b, ..o](d[b, g * CO + co, ..o] * x[b, g * CI + ci, ..(o * stride + k * dilation - padding) else skip])",
+    ),
+    expr(
         "conv_transpose",
         "(x: T[B, CI, ..I], w: T[CI, CO, ..K]; padding: Ints(K) = 0, stride: Ints(K) = 1)
          -> T[B, CO, ..(O = (I - 1) * stride - 2 * padding + K)]",

@@ -1,0 +1,127 @@
+//! Gradients of convolutions of many shapes, compared with the oracle.
+
+use super::*;
+
+/// The sizes of a convolution, of one spatial axis or more.
+struct Sizes {
+    batch: usize,
+    groups: usize,
+    /// The channels of a group before and after.
+    channels: (usize, usize),
+    /// Sizes, kernels, paddings, strides and dilations.
+    axes: Vec<[usize; 5]>,
+}
+
+impl Sizes {
+    /// One of many.
+    fn draw(seed: u64) -> Sizes {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
+        let mut below = |n: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % n
+        };
+        let axes = 1 + below(3);
+        let channels = match below(3) {
+            0 => (1, 1),
+            1 => (1 + below(3), 1 + below(5)),
+            _ => (1 + below(9), 1 + below(18)),
+        };
+        let groups = [1, 1, 2, 5][below(4)];
+        let batch = [1, 1, 2, 3][below(4)];
+        let most = [0, 60, 14, 6][axes];
+        let axis = |below: &mut dyn FnMut(usize) -> usize| {
+            let (kernel, stride, dilation) = (1 + below(5), 1 + below(3), 1 + below(2) * below(3));
+            let reach = dilation * (kernel - 1) + 1;
+            let padding = below(reach.min(4));
+            let size = reach.saturating_sub(2 * padding).max(1) + below(most);
+            [size, kernel, padding, stride, dilation]
+        };
+        Sizes { batch, groups, channels, axes: (0..axes).map(|_| axis(&mut below)).collect() }
+    }
+
+    /// A list of one number for each axis.
+    fn each(&self, f: impl Fn(&[usize; 5]) -> usize) -> String {
+        self.axes.iter().map(|a| f(a).to_string()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Programs of the gradients of the input and of the weight.
+    fn programs(&self) -> [String; 2] {
+        let Sizes { batch: b, groups: g, channels: (ci, co), .. } = self;
+        let (before, after) = (g * ci, g * co);
+        let (n, k) = (self.each(|a| a[0]), self.each(|a| a[1]));
+        let o = self.each(|a| (a[0] + 2 * a[2] - a[4] * (a[1] - 1) - 1) / a[3] + 1);
+        let (p, s, d) = (self.each(|a| a[2]), self.each(|a| a[3]), self.each(|a| a[4]));
+        let settings = format!("padding = [{p}], stride = [{s}], dilation = [{d}], groups = {g}");
+        let (x, w) = (format!("f32[{b}, {before}, {n}]"), format!("f32[{after}, {ci}, {k}]"));
+        let gradient = format!("f32[{b}, {after}, {o}]");
+        [
+            format!(
+                "fn f(w: {w}, d: {gradient}, x: {x}) {{ dx: {x} = conv_grouped.vjp.x(x, w, d, {settings}) return dx }}"
+            ),
+            format!(
+                "fn f(x: {x}, d: {gradient}, w: {w}) {{ dw: {w} = conv_grouped.vjp.w(x, w, d, {settings}) return dw }}"
+            ),
+        ]
+    }
+}
+
+#[test]
+fn gradients_of_convolutions_are_those_of_the_oracle() {
+    for seed in 0..120 {
+        Sizes::draw(seed).programs().iter().for_each(|program| {
+            agree(program);
+        });
+    }
+}
+
+/// What a result has where a number of an operand is not finite.
+fn with_bits(trace: &Trace, input: usize, place: usize, bits: u32) -> Vec<Buffer> {
+    let mut inputs = inputs(trace);
+    let mut bytes = inputs[input].as_bytes().to_vec();
+    let place = place % (bytes.len() / 4);
+    bytes[place * 4..place * 4 + 4].copy_from_slice(&bits.to_le_bytes());
+    inputs[input] = Buffer::from_bytes(DType::F32, inputs[input].shape(), &bytes).unwrap();
+    inputs
+}
+
+#[test]
+fn gradients_meet_only_the_numbers_of_their_terms() {
+    for seed in 200..260 {
+        for program in Sizes::draw(seed).programs() {
+            let trace = parse(&program);
+            let oracle = compile_with(&trace, vec![Arc::new(interp::Interp)], 1).unwrap();
+            for (at, bits) in [0x7fc0_0000_u32, 0x7f80_0000].into_iter().enumerate() {
+                for input in 0..2 {
+                    let inputs = with_bits(&trace, input, seed as usize * 7 + at, bits);
+                    let got = cpu(&trace, 2).run(&inputs).unwrap()[0].to_f64();
+                    let want = oracle.run(&inputs).unwrap()[0].to_f64();
+                    for (k, (x, y)) in got.iter().zip(&want).enumerate() {
+                        let same = x == y || x.is_nan() && y.is_nan();
+                        assert!(
+                            same || (x - y).abs() <= 2e-5 * (1.0 + y.abs()),
+                            "element {k}: {x}, not {y}\n{program}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_are_products_over_windows() {
+    if Level::current() == Level::Baseline {
+        return;
+    }
+    // each channel apart and dense, with a stride and without
+    for (groups, channels) in [(6, (1, 1)), (1, (5, 7))] {
+        for stride in [1, 2] {
+            let sizes = Sizes { batch: 1, groups, channels, axes: vec![[14, 3, 1, stride, 1]; 2] };
+            let [dx, _] = sizes.programs();
+            if stride == 1 || groups > 1 {
+                let steps = agree(&dx).describe().to_string();
+                assert!(steps.contains("over windows"), "{steps}");
+            }
+        }
+    }
+}
