@@ -9,7 +9,7 @@
 //! | [`cast`], [`half`] | conversions between dtypes |
 //! | [`fill`], [`copy`], [`transpose`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
 //! | [`reduce`] | sums, products and extrema of lines |
-//! | [`line_gemm`], [`small_gemm`], [`quantised_gemm`] | products with a table of lines, with few rows, and with weights in groups of integers |
+//! | [`line_gemm`], [`dots`], [`small_gemm`], [`quantised_gemm`] | products with a table of lines, sums along such lines, products with few rows, and with weights in groups of integers |
 //!
 //! Nothing here knows a trace or a row: a kernel gets pointers, sizes and strides. No kernel contracts or reorders what
 //! its definition does in order, so the forms for all instruction sets give the same bits; [`math`] names the functions
@@ -21,6 +21,7 @@ pub mod abi;
 pub mod builtin;
 pub mod cast;
 pub mod copy;
+pub mod dots;
 pub mod fill;
 pub mod gather;
 pub mod line_gemm;

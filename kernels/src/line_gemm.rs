@@ -46,8 +46,12 @@ pub struct Tile<'a> {
     pub b: *const f32,
     /// The start of each line, in elements.
     pub lines: &'a [u32],
-    /// The result, row by row without gaps.
+    /// The result.
     pub to: *mut f32,
+    /// The distance from row to row of the result.
+    pub to_row: usize,
+    /// Whether the result is added to.
+    pub add: bool,
 }
 
 multi! {
@@ -55,7 +59,7 @@ multi! {
     ///
     /// # Safety
     /// There is a line. The left operand has `rows` rows of as many elements as there are lines; every line has `vectors · LANES`
-    /// elements; the result has room for `rows · vectors · LANES`.
+    /// elements; the result has `rows` rows of `vectors · LANES`, numbers if it is added to.
     unsafe fn tile(t: &Tile<'_>) {
         // SAFETY: the caller upholds the contract.
         unsafe {
@@ -105,8 +109,8 @@ unsafe fn sums<I: Isa, const M: usize, const V: usize>(t: &Tile<'_>) {
             }
             for i in 0..M {
                 for v in 0..V {
-                    let to = t.to.add((i * V + v) * LANES) as *mut [f32; LANES];
-                    if part > 0 {
+                    let to = t.to.add(i * t.to_row + v * LANES) as *mut [f32; LANES];
+                    if t.add || part > 0 {
                         let before = to.read_unaligned();
                         for l in 0..LANES {
                             acc[i][v][l] += before[l];
@@ -144,16 +148,20 @@ mod tests {
                     let lines: Vec<u32> = (0..depth).map(|k| (5 * k * k % 11) as u32).collect();
                     let a: Vec<f32> = (0..rows * row).map(|i| (i % 13) as f32 - 6.0).collect();
                     let b: Vec<f32> = (0..cols + 11).map(|i| (i % 19) as f32 - 9.0).collect();
-                    let mut c = vec![f32::NAN; rows * cols];
-                    let (a_at, b_at, to) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
-                    // SAFETY: rows have two elements more than lines, lines start before element 11, and the result has this size.
-                    unsafe {
-                        tile::pick(isa)(&Tile { rows, vectors, a: a_at, row: row as isize, b: b_at, lines: &lines, to })
-                    };
+                    let to_row = cols + 3;
+                    let mut c = vec![f32::NAN; rows * to_row];
+                    for add in [false, true] {
+                        let (row, to) = (row as isize, c.as_mut_ptr());
+                        let t =
+                            Tile { rows, vectors, a: a.as_ptr(), row, b: b.as_ptr(), lines: &lines, to, to_row, add };
+                        // SAFETY: rows have two elements more than lines, lines start before element 11, and the result has
+                        // this size; it is added to what the first tile wrote.
+                        unsafe { tile::pick(isa)(&t) };
+                    }
                     for i in 0..rows {
                         for j in 0..cols {
                             let want: f32 = (0..depth).map(|k| a[row * i + k] * b[lines[k] as usize + j]).sum();
-                            assert_eq!(c[i * cols + j], want, "{isa:?} {rows}x{vectors}: {i} {j}");
+                            assert_eq!(c[i * to_row + j], 2.0 * want, "{isa:?} {rows}x{vectors}: {i} {j}");
                         }
                     }
                 }

@@ -26,7 +26,7 @@ use super::program::host_step::{HostStep, Linker};
 use super::{Claim, Executor, Kernel, Line};
 use fulgurite_core::kernel::Special;
 use im2col::Im2col;
-use lines::LineProduct;
+use lines::{LineProduct, PlaceProduct};
 use product::Product;
 use scan::ScanStep;
 use std::sync::Arc;
@@ -71,9 +71,12 @@ impl Linker for Cpu {
 
     fn product(&self, product: &Contract, env: &Env<'_>) -> Box<dyn HostStep> {
         let isa = Level::current();
-        match LineProduct::new(product, env, isa) {
-            Some(lines) => Box::new(lines),
-            None => Box::new(Product::new(product, env.values, env.form, isa)),
+        if let Some(lines) = LineProduct::new(product, env, isa) {
+            return Box::new(lines);
+        }
+        match PlaceProduct::new(product, env, isa) {
+            Some(places) => Box::new(places),
+            None => Box::new(Product::new(product, env, isa)),
         }
     }
 

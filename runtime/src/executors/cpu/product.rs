@@ -9,8 +9,8 @@ mod packed;
 use super::tiles::{self, Program};
 use crate::buffer::pool::Block;
 use crate::executors::fusion::fuse::{Form, Group};
-use crate::executors::fusion::graph::piece::{Contract, Values};
-use crate::executors::fusion::graph::{Dim, DimSet, Index, Load, ValueId};
+use crate::executors::fusion::graph::piece::Contract;
+use crate::executors::fusion::graph::{Dim, DimSet, Index, Load};
 use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
 use crate::executors::program::threads;
@@ -43,7 +43,8 @@ pub struct Literal {
     pub sum: Program,
 }
 
-const ONE: ProductLoop = ProductLoop { size: 1, a: 0, b: 0, c: 0 };
+/// The loop that runs once.
+pub(super) const ONE: ProductLoop = ProductLoop { size: 1, a: 0, b: 0, c: 0 };
 
 /// A storage and an offset in elements.
 #[derive(Clone, Copy, Debug)]
@@ -81,12 +82,51 @@ pub struct Product {
     small: Option<(SmallGemm, bool)>,
 }
 
+impl Literal {
+    /// The loops of a contraction's exact sum, if it has one.
+    pub fn of(c: &Contract, env: &Env, isa: Level) -> Option<Box<Literal>> {
+        let e = c.exact.as_ref()?;
+        let env = Env { values: env.values, form: env.form, stored: &|v| v == c.out };
+        let sum = tiles::compile(&Group::of(e.sum.clone()), &env, isa);
+        let finite = e.finite.iter().map(|v| ((env.form)(*v).root, env.values.ty(*v).dtype)).collect();
+        Some(Box::new(Literal { finite, sum }))
+    }
+
+    /// The values that the loops read or write, and those that must be finite.
+    pub fn touches(&self) -> impl Iterator<Item = u32> {
+        self.sum.touches().into_iter().chain(self.finite.iter().map(|f| f.0))
+    }
+
+    /// Replaces values by the numbers of their storages.
+    pub fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
+        self.finite.iter_mut().for_each(|f| f.0 = storage(f.0));
+        self.sum.remap(storage);
+    }
+
+    /// Computes the sum if a value that must be finite is not; returns whether it did.
+    ///
+    /// # Safety
+    /// `memory` has valid memory of these `sizes` for the values, and no other thread writes to that of the result.
+    pub unsafe fn run_unless_finite(&self, memory: Memory, sizes: &[usize], threads: usize) -> Result<bool, Fault> {
+        // SAFETY: the caller upholds the contract; the block has room for the accumulators.
+        unsafe {
+            if all_finite(&self.finite, memory, sizes) {
+                return Ok(false);
+            }
+            let accs = Block::new(self.sum.scratch()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
+            Program::run(&self.sum, memory, sizes, accs.data(), threads)?;
+        }
+        Ok(true)
+    }
+}
+
 /// Floating-point operations per nanosecond of one core, for estimates.
 pub(super) const FLOPS_PER_NS: f64 = 80.0;
 
 impl Product {
     /// The product that computes a contraction.
-    pub fn new(c: &Contract, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Level) -> Product {
+    pub fn new(c: &Contract, env: &Env, isa: Level) -> Product {
+        let (values, form) = (env.values, env.form);
         debug_assert!(c.a.lies(&c.sizes) && c.b.lies(&c.sizes), "an operand that slides is no matrix");
         let (mut fa, mut fb, fc) = (form(c.a.value), form(c.b.value), form(c.out));
         let (a0, a) = strides(&c.a, &fa, c.sizes.len());
@@ -145,11 +185,7 @@ impl Product {
         let places = [place(&fa, a0), place(&fb, b0), place(&fc, fc.offset as isize)];
         let small =
             if dtype == DType::F32 && sums.is_empty() && pack.is_none() { small_gemm_of(m, n, k) } else { None };
-        let exact = c.exact.as_ref().map(|e| {
-            let env = Env { values, form, stored: &|v| v == c.out };
-            let sum = tiles::compile(&Group::of(e.sum.clone()), &env, isa);
-            Box::new(Literal { finite: e.finite.iter().map(|v| (form(*v).root, values.ty(*v).dtype)).collect(), sum })
-        });
+        let exact = Literal::of(c, env, isa);
         Product { dtype, places, m, n, k, outer, sums, cost, pack, exact, small }
     }
 
@@ -158,13 +194,11 @@ impl Product {
     /// # Safety
     /// `memory` has valid memory of these `sizes` for the operands and the result, which overlaps neither.
     unsafe fn multiply(&self, memory: Memory, sizes: &[usize], threads: usize) -> Result<(), Fault> {
-        if let Some(exact) = &self.exact {
+        if let Some(exact) = &self.exact
             // SAFETY: the caller upholds the contract of this function.
-            if !unsafe { all_finite(&exact.finite, memory, sizes) } {
-                let accs = Block::new(exact.sum.scratch()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
-                // SAFETY: the caller upholds the contract; the block has room for the accumulators.
-                return unsafe { Program::run(&exact.sum, memory, sizes, accs.data(), threads) };
-            }
+            && unsafe { exact.run_unless_finite(memory, sizes, threads) }?
+        {
+            return Ok(());
         }
         if let Some((small, swapped)) = self.small {
             // SAFETY: the caller upholds the contract of this function.
@@ -309,8 +343,7 @@ impl Product {
 
 impl HostStep for Product {
     fn touches(&self) -> Vec<u32> {
-        let exact = self.exact.iter().flat_map(|e| e.sum.touches().into_iter().chain(e.finite.iter().map(|f| f.0)));
-        self.places.iter().map(|p| p.value).chain(exact).collect()
+        self.places.iter().map(|p| p.value).chain(self.exact.iter().flat_map(|e| e.touches())).collect()
     }
 
     fn may_stop(&self) -> bool {
@@ -319,10 +352,7 @@ impl HostStep for Product {
 
     fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
         self.places.iter_mut().for_each(|p| p.value = storage(p.value));
-        if let Some(e) = &mut self.exact {
-            e.finite.iter_mut().for_each(|f| f.0 = storage(f.0));
-            e.sum.remap(storage);
-        }
+        self.exact.iter_mut().for_each(|e| e.remap(storage));
     }
 
     unsafe fn run(&self, memory: Memory, sizes: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
@@ -356,7 +386,7 @@ impl HostStep for Product {
 ///
 /// # Safety
 /// `memory` has valid memory of these `sizes` for each of them, of these dtypes.
-pub(super) unsafe fn all_finite(storages: &[(u32, DType)], memory: Memory, sizes: &[usize]) -> bool {
+unsafe fn all_finite(storages: &[(u32, DType)], memory: Memory, sizes: &[usize]) -> bool {
     // SAFETY: the caller upholds the contract of this function.
     storages.iter().all(|(v, dtype)| unsafe { finite(*dtype, memory.at(*v), sizes[*v as usize]) })
 }

@@ -117,7 +117,9 @@ fn gradients_are_products_over_windows() {
     for (groups, channels) in [(6, (1, 1)), (1, (5, 7))] {
         for stride in [1, 2] {
             let sizes = Sizes { batch: 1, groups, channels, axes: vec![[14, 3, 1, stride, 1]; 2] };
-            let [dx, _] = sizes.programs();
+            let [dx, dw] = sizes.programs();
+            let steps = agree(&dw).describe().to_string();
+            assert!(steps.contains("over places"), "{steps}");
             if stride == 1 || groups > 1 {
                 let steps = agree(&dx).describe().to_string();
                 assert!(steps.contains("over windows"), "{steps}");

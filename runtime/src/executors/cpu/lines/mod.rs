@@ -1,17 +1,22 @@
 //! Products that read one operand line by line ([`fulgurite_kernels::line_gemm`]): convolutions, whose windows are
-//! lines of their padded input, and products of matrices one of which is contiguous along the sum.
+//! lines of their padded input, and products of matrices one of which is contiguous along the sum. Gradients of
+//! convolutions' weights sum over such windows ([`PlaceProduct`]).
 //!
 //! Work is divided into blocks of columns, whose lines stay in the second-level cache, and within them into rows. The
 //! terms of an element are added up in one order, whatever the division.
 
 mod columns;
+mod dots;
 mod operands;
+mod pixels;
+mod places;
 mod windows;
 
-use super::product::{FLOPS_PER_NS, Literal, ProductLoop, all_finite};
-use super::tiles::{self, Program, prefetch};
+pub use places::PlaceProduct;
+
+use super::product::{FLOPS_PER_NS, Literal};
+use super::tiles::prefetch;
 use crate::buffer::pool::Block;
-use crate::executors::fusion::fuse::Group;
 use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
@@ -21,7 +26,7 @@ use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_ROWS, MOST_VECTORS, Tile, finite, tile, tile_of};
 use fulgurite_kernels::transpose::{Moved, move_to};
-use operands::{Loops, Source, block};
+use operands::{Loops, Source, block, start};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,12 +71,7 @@ impl LineProduct {
         let around: usize = loops.outer.iter().map(|l| l.size).product();
         let (m, n, k) = (loops.rows.size, loops.columns.count(), loops.depth);
         let cost = 150.0 + around as f64 * (100.0 + (2 * m * n * k) as f64 / FLOPS_PER_NS + (n * k) as f64 / 16.0);
-        let exact = c.exact.as_ref().map(|e| {
-            let env = Env { values: env.values, form: env.form, stored: &|v| v == c.out };
-            let sum = tiles::compile(&Group::of(e.sum.clone()), &env, isa);
-            let finite = e.finite.iter().map(|v| ((env.form)(*v).root, env.values.ty(*v).dtype)).collect();
-            Box::new(Literal { finite, sum })
-        });
+        let exact = Literal::of(c, env, isa);
         let (compute, moving, finite) = (tile::pick(isa), move_to::pick(isa), finite::pick(isa));
         Some(LineProduct { loops, tile: tile_size, block, compute, moving, finite, exact, cost })
     }
@@ -115,18 +115,6 @@ impl LineProduct {
         if self.loops.rows.size == 1 { block.max(TILE) } else { TILE }
     }
 
-    /// The offsets at which the operands and the result of a setting of the loops around start.
-    fn offsets(&self, around: usize) -> ProductLoop {
-        let [a, b, c] = self.loops.places.map(|p| p.offset);
-        let (mut at, mut rest) = (ProductLoop { size: 0, a, b, c }, around);
-        for l in self.loops.outer.iter().rev() {
-            let i = (rest % l.size) as isize;
-            rest /= l.size;
-            at = ProductLoop { size: 0, a: at.a + i * l.a, b: at.b + i * l.b, c: at.c + i * l.c };
-        }
-        at
-    }
-
     /// Computes the product, with zeros for what lies outside of windows. Returns whether all of it is finite, as far
     /// as that matters.
     ///
@@ -152,7 +140,8 @@ impl LineProduct {
             };
             let mut copied = None;
             for task in from..to {
-                let (at, number) = (self.offsets(task / parts / blocks), task / parts % blocks);
+                let at = start(&self.loops.places, &self.loops.outer, task / parts / blocks);
+                let number = task / parts % blocks;
                 let first = task % parts * part;
                 // SAFETY: the caller upholds the contract; the block has room for the copy, and tasks write disjoint
                 // elements.
@@ -249,7 +238,7 @@ impl LineProduct {
             let (left, step) = match &l.along {
                 // SAFETY: the caller upholds the contract of this function; the rows exist.
                 Some(along) => unsafe {
-                    along.gather(left, l.rows.a, rows, packed, self.moving);
+                    along.gather(left, (rows, l.rows.a), l.depth, packed, self.moving);
                     (packed as *const f32, l.depth as isize)
                 },
                 None => (left, l.rows.a),
@@ -267,7 +256,8 @@ impl LineProduct {
                 // Lines that are not copied are not read beyond their end; the last tile starts earlier.
                 let at = if beyond { column } else { column.min(count.saturating_sub(width)) };
                 let to = if alone { done.wrapping_add(at) } else { done };
-                let t = Tile { rows, vectors, a: left, row: step, b: origin.wrapping_add(at), lines: &l.lines, to };
+                let (b, lines) = (origin.wrapping_add(at), l.lines.as_slice());
+                let t = Tile { rows, vectors, a: left, row: step, b, lines, to, to_row: width, add: false };
                 // SAFETY: the caller upholds the contract; rows and columns of the tile exist, and it has room.
                 unsafe {
                     (self.compute)(&t);
@@ -292,8 +282,7 @@ impl LineProduct {
 
 impl HostStep for LineProduct {
     fn touches(&self) -> Vec<u32> {
-        let exact = self.exact.iter().flat_map(|e| e.sum.touches().into_iter().chain(e.finite.iter().map(|f| f.0)));
-        self.loops.places.iter().map(|p| p.value).chain(exact).collect()
+        self.loops.places.iter().map(|p| p.value).chain(self.exact.iter().flat_map(|e| e.touches())).collect()
     }
 
     fn may_stop(&self) -> bool {
@@ -302,10 +291,7 @@ impl HostStep for LineProduct {
 
     fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
         self.loops.places.iter_mut().for_each(|p| p.value = storage(p.value));
-        if let Some(e) = &mut self.exact {
-            e.finite.iter_mut().for_each(|f| f.0 = storage(f.0));
-            e.sum.remap(storage);
-        }
+        self.exact.iter_mut().for_each(|e| e.remap(storage));
     }
 
     unsafe fn run(&self, memory: Memory, sizes: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
@@ -313,11 +299,8 @@ impl HostStep for LineProduct {
         unsafe {
             let finite = self.multiply(memory, threads)?;
             // A factor that is not finite makes a result that is not, so finite results are those of the sum.
-            if let Some(exact) = self.exact.as_ref().filter(|_| !finite)
-                && !all_finite(&exact.finite, memory, sizes)
-            {
-                let accs = Block::new(exact.sum.scratch()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
-                Program::run(&exact.sum, memory, sizes, accs.data(), threads)?;
+            if let Some(exact) = self.exact.as_ref().filter(|_| !finite) {
+                exact.run_unless_finite(memory, sizes, threads)?;
             }
         }
         Ok(())

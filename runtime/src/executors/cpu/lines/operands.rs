@@ -90,7 +90,7 @@ impl Loops {
         let mut sums: Vec<Dim> = summed.meet(all).iter().collect();
         sums.sort_by_key(|d| -a[*d as usize]);
         let depth = sums.iter().map(|d| c.sizes[*d as usize]).product();
-        let along = Along::of(&sums, &a, &c.sizes);
+        let along = Along::of(&sums.iter().map(|d| (c.sizes[*d as usize], a[*d as usize])).collect::<Vec<_>>());
         let (rows, mut more) = largest(merged(in_a.minus(in_b).minus(summed).iter().map(axis).collect()));
         let mut outer = merged(in_a.meet(in_b).minus(summed).iter().map(axis).collect());
         let place = |f: &Form, offset: isize| OperandStart { value: f.root, offset };
@@ -98,12 +98,7 @@ impl Loops {
         let (columns, source, lines) = match slides {
             Some(slides) => {
                 more.extend(own.minus(sliding).iter().map(axis));
-                // The source is addressed from index 0 of the axes along which windows slide.
-                let start = |s: &Slide| match &right.idx[s.axis] {
-                    Index::Affine(a) => (a.base * fb.strides[s.axis]) as isize,
-                    Index::Node(_) => 0,
-                };
-                places[1].offset -= slides.iter().map(start).sum::<isize>();
+                places[1].offset = origin(right, &slides, &fb, b0);
                 windows(c, &slides, &sums, (right, values, &fb), (&b, &out), isa)?
             }
             None if !right.lies(&c.sizes) || b.iter().any(|s| *s < 0) => return None,
@@ -130,38 +125,65 @@ impl Loops {
 }
 
 impl Along {
-    /// The places of the terms in the broadcast operand, or `None` if they are contiguous. `sums` are its summed dims,
-    /// slowest first.
-    fn of(sums: &[Dim], a: &[isize], sizes: &[usize]) -> Option<Along> {
-        let step = sums.last().map_or(1, |d| a[*d as usize]);
+    /// The places of terms, or `None` if they are contiguous. `sums` are the sizes and strides of their loops, slowest
+    /// first.
+    pub fn of(sums: &[(usize, isize)]) -> Option<Along> {
+        let step = sums.last().map_or(1, |l| l.1);
         let (mut run, mut starts) = (1, vec![0]);
-        let mut outer = sums.len();
-        while let Some(&d) = sums[..outer].last()
-            && a[d as usize] == run as isize * step
+        let mut outer = sums;
+        while let Some((&(size, stride), rest)) = outer.split_last()
+            && stride == run as isize * step
         {
-            run *= sizes[d as usize];
-            outer -= 1;
+            run *= size;
+            outer = rest;
         }
-        for d in &sums[..outer] {
-            let (size, stride) = (sizes[*d as usize] as isize, a[*d as usize]);
-            starts = starts.iter().flat_map(|at| (0..size).map(move |i| at + i * stride)).collect();
+        for &(size, stride) in outer {
+            starts = starts.iter().flat_map(|at| (0..size as isize).map(move |i| at + i * stride)).collect();
         }
-        (step != 1 || outer > 0).then_some(Along { starts, run, step })
+        (step != 1 || !outer.is_empty()).then_some(Along { starts, run, step })
     }
 
-    /// Copies the rows that start at `from`, `row` apart, to rows without gaps.
+    /// Copies the first `depth` terms of rows that start at `from`, `row` apart, to rows without gaps.
     ///
     /// # Safety
     /// The rows have these elements, and `to` has room for them.
-    pub unsafe fn gather(&self, from: *const f32, row: isize, rows: usize, to: *mut f32, kernel: move_to::Fn) {
-        let depth = self.starts.len() * self.run;
-        for (i, start) in self.starts.iter().enumerate() {
+    pub unsafe fn gather(
+        &self,
+        from: *const f32,
+        (rows, row): (usize, isize),
+        depth: usize,
+        to: *mut f32,
+        kernel: move_to::Fn,
+    ) {
+        for (start, first) in self.starts.iter().zip((0..depth).step_by(self.run)) {
             let (from_steps, to_steps) = ((row, self.step), (depth as isize, 1));
-            let (from, to) = (from.wrapping_offset(*start), to.wrapping_add(i * self.run));
+            let (from, to) = (from.wrapping_offset(*start), to.wrapping_add(first));
+            let cols = self.run.min(depth - first);
             // SAFETY: the caller upholds the contract of this function.
-            unsafe { kernel(&Moved { from, from_steps, to, to_steps, rows, cols: self.run }) };
+            unsafe { kernel(&Moved { from, from_steps, to, to_steps, rows, cols }) };
         }
     }
+}
+
+/// The offset of a sliding operand at index 0 of the axes along which it slides; `offset` is that of its first term.
+pub(super) fn origin(load: &Load, slides: &[Slide], form: &Form, offset: isize) -> isize {
+    let start = |s: &Slide| match &load.idx[s.axis] {
+        Index::Affine(a) => (a.base * form.strides[s.axis]) as isize,
+        Index::Node(_) => 0,
+    };
+    offset - slides.iter().map(start).sum::<isize>()
+}
+
+/// The offsets at which the operands and the result start, in a setting of the loops around them.
+pub(super) fn start(places: &[OperandStart; 3], outer: &[ProductLoop], around: usize) -> ProductLoop {
+    let [a, b, c] = places.map(|p| p.offset);
+    let (mut at, mut rest) = (ProductLoop { size: 0, a, b, c }, around);
+    for l in outer.iter().rev() {
+        let i = (rest % l.size) as isize;
+        rest /= l.size;
+        at = ProductLoop { size: 0, a: at.a + i * l.a, b: at.b + i * l.b, c: at.c + i * l.c };
+    }
+    at
 }
 
 /// The columns of windows, their copy, and the start of each line in it.

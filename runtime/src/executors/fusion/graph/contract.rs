@@ -161,8 +161,10 @@ impl Converter<'_> {
         [0, 1].into_iter().any(|which| {
             let (load, other) = (loads[which], loads[1 - which]);
             let own = dims[which].minus(dims[1 - which]);
-            let slides = || load.slides(own, reduced, &self.values.ty(load.value).shape, sizes).is_some();
-            other.lies(sizes) && slides()
+            let shape = &self.values.ty(load.value).shape;
+            let slides = || load.slides(own, reduced, shape, sizes).is_some();
+            let places = || load.sums_windows(own, reduced, shape, sizes).is_some();
+            other.lies(sizes) && (slides() || places())
         })
     }
 

@@ -124,7 +124,7 @@ pub enum Place {
 }
 
 /// A contraction `out[free] = Σ over reduced a[…] · b[…]`; both loads are affine and in range, unless one of them slides
-/// ([`Load::slides`]).
+/// ([`Load::slides`], [`Load::sums_windows`]).
 #[derive(Clone, Debug)]
 pub struct Contract {
     /// The extents of the dims.

@@ -24,6 +24,8 @@ const LEAST: usize = 16;
 /// At most this many terms of one row of the result, so that the places of their copy, which has at most eight times as
 /// many elements, are 32 bits long.
 const MOST_TERMS: usize = u32::MAX as usize / 16;
+/// A copy may have this many elements more along an axis than twice those of the source.
+const ROOM: i64 = 64;
 /// At most this many axes slide, which are those of a volume.
 pub const MOST: usize = 3;
 
@@ -83,6 +85,47 @@ impl Load {
             return None;
         }
         ((1..=MOST).contains(&slides.len()) && windows >= LEAST && slides.iter().all(narrow)).then_some(slides)
+    }
+
+    /// The axes along which the operand slides if the places of its windows are summed, as in the gradient of a
+    /// convolution's weights: [`Slide::along`] is a summed dim, and [`Slide::over`] one of the result.
+    pub fn sums_windows(&self, own: DimSet, summed: DimSet, shape: &[usize], sizes: &[usize]) -> Option<Vec<Slide>> {
+        if self.outside.is_some_and(|z| z.scalar().as_f64() != 0.0) {
+            return None;
+        }
+        let extent = |d: Dim| sizes[d as usize] as i64;
+        let (mut slides, mut seen, mut copied) = (Vec::new(), DimSet::EMPTY, 1i64);
+        for (axis, (index, n)) in self.idx.iter().zip(shape).enumerate() {
+            let Index::Affine(a) = index else { return None };
+            if !seen.meet(a.dims()).is_empty() {
+                return None;
+            }
+            seen = seen.union(a.dims());
+            let size = match slide(axis, a, summed, own, sizes) {
+                Some(s) => {
+                    let reach = |(d, step): (Dim, i64)| step.checked_mul(extent(d) - 1);
+                    let size = reach(s.along)?.checked_add(s.over.map_or(Some(0), reach)?)?;
+                    // The copy has little room around the source.
+                    if s.reversed || size > 2 * *n as i64 + ROOM {
+                        return None;
+                    }
+                    slides.push(s);
+                    size + 1
+                }
+                None => {
+                    let (lo, hi) = a.range(sizes);
+                    if lo < 0 || hi >= *n as i64 || a.terms.iter().any(|t| t.1 < 0) || overlaps(&a.terms, sizes) {
+                        return None;
+                    }
+                    *n as i64
+                }
+            };
+            copied = copied.checked_mul(size)?;
+        }
+        let places = summed.iter().fold(1, |all: i64, d| all.saturating_mul(extent(d)));
+        let fits = copied <= MOST_TERMS as i64 && places >= LEAST as i64;
+        let some = (1..=MOST).contains(&slides.len()) && slides.iter().any(|s| s.over.is_some());
+        (some && fits).then_some(slides)
     }
 }
 

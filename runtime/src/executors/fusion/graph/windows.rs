@@ -13,8 +13,8 @@ use super::reduce::Reduction;
 use super::vars::{conjuncts, linear, mentions};
 use super::{Affine, Dim, Graph, Index, Load, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::lang::ast::Red;
 use fulgurite_core::kernel::Combine;
+use fulgurite_core::lang::ast::Red;
 use fulgurite_core::loop_nest::{LoopExpr, SOp, SOutside, SRange};
 use fulgurite_core::{DType, Scalar};
 use smallvec::{SmallVec, smallvec};
@@ -103,8 +103,7 @@ impl Converter<'_> {
         let mut factors = placed.factors.clone();
         factors[factor] = LoopExpr::new(SOp::Load { tensor, idx, outside: SOutside::Skip }, factors[factor].ty());
         let body = LoopExpr::new(SOp::Call(Builtin::Mul, factors), r.ty);
-        let whole =
-            Reduction { vars: &vars, filter: None, body: &body, free: r.free.clone(), otherwise: None, ..*r };
+        let whole = Reduction { vars: &vars, filter: None, body: &body, free: r.free.clone(), otherwise: None, ..*r };
         // Windows slide along one dim of a result, so divisions in the sum that they replace do not split it.
         let digits = self.digits.clone();
         for v in targets {
