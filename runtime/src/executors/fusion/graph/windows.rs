@@ -264,7 +264,7 @@ fn with_zero(e: &LoopExpr, v: usize) -> LoopExpr {
     match e.op() {
         SOp::Var(w) if *w == v => LoopExpr::new(SOp::Const(Scalar::Int(0)), DType::I64),
         _ if !mentions(e, v) => e.clone(),
-        op => LoopExpr::new(op.map(&mut |x| with_zero(x, v)), e.ty()),
+        op => LoopExpr::new(op.map(&|x| with_zero(x, v)), e.ty()),
     }
 }
 
