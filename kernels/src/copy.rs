@@ -2,6 +2,7 @@
 
 use crate::abi::Level;
 use crate::multi::{multi, with_width};
+use crate::transpose::{Moved, transposed};
 
 /// The strides of a rectangle, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,11 @@ multi! {
                         dst.add(l * pitch + c).write(x);
                     }
                 }
+            } else if at.line == size && size == 4 && lines >= 8 && cols >= 8 {
+                // The rectangle is transposed, in blocks.
+                let (from_steps, to_steps) = ((at.elem / size, 1), (1, pitch as isize));
+                let (from, to) = (src as *const f32, dst as *mut f32);
+                transposed::<I>(&Moved { from, from_steps, to, to_steps, rows: cols, cols: lines });
             } else if at.line == size && lines > 4 {
                 // The lines are adjacent, so the copy reads across them.
                 for c in 0..cols {
@@ -104,6 +110,25 @@ pub fn store(bytes: usize, isa: Level) -> scatter2d::Fn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn transposed_rectangles_have_all_elements() {
+        let source: Vec<u32> = (0..60 * 60).map(|i| i ^ 0x7f80_0001).collect();
+        for isa in Level::ALL.into_iter().filter(|i| *i <= Level::detect()) {
+            for (lines, cols) in [(8, 8), (9, 20), (16, 16), (33, 12), (5, 40)] {
+                let mut dense = vec![0u32; lines * 50];
+                let (from, to) = (source.as_ptr() as *const u8, dense.as_mut_ptr() as *mut u8);
+                // SAFETY: lines and columns are fewer than 60 and 50.
+                unsafe { load(4, isa)(to, 50, from, Rect { line: 4, elem: 240 }, lines, cols) };
+                for l in 0..lines {
+                    for c in 0..50 {
+                        let want = if c < cols { source[c * 60 + l] } else { 0 };
+                        assert_eq!(dense[l * 50 + c], want, "{isa:?} {lines} {cols}: {l} {c}");
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn rectangles_go_and_come_back() {

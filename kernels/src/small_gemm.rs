@@ -137,6 +137,22 @@ unsafe fn dot_rows<I: Isa, const M: usize>(p: &SmallGemm, a: *const f32, row: *c
     }
 }
 
+/// The bytes that arrive together.
+const CACHE_LINE: usize = 64;
+
+/// Asks for a line of memory that is needed soon.
+#[inline(always)]
+fn prefetch(at: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint; addresses without memory are ignored.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at as *const i8) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// The rows of the matrix that are added up in one pass over the result.
 const DEEP: usize = 4;
 /// The columns of the result that one pass covers, so that they stay in the first-level cache.
@@ -164,7 +180,8 @@ multi! {
                     for i in 0..p.rows {
                         let x: [f32; DEEP] =
                             std::array::from_fn(|d| if d < deep { a.add(i * p.depth + k + d).read() } else { 0.0 });
-                        add_rows::<I>(c.offset(i as isize * p.c.0).add(j0), &rows, &x, deep, n);
+                        let next = if i == 0 { DEEP as isize * p.b.0 } else { 0 };
+                        add_rows::<I>(c.offset(i as isize * p.c.0).add(j0), &rows, &x, deep, n, next);
                     }
                     k += deep;
                 }
@@ -174,12 +191,20 @@ multi! {
     }
 }
 
-/// `y += Σ_d x[d] · rows[d]`
+/// `y += Σ_d x[d] · rows[d]`. The rows `next` elements further arrive meanwhile, unless it is 0: they lie too far apart to
+/// be foreseen.
 ///
 /// # Safety
 /// `y` and the first `deep` of `rows` have `n` elements; no other thread writes to `y`.
 #[inline(always)]
-unsafe fn add_rows<I: Isa>(y: *mut f32, rows: &[*const f32; DEEP], x: &[f32; DEEP], deep: usize, n: usize) {
+unsafe fn add_rows<I: Isa>(
+    y: *mut f32,
+    rows: &[*const f32; DEEP],
+    x: &[f32; DEEP],
+    deep: usize,
+    n: usize,
+    next: isize,
+) {
     // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let mut j = 0;
@@ -187,7 +212,13 @@ unsafe fn add_rows<I: Isa>(y: *mut f32, rows: &[*const f32; DEEP], x: &[f32; DEE
             while j + LANES <= n {
                 let mut acc = (y.add(j) as *const [f32; LANES]).read_unaligned();
                 for d in 0..DEEP {
-                    let w = (rows[d].add(j) as *const [f32; LANES]).read_unaligned();
+                    let at = rows[d].add(j);
+                    if next != 0 {
+                        (0..LANES)
+                            .step_by(CACHE_LINE / 4)
+                            .for_each(|l| prefetch(at.wrapping_offset(next).wrapping_add(l)));
+                    }
+                    let w = (at as *const [f32; LANES]).read_unaligned();
                     for l in 0..LANES {
                         acc[l] = I::fma(x[d], w[l], acc[l]);
                     }

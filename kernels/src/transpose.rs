@@ -108,7 +108,7 @@ unsafe fn one_by_one(m: &Moved, at: (usize, usize), end: (usize, usize)) {
 /// # Safety
 /// The contract of [`move_to`] holds.
 #[inline(always)]
-unsafe fn transposed<I: Isa>(m: &Moved) {
+pub(crate) unsafe fn transposed<I: Isa>(m: &Moved) {
     let (rows, cols) = (m.rows / BLOCK * BLOCK, m.cols / BLOCK * BLOCK);
     let (rows, cols) = if I::LEVEL >= Level::Avx2 { (rows, cols) } else { (0, 0) };
     // SAFETY: the caller upholds the contract; blocks lie within the rectangle, and the instruction set is there.

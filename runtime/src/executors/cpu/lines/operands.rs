@@ -3,6 +3,7 @@
 use super::columns::{Column, Columns};
 use super::windows::{Axis, Windows};
 use crate::executors::cpu::product::{OperandStart, ProductLoop, dims_of, largest, merged, result_strides, strides};
+use crate::executors::cpu::tiles::prefetch;
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::piece::{Contract, Values};
 use crate::executors::fusion::graph::slide::{self, Slide};
@@ -124,6 +125,11 @@ impl Loops {
     }
 }
 
+/// The runs that are copied while one arrives.
+const AHEAD: usize = 8;
+/// The elements of the rows of a run that are asked for.
+const TOGETHER_BY_ROWS: isize = 256;
+
 impl Along {
     /// The places of terms, or `None` if they are contiguous. `sums` are the sizes and strides of their loops, slowest
     /// first.
@@ -155,7 +161,13 @@ impl Along {
         to: *mut f32,
         kernel: move_to::Fn,
     ) {
-        for (start, first) in self.starts.iter().zip((0..depth).step_by(self.run)) {
+        // Runs that lie far apart are not foreseen, so they are asked for, as far as the rows of one lie together.
+        let together = (rows as isize - 1) * row.abs() + self.run as isize * self.step.abs();
+        let near = self.run < LANES && together <= TOGETHER_BY_ROWS;
+        for (i, (start, first)) in self.starts.iter().zip((0..depth).step_by(self.run)).enumerate() {
+            if let Some(next) = self.starts.get(i + AHEAD).filter(|_| near) {
+                prefetch(from.wrapping_offset(*next) as *const u8, 4 * together as usize);
+            }
             let (from_steps, to_steps) = ((row, self.step), (depth as isize, 1));
             let (from, to) = (from.wrapping_offset(*start), to.wrapping_add(first));
             let cols = self.run.min(depth - first);
