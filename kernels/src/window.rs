@@ -145,6 +145,45 @@ unsafe fn words(r: &Rectangle, value: &[u8; 8]) {
     }
 }
 
+multi! {
+    /// Adds the elements inside, of f32, to those of the other rectangle; columns outside are left out.
+    ///
+    /// # Safety
+    /// The rectangle's elements inside exist on both sides, and the two do not overlap.
+    unsafe fn add(r: &Rectangle, _value: &[u8; 8]) {
+        let size = size_of::<f32>() as isize;
+        for l in 0..r.lines as isize {
+            let from = r.from.wrapping_offset(l * r.from_line + r.inside.lo as isize * r.from_elem);
+            let to = r.to.wrapping_offset(l * r.to_line + r.inside.lo as isize * r.to_elem);
+            let n = r.inside.hi - r.inside.lo;
+            // SAFETY: the caller upholds the contract. Strides that the compiler knows become instructions on vectors.
+            unsafe {
+                match (r.from_elem / size, r.to_elem / size) {
+                    (1, 1) => add_line(from, to, n, 1, 1),
+                    (1, 2) => add_line(from, to, n, 1, 2),
+                    (from_step, to_step) => add_line(from, to, n, from_step, to_step),
+                }
+            }
+        }
+    }
+}
+
+/// Adds `n` elements to others; steps are in elements.
+///
+/// # Safety
+/// The elements exist on both sides, and they do not overlap.
+#[inline(always)]
+unsafe fn add_line(from: *const u8, to: *mut u8, n: usize, from_step: isize, to_step: isize) {
+    let (from, to) = (from as *const f32, to as *mut f32);
+    for c in 0..n as isize {
+        // SAFETY: the caller upholds the contract.
+        unsafe {
+            let to = to.offset(c * to_step);
+            to.write(to.read() + from.offset(c * from_step).read());
+        }
+    }
+}
+
 /// The copy for elements of this size; `contiguous` if lines are contiguous in the source and the copy.
 pub fn pick(bytes: usize, contiguous: bool, isa: Level) -> Fn {
     #[cfg(target_arch = "x86_64")]
@@ -160,6 +199,35 @@ pub fn pick(bytes: usize, contiguous: bool, isa: Level) -> Fn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rectangles_are_added_inside_alone() {
+        let source: Vec<f32> = (1..=100).map(|i| i as f32).collect();
+        for isa in Level::ALL.into_iter().filter(|i| *i <= Level::detect()) {
+            for (from_elem, to_elem) in [(4, 4), (4, 8), (8, 4), (4, 12)] {
+                let mut sums = vec![1f32; 200];
+                let r = Rectangle {
+                    from: source.as_ptr() as *const u8,
+                    to: sums.as_mut_ptr() as *mut u8,
+                    from_line: 160,
+                    to_line: 400,
+                    from_elem,
+                    to_elem,
+                    lines: 2,
+                    cols: 19,
+                    inside: Inside { lo: 2, hi: 18 },
+                };
+                // SAFETY: 40 + 2 · 18 elements are there, and 100 + 3 · 18 of the sums.
+                unsafe { add::pick(isa)(&r, &[0; 8]) };
+                for l in 0..2usize {
+                    for c in 0..19usize {
+                        let x = if (2..18).contains(&c) { source[40 * l + c * from_elem as usize / 4] } else { 0.0 };
+                        assert_eq!(sums[100 * l + c * to_elem as usize / 4], 1.0 + x, "{isa:?} {l} {c}");
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_kernel_copies_what_is_inside_and_fills_the_rest() {

@@ -1,8 +1,11 @@
 //! Copies windows out of a tensor: elements at affine positions, some of which may lie outside of its axes.
 //!
-//! Such copies are the operand of a convolution's product, padding, and unfolding. The loops run in the order of the
+//! Such copies are the operand of a convolution's product, padding, and unfolding; their adjoint adds elements up
+//! ([`Im2col::added`]). The loops run in the order of the
 //! result. The two fastest loops form a rectangle, in which the positions inside the tensor are an interval of lines
 //! and an interval of columns.
+
+mod added;
 
 use super::tiles::{Linear, load_bytes, out_bytes, stored_bits};
 use crate::executors::fusion::fuse::{Group, live};
@@ -46,8 +49,19 @@ pub struct Im2col {
     /// The stored form of the element that stands for positions outside.
     value: [u8; 8],
     kernel: window::Fn,
+    /// The sums that elements are added to, if they are not copied.
+    sums: Option<Sums>,
     /// Estimated nanoseconds on one thread.
     pub cost: f64,
+}
+
+/// Sums at which elements meet.
+#[derive(Clone, Copy, Debug)]
+struct Sums {
+    /// The bytes of all sums, which begin with 0.
+    bytes: usize,
+    /// Whether elements of different steps of the first loop never meet, so that threads may divide it.
+    divided: bool,
 }
 
 /// The load and the axes of a group that only copies elements and keeps their dtype.
@@ -101,6 +115,7 @@ impl Im2col {
             bytes,
             value: value_bits,
             kernel: window::pick(bytes, contiguous, isa),
+            sums: None,
         })
     }
 
@@ -130,9 +145,17 @@ impl Im2col {
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8, threads: usize) {
         let (from, to) = (Memory(&[from as *mut u8]), Memory(&[to]));
         let rectangles: usize = self.loops[..self.loops.len() - 2].iter().map(|l| l.size).product();
-        threads::share(rectangles, threads, self.cost, &|first, end| {
-            // SAFETY: the caller upholds the contract; rectangles of the result are disjoint.
-            unsafe { self.rectangles(from.at(0), to.at(0), (first, end)) }
+        let (mut tasks, mut threads) = (rectangles, threads);
+        if let Some(sums) = self.sums {
+            // SAFETY: the sums have these bytes, and no other thread uses them yet.
+            unsafe { std::ptr::write_bytes(to.at(0), 0, sums.bytes) };
+            (tasks, threads) = if sums.divided { (self.loops[0].size, threads) } else { (1, 1) };
+        }
+        let each = rectangles / tasks.max(1);
+        threads::share(tasks, threads, self.cost, &|first, end| {
+            // SAFETY: the caller upholds the contract; rectangles of the result are disjoint, or those of different tasks
+            // are.
+            unsafe { self.rectangles(from.at(0), to.at(0), (first * each, end * each)) }
         });
     }
 
@@ -241,7 +264,8 @@ impl HostStep for Im2col {
 
     fn describe(&self) -> String {
         let sizes: Vec<String> = self.loops.iter().map(|l| l.size.to_string()).collect();
-        format!("windows {}", sizes.join("x"))
+        let what = if self.sums.is_some() { "windows added" } else { "windows" };
+        format!("{what} {}", sizes.join("x"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The CPU executor: it makes steps of items, and runs kernels for lines that are not loops.
 //!
-//! Fusions become programs over [`tiles`] of [`tile_kernels`], or copies of windows ([`im2col`]). Products become
+//! Fusions become programs over [`tiles`] of [`tile_kernels`], or copies and sums of windows ([`im2col`]). Products become
 //! matrix products ([`lines`], also for windows; [`product`] for other layouts and dtypes, [`small_gemm`] for few rows,
 //! [`quantised_gemm`] for weights quantised in groups).
 //! [`scan`]s run along lines.
@@ -63,7 +63,7 @@ impl Linker for Cpu {
 
     fn group(&self, group: &Group, env: &Env<'_>) -> Box<dyn HostStep> {
         let isa = Level::current();
-        match Im2col::padded(group, env, isa) {
+        match Im2col::padded(group, env, isa).or_else(|| Im2col::added(group, env, isa)) {
             Some(copy) => Box::new(copy),
             None => Box::new(tiles::compile(group, env, isa)),
         }

@@ -67,14 +67,14 @@ impl Sizes {
 
 #[test]
 fn gradients_of_convolutions_are_those_of_the_oracle() {
-    for seed in 0..120 {
+    for seed in 0..80 {
         Sizes::draw(seed).programs().iter().for_each(|program| {
             agree(program);
         });
     }
 }
 
-/// What a result has where a number of an operand is not finite.
+/// Inputs of which one number has these bits.
 fn with_bits(trace: &Trace, input: usize, place: usize, bits: u32) -> Vec<Buffer> {
     let mut inputs = inputs(trace);
     let mut bytes = inputs[input].as_bytes().to_vec();
@@ -86,7 +86,7 @@ fn with_bits(trace: &Trace, input: usize, place: usize, bits: u32) -> Vec<Buffer
 
 #[test]
 fn gradients_meet_only_the_numbers_of_their_terms() {
-    for seed in 200..260 {
+    for seed in 200..240 {
         for program in Sizes::draw(seed).programs() {
             let trace = parse(&program);
             let oracle = compile_with(&trace, vec![Arc::new(interp::Interp)], 1).unwrap();
@@ -120,10 +120,10 @@ fn gradients_are_products_over_windows() {
             let [dx, dw] = sizes.programs();
             let steps = agree(&dw).describe().to_string();
             assert!(steps.contains("over places"), "{steps}");
-            if stride == 1 || groups > 1 {
-                let steps = agree(&dx).describe().to_string();
-                assert!(steps.contains("over windows"), "{steps}");
-            }
+            // a dense product whose windows meet is added up afterwards
+            let way = if stride == 1 || groups > 1 { "over windows" } else { "windows added" };
+            let steps = agree(&dx).describe().to_string();
+            assert!(steps.contains(way), "{steps}");
         }
     }
 }

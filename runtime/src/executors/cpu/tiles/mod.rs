@@ -13,7 +13,7 @@ mod schedule;
 pub use nodes::stored_bits;
 pub use program::Program;
 pub(super) use run::prefetch;
-pub use schedule::{Linear, load_bytes, out_bytes};
+pub use schedule::{Linear, load_bytes, out_bytes, scatter_bytes};
 
 use crate::executors::fusion::fuse::Group;
 use crate::executors::fusion::items::Env;
