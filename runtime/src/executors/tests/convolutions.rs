@@ -1,4 +1,4 @@
-//! Gradients of convolutions of many shapes, compared with the oracle.
+//! Convolutions of many shapes and their gradients, compared with the oracle.
 
 use super::*;
 
@@ -44,8 +44,8 @@ impl Sizes {
         self.axes.iter().map(|a| f(a).to_string()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Programs of the gradients of the input and of the weight.
-    fn programs(&self) -> [String; 2] {
+    /// Programs of the gradients of the input and of the weight, and of the convolution.
+    fn programs(&self) -> [String; 3] {
         let Sizes { batch: b, groups: g, channels: (ci, co), .. } = self;
         let (before, after) = (g * ci, g * co);
         let (n, k) = (self.each(|a| a[0]), self.each(|a| a[1]));
@@ -61,6 +61,7 @@ impl Sizes {
             format!(
                 "fn f(x: {x}, d: {gradient}, w: {w}) {{ dw: {w} = conv_grouped.vjp.w(x, w, d, {settings}) return dw }}"
             ),
+            format!("fn f(x: {x}, w: {w}) {{ y: {gradient} = conv_grouped(x, w, {settings}) return y }}"),
         ]
     }
 }
@@ -113,15 +114,17 @@ fn gradients_are_products_over_windows() {
     if Level::current() == Level::Baseline {
         return;
     }
-    // each channel apart and dense, with a stride and without
-    for (groups, channels) in [(6, (1, 1)), (1, (5, 7))] {
+    // each channel apart, dense, and in groups, with a stride and without
+    for (groups, channels) in [(6, (1, 1)), (1, (5, 7)), (2, (4, 4))] {
         for stride in [1, 2] {
             let sizes = Sizes { batch: 1, groups, channels, axes: vec![[14, 3, 1, stride, 1]; 2] };
-            let [dx, dw] = sizes.programs();
+            let [dx, dw, y] = sizes.programs();
             let steps = agree(&dw).describe().to_string();
             assert!(steps.contains("over places"), "{steps}");
+            let steps = agree(&y).describe().to_string();
+            assert!(steps.contains("over windows"), "{steps}");
             // a dense product whose windows meet is added up afterwards
-            let way = if stride == 1 || groups > 1 { "over windows" } else { "windows added" };
+            let way = if stride == 1 || channels.1 == 1 { "over windows" } else { "windows added" };
             let steps = agree(&dx).describe().to_string();
             assert!(steps.contains(way), "{steps}");
         }

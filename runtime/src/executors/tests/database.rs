@@ -120,6 +120,14 @@ const ROWS: &[RowText] = &[
         "sum[b, ..o](d[b, co, ..o] * x[b, ci, ..(o + k * dilation - padding) else 0])",
     ),
     expr(
+        "conv_grouped",
+        "(x: T[B, G * CI, ..I], w: T[G * CO, CI, ..K];
+          padding: Ints(K) = 0, stride: Ints(K) = 1, dilation: Ints(K) = 1, groups: Size(G) = 1)
+         -> T[B, G * CO, ..(O = (I + 2 * padding - dilation * (K - 1) - 1) / stride + 1)]",
+        "equal",
+        "sum[ci, ..k](x[b, g * CI + ci, ..(o * stride + k * dilation - padding) else skip] * w[g * CO + co, ci, ..k])",
+    ),
+    expr(
         "conv_grouped.vjp.x",
         "(like x: T[B, G * CI, ..I], w: T[G * CO, CI, ..K], d: T[B, G * CO, ..O];
           padding: Ints(K) = 0, stride: Ints(K) = 1, dilation: Ints(K) = 1, groups: Size(G) = 1) -> T[B, G * CI, ..I]",

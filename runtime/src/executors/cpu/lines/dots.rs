@@ -35,9 +35,7 @@ impl Dots {
             let axes = shape.axes.iter().enumerate();
             axes.map(|(i, a)| Axis::new(&a.slide, count(i, a.places), a.terms, a.source)).collect()
         };
-        let all = shape.axes[0].places;
-        let fits = (1..=all).rev().find(|n| Windows::new(Vec::new(), axes(*n), isa).elements() <= TOGETHER);
-        let block = all.div_ceil(all.div_ceil(fits.unwrap_or(1)));
+        let block = Windows::block(shape.axes[0].places, TOGETHER, |n| Windows::new(Vec::new(), axes(n), isa));
         let windows = Windows::new(Vec::new(), axes(block), isa);
         let count: usize = shape.axes.iter().map(|a| a.terms).product();
         let (mut lines, mut terms) = (Vec::with_capacity(count), Vec::with_capacity(count));

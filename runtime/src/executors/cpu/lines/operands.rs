@@ -220,10 +220,7 @@ fn windows(
         };
         slides.iter().enumerate().map(axis).collect()
     };
-    // The windows of a block are as many as fit, in blocks of about the same size.
-    let all = size(slides[0].along.0);
-    let fits = (1..=all).rev().find(|n| Windows::new(planes.clone(), axes(*n), isa).elements() <= TOGETHER);
-    let block = all.div_ceil(all.div_ceil(fits.unwrap_or(1)));
+    let block = Windows::block(size(slides[0].along.0), TOGETHER, |n| Windows::new(planes.clone(), axes(n), isa));
     let windows = Windows::new(planes, axes(block), isa);
     let column =
         |(axis, s): (&Axis, &Slide)| Column { size: size(s.along.0), pitch: axis.pitch(), to: out[s.along.0 as usize] };

@@ -99,6 +99,17 @@ impl Windows {
         Windows { planes, axes, kernel: window::pick(4, straight, isa) }
     }
 
+    /// How many of `all` windows of the first axis a block has, so that a copy for that many has at most `most`
+    /// elements, in blocks of about the same size.
+    pub fn block(all: usize, most: usize, of: impl Fn(usize) -> Windows) -> usize {
+        let (mut fits, mut beyond) = (1, all + 1);
+        while fits + 1 < beyond {
+            let middle = fits.midpoint(beyond);
+            *if of(middle).elements() <= most { &mut fits } else { &mut beyond } = middle;
+        }
+        all.div_ceil(all.div_ceil(fits))
+    }
+
     /// The elements of a plane.
     fn plane(&self) -> usize {
         self.axes.iter().map(Axis::pitch).product::<usize>() + self.axes.last().map_or(0, |a| a.shared)

@@ -54,13 +54,8 @@ impl Load {
             seen = seen.union(a.dims());
             match slide(axis, a, own, summed, sizes) {
                 Some(s) => slides.push(s),
-                None if a.terms.len() > 1 => return None,
-                None => {
-                    let (lo, hi) = a.range(sizes);
-                    if lo < 0 || hi >= *n as i64 || a.terms.iter().any(|t| t.1 < 0) {
-                        return None;
-                    }
-                }
+                None if !plain(a, *n, sizes) => return None,
+                None => {}
             }
         }
         let extent = |d: Dim| sizes[d as usize];
@@ -112,13 +107,8 @@ impl Load {
                     slides.push(s);
                     size + 1
                 }
-                None => {
-                    let (lo, hi) = a.range(sizes);
-                    if lo < 0 || hi >= *n as i64 || a.terms.iter().any(|t| t.1 < 0) || overlaps(&a.terms, sizes) {
-                        return None;
-                    }
-                    *n as i64
-                }
+                None if !plain(a, *n, sizes) => return None,
+                None => *n as i64,
             };
             copied = copied.checked_mul(size)?;
         }
@@ -127,6 +117,12 @@ impl Load {
         let some = (1..=MOST).contains(&slides.len()) && slides.iter().any(|s| s.over.is_some());
         (some && fits).then_some(slides)
     }
+}
+
+/// Whether an index names elements of an axis of this size, each once.
+fn plain(a: &Affine, n: usize, sizes: &[usize]) -> bool {
+    let (lo, hi) = a.range(sizes);
+    lo >= 0 && hi < n as i64 && a.terms.iter().all(|t| t.1 > 0) && !overlaps(&a.terms, sizes)
 }
 
 /// Whether two settings of the dims give one index, which makes a window and not a mixed-radix number.

@@ -222,6 +222,11 @@ impl Converter<'_> {
             if stride == 1 && !r.vars.iter().any(|v| mentions(&index, v.var)) {
                 continue;
             }
+            let rest = match without(&index, target, 1) {
+                // several dims that make up one axis, such as groups and their channels, are no windows
+                None if stride == 1 => continue,
+                rest => rest?,
+            };
             // a place outside is left out, as those are that no value of the variable has
             if matches!(outside, SOutside::Value(_)) {
                 return None;
@@ -230,7 +235,6 @@ impl Converter<'_> {
                 let at = conds.iter().position(|c| is_whole(c, &index, stride))?;
                 conds.remove(at);
             }
-            let rest = without(&index, target, 1)?;
             let o = self.fresh_var(n)?;
             let int = |x: usize| LoopExpr::new(SOp::Const(Scalar::Int(x as i64)), DType::I64);
             let word = |b, x, y| LoopExpr::new(SOp::Call(b, vec![x, y]), DType::I64);
