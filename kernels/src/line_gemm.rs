@@ -12,8 +12,11 @@ use crate::multi::multi;
 pub const LANES: usize = 16;
 /// At most this many rows in a tile.
 pub const MOST_ROWS: usize = 8;
-/// At most this many times [`LANES`] columns in a tile.
+/// At most this many times [`LANES`] columns in a tile of several rows.
 pub const MOST_VECTORS: usize = 3;
+/// At most this many times [`LANES`] columns in a tile of one row, whose sums would wait for each other if they were
+/// fewer.
+const MOST_ALONE: usize = 6;
 
 /// The rows of a tile of a product with `rows` rows, and at most how many times [`LANES`] columns: as many as the
 /// registers hold. `None` without fused multiply-add, where this form does not pay.
@@ -24,7 +27,7 @@ pub fn tile_of(rows: usize, isa: Level) -> Option<(usize, usize)> {
         Level::Baseline => return None,
     };
     let fits = [8, 4, 2, 1].into_iter().find(|n| *n <= rows.min(most))?;
-    Some((fits, vectors))
+    Some((fits, if fits == 1 { MOST_ALONE } else { vectors }))
 }
 
 /// The terms that are added up before their sum is added to that of the terms before them, so that long sums are not
@@ -36,7 +39,7 @@ const TERMS: usize = 512;
 pub struct Tile<'a> {
     /// The rows: 1, 2, 4 or 8.
     pub rows: usize,
-    /// The columns divided by [`LANES`]: 1, 2 or 3.
+    /// The columns divided by [`LANES`]: at most 3, or 6 of one row.
     pub vectors: usize,
     /// The first row of the left operand, which is contiguous along the sum.
     pub a: *const f32,
@@ -73,6 +76,9 @@ multi! {
                 (2, 3) => sums::<I, 2, 3>(t),
                 (2, 2) => sums::<I, 2, 2>(t),
                 (2, _) => sums::<I, 2, 1>(t),
+                (_, 6) => sums::<I, 1, 6>(t),
+                (_, 5) => sums::<I, 1, 5>(t),
+                (_, 4) => sums::<I, 1, 4>(t),
                 (_, 3) => sums::<I, 1, 3>(t),
                 (_, 2) => sums::<I, 1, 2>(t),
                 _ => sums::<I, 1, 1>(t),
@@ -143,7 +149,9 @@ mod tests {
     fn tiles_are_sums_over_lines_that_may_overlap() {
         for isa in Level::ALL.into_iter().filter(|i| *i <= Level::detect()) {
             for rows in [1, 2, 4, 8] {
-                for (vectors, depth) in [(1, 7), (2, 7), (3, 7), (3, 2 * TERMS + 5)] {
+                let wide = if rows == 1 { MOST_ALONE } else { MOST_VECTORS };
+                let sizes = (1..=wide).map(|vectors| (vectors, 7)).chain([(3, 2 * TERMS + 5)]);
+                for (vectors, depth) in sizes {
                     let (row, cols) = (depth + 2, vectors * LANES);
                     let lines: Vec<u32> = (0..depth).map(|k| (5 * k * k % 11) as u32).collect();
                     let a: Vec<f32> = (0..rows * row).map(|i| (i % 13) as f32 - 6.0).collect();
