@@ -144,7 +144,11 @@ impl Converter<'_> {
                     _ => None,
                 })
             })?;
-            let SOp::Load { tensor, idx, .. } = placed.factors[factor].op() else { return None };
+            let SOp::Load { tensor, idx, outside } = placed.factors[factor].op() else { return None };
+            // what lies outside of the spread factor is left out
+            if matches!(outside, SOutside::Value(_)) {
+                return None;
+            }
             let shape = self.values.ty(self.tensor(*tensor)?).shape.clone();
             let range = vars.iter().position(|range| range.var == place)?;
             let whole = vars[range].lo.as_int() == Some(0) && vars[range].hi.as_int() == Some(shape[axis] as i64);
