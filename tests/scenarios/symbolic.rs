@@ -97,6 +97,17 @@ fn s0_16_a_number_is_kept_and_a_fixed_one_is_not() {
     assert_eq!(f.stats().misses[1].reasons, ["fixed `2` was 3.0, is 4.0"]);
 }
 
+/// Of two sizes that differ, a guard says which is 1: so a batch of 1 meets the program of larger ones.
+#[test]
+fn a_size_of_1_that_broadcasts_serves_every_size_of_the_other() {
+    let f = |x: Tensor, y: Tensor| {
+        let (_, (dx, dy)) = value_and_grad(&(x.clone(), y.clone()), |(x, y)| (x * y).exp().sum());
+        (x + y) * dx.cos() + dy
+    };
+    let calls: &[(&[usize], &[usize])] = &[(&[3, 4], &[1, 4]), (&[1, 4], &[1, 4]), (&[5, 2], &[1, 2])];
+    once(f, calls, &["in1.0 == 1", "in0.1 == in1.1"]);
+}
+
 #[test]
 fn a_pointwise_function_is_compiled_once_for_all_sizes() {
     let f = |x: Tensor, y: Tensor| (&x * 2.0 + y).exp();

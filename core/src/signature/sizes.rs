@@ -35,14 +35,44 @@ pub fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Static<D
     Ok(if fits(BinOp::Mul, whole, stride)? >= n + pad { whole } else { whole + one })
 }
 
-/// The broadcast of two sizes, with as few guards on symbolic sizes as possible: a constant 1 joins any size without
-/// one.
-pub fn joined(a: Dim, b: Dim) -> Option<Dim> {
-    if a.is_unit() {
-        Some(b)
-    } else if b.is_unit() || a == b || b.is(1) {
-        Some(a)
+/// How two sizes broadcast.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meeting {
+    /// They are equal.
+    Equal,
+    /// The first is 1, and the second may be another size.
+    FirstIsOne,
+    /// The second is 1, and the first may be another size.
+    SecondIsOne,
+    /// They do not broadcast.
+    Apart,
+}
+
+/// How two sizes broadcast, with as few guards on symbolic sizes as possible: a constant 1 meets any size without one,
+/// and of sizes that differ in this call, the guard says which is 1, so that it serves all other sizes.
+pub fn meet(a: Dim, b: Dim) -> Meeting {
+    if a.same(b) {
+        Meeting::Equal
+    } else if a.is_unit() {
+        Meeting::FirstIsOne
+    } else if b.is_unit() {
+        Meeting::SecondIsOne
+    } else if a.hint() == b.hint() && a == b {
+        Meeting::Equal
+    } else if b.hint() == 1 && b.is(1) {
+        Meeting::SecondIsOne
+    } else if a.is(1) {
+        Meeting::FirstIsOne
     } else {
-        a.is(1).then_some(b)
+        Meeting::Apart
+    }
+}
+
+/// The broadcast of two sizes.
+pub fn joined(a: Dim, b: Dim) -> Option<Dim> {
+    match meet(a, b) {
+        Meeting::Equal | Meeting::SecondIsOne => Some(a),
+        Meeting::FirstIsOne => Some(b),
+        Meeting::Apart => None,
     }
 }

@@ -6,7 +6,7 @@ use super::env::{Env, Item, Size};
 use super::options::{Chosen, Options};
 use super::results;
 use super::shapes::{BoundBy, Matcher, Mismatch, implicit_list};
-use super::sizes;
+use super::sizes::{Meeting, joined, meet};
 use super::types::{ArgTy, Solved};
 use crate::dtype::DTypeSet;
 use crate::lang::ast::*;
@@ -385,21 +385,21 @@ impl Call<'_> {
             if self.env.size(list).is_some() {
                 continue;
             }
-            let mut joined: SmallVec<[Dim; 4]> = SmallVec::new();
+            let mut full: SmallVec<[Dim; 4]> = SmallVec::new();
             for part in self.env.broadcast.iter().filter(|b| b.list == list) {
-                while joined.len() < part.own.len() {
-                    joined.insert(0, Dim::from(1));
+                while full.len() < part.own.len() {
+                    full.insert(0, Dim::from(1));
                 }
-                let lead = joined.len() - part.own.len();
+                let lead = full.len() - part.own.len();
                 for (axis, &d) in part.own.iter().enumerate() {
-                    let have = joined[lead + axis];
-                    joined[lead + axis] = match sizes::joined(have, d) {
+                    let have = full[lead + axis];
+                    full[lead + axis] = match joined(have, d) {
                         Some(size) => size,
                         None => return Err(self.clash(list, lead + axis).into()),
                     };
                 }
             }
-            self.env.bind_size(list, Size::List(joined));
+            self.env.bind_size(list, Size::List(full));
         }
         Ok(())
     }
@@ -426,8 +426,12 @@ impl Call<'_> {
     fn check_broadcast(&self) -> Result<(), Stop> {
         for part in &self.env.broadcast {
             let Some(Size::List(full)) = self.env.size(part.list) else { continue };
-            let fits = part.own.len() <= full.len()
-                && part.own.iter().rev().zip(full.iter().rev()).all(|(o, f)| o.is_unit() || o == f || o.is(1));
+            let each = |(own, full): (&Dim, &Dim)| match meet(*own, *full) {
+                Meeting::Equal | Meeting::FirstIsOne => true,
+                Meeting::SecondIsOne => own.is(1),
+                Meeting::Apart => false,
+            };
+            let fits = part.own.len() <= full.len() && part.own.iter().rev().zip(full.iter().rev()).all(each);
             if !fits {
                 let show = |l: &[Dim]| l.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
                 let message = format!(

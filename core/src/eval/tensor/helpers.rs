@@ -17,7 +17,7 @@
 use super::{Machine, Value, dim_of};
 use crate::builtins::{self, Builtin};
 use crate::row::Row;
-use crate::signature::{self, ArgTy, Refusal};
+use crate::signature::{self, ArgTy, Meeting, Refusal, meet};
 use crate::{Dim, Name, Scalar, TensorTy};
 
 /// Floats below 2^53 without a fraction are exact integers.
@@ -219,8 +219,7 @@ pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) 
         return Ok(value);
     }
     // Axes are compared from the right: where only `like` has 1 the value is summed, where only the value has 1 it is
-    // expanded. Whether a symbolic size is 1 is tested last, since sizes are usually equal and the test records a
-    // guard.
+    // expanded.
     let int = |i: usize| Value::Num(Scalar::Int(i as i64));
     let sizes = |l: &[Dim]| Value::List(l.iter().map(|&d| Value::size(d)).collect());
     let lead = t.rank().saturating_sub(like.rank());
@@ -228,13 +227,13 @@ pub fn sum_to<M: Machine>(machine: &mut M, value: Value<M::V>, like: &TensorTy) 
     for (a, &want) in like.shape.iter().enumerate() {
         let at = (a + t.rank()).checked_sub(like.rank());
         let own = at.map_or(Dim::from(1), |at| t.shape[at]);
-        if own.same(want) || !want.is_unit() && !own.is_unit() && own == want {
-            kept.push(want);
-        } else if !own.is_unit() && (want.is_unit() || want.is(1)) {
-            kept.push(want);
-            axes.extend(at.map(int));
-        } else {
-            kept.push(own);
+        match meet(own, want) {
+            Meeting::Equal => kept.push(want),
+            Meeting::SecondIsOne => {
+                kept.push(want);
+                axes.extend(at.map(int));
+            }
+            Meeting::FirstIsOne | Meeting::Apart => kept.push(own),
         }
     }
     let only_lead = axes.len() == lead && t.rank() >= like.rank();
