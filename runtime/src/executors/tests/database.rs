@@ -197,6 +197,12 @@ const ROWS: &[RowText] = &[
         MeaningKind::Host,
         "argsort",
     ),
+    expr("row_max", "(x: T[..S, N]) -> T[..S]", "keep", "max[n](x[..s, n])"),
+    expr("all_least", "(x: T[..S, N]) -> bool[..S]", "keep", "all[n](x[..s, n] == -inf)"),
+    expr("some_below", "(x: T[..S, N]) -> bool[..S]", "keep", "any[n](x[..s, n] != inf)"),
+    expr("logical_not", "(x: T) -> bool", "bool", "x == 0"),
+    expr("row_any", "(x: T[..S, N]) -> bool[..S]", "bool", "any[n](x[..s, n] != 0)"),
+    expr("is_least", "(x: T) -> bool", "keep", "x == -inf"),
     expr("rand", "(key: Key; shape: Shape(S), dtype: Dtype(T) = f32) -> T[..S]", "", "uniform(key, ravel(s), 0) as T"),
     RowText {
         dtypes: "float",

@@ -236,6 +236,11 @@ impl HostStep for PlaceProduct {
         self.cost
     }
 
+    fn flops(&self) -> f64 {
+        let (m, n, k) = (self.shape.rows.size, self.shape.columns(), self.shape.depth());
+        (2 * m * n * k * self.around()) as f64
+    }
+
     fn traffic(&self) -> usize {
         let (m, n, k) = (self.shape.rows.size, self.shape.columns(), self.shape.depth());
         (m * k + self.shape.channels.size * k + m * n) * self.around() * 4

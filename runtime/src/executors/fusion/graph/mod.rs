@@ -14,6 +14,7 @@ mod filter;
 pub mod piece;
 mod reduce;
 pub mod row;
+mod simplify;
 pub mod slide;
 mod unroll;
 mod vars;
@@ -194,6 +195,9 @@ impl Graph {
         if let Some(same) = self.simplify(&op, ty) {
             return same;
         }
+        if let Some(cheaper) = self.rewritten(&op) {
+            return self.add(cheaper, ty);
+        }
         let dims = self.dims_of(&op);
         let mut stops = self.may_stop(&op, ty);
         op.for_each_arg(&mut |a| stops |= self.node(a).stops);
@@ -270,52 +274,6 @@ impl Graph {
             }
             _ => false,
         }
-    }
-
-    /// The argument to which an operation is exactly equal, if there is one. The arguments that are dropped must not
-    /// stop the program.
-    fn simplify(&self, op: &Op, ty: DType) -> Option<NodeId> {
-        let same = self.simplified(op, ty)?;
-        let mut lost = false;
-        op.for_each_arg(&mut |a| lost |= a != same && self.node(a).stops);
-        (!lost).then_some(same)
-    }
-
-    fn simplified(&self, op: &Op, ty: DType) -> Option<NodeId> {
-        let is = |id: NodeId, x: f64| self.as_const(id).is_some_and(|s| s.as_f64() == x);
-        match op {
-            Op::Cast(a) if self.node(*a).ty == ty => Some(*a),
-            Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[1], 1.0) => Some(a[0]),
-            Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[0], 1.0) => Some(a[1]),
-            Op::Call(Builtin::Div, a) if is(a[1], 1.0) => Some(a[0]),
-            // `x - 0` is `x` for -0 too; `x + 0` is not
-            Op::Call(Builtin::Sub, a) if ty.is_float() && is(a[1], 0.0) && !self.is_negative_zero(a[1]) => Some(a[0]),
-            Op::Call(Builtin::Add | Builtin::Sub, a) if ty.is_int() && is(a[1], 0.0) => Some(a[0]),
-            Op::Select(c, a, b) => match self.as_const(*c) {
-                Some(s) => Some(if s.as_bool() { *a } else { *b }),
-                None => (a == b).then_some(*a),
-            },
-            Op::Call(Builtin::And, a) => match (self.as_const(a[0]), self.as_const(a[1])) {
-                (Some(s), _) => Some(if s.as_bool() { a[1] } else { a[0] }),
-                (_, Some(s)) => Some(if s.as_bool() { a[0] } else { a[1] }),
-                _ => (a[0] == a[1]).then_some(a[0]),
-            },
-            Op::Call(Builtin::Or, a) => match (self.as_const(a[0]), self.as_const(a[1])) {
-                (Some(s), _) => Some(if s.as_bool() { a[0] } else { a[1] }),
-                (_, Some(s)) => Some(if s.as_bool() { a[1] } else { a[0] }),
-                _ => (a[0] == a[1]).then_some(a[0]),
-            },
-            // Rounding to a type once is enough.
-            Op::Round(a, to) => match &self.node(*a).op {
-                Op::Round(_, done) if done == to => Some(*a),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    fn is_negative_zero(&self, id: NodeId) -> bool {
-        self.as_const(id).is_some_and(|s| s.as_f64() == 0.0 && s.as_f64().is_sign_negative())
     }
 
     /// Copies the nodes of `self` into a graph with other dims: `map` has the expression of each dim there, and `order`
