@@ -221,6 +221,10 @@ pub struct Train {
     /// Print a line after every N steps, where lines are not redrawn
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub log_every: Option<u64>,
+    /// Print the time, the bytes and the speed of each step of the compiled programs; with =FILE, also write its runs as
+    /// trace events, which Perfetto and chrome://tracing show
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, help_heading = "Run")]
+    pub profile: Option<Option<PathBuf>>,
     /// How the samples begin (text)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
     pub prompt: Option<String>,
@@ -376,6 +380,10 @@ pub struct Bench {
     /// An input of the model, as `run` takes it (default: zeros of small sizes for all inputs)
     #[arg(long, value_name = "NAME=VALUE", requires = "model")]
     pub input: Vec<String>,
+    /// Print the time, the bytes and the speed of each step of the compiled programs; with =FILE, also write its runs as
+    /// trace events, which Perfetto and chrome://tracing show
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "serve")]
+    pub profile: Option<Option<PathBuf>>,
 }
 
 /// Options of `import`.
@@ -431,6 +439,10 @@ pub struct Run {
     /// Number of threads (default: one per core)
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Print the time, the bytes and the speed of each step of the compiled programs; with =FILE, also write its runs as
+    /// trace events, which Perfetto and chrome://tracing show
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub profile: Option<Option<PathBuf>>,
 }
 
 const RUN: &str = "\

@@ -43,6 +43,7 @@
 //! | write a model and train it | [`nn`], [`tree`], [`optim`], [`text`] |
 //! | differentiate, batch, compile | [`jit`](mod@jit) |
 //! | set regions: autocast, checkpoints, names | [`scope`] |
+//! | find where time goes | [`profile`](mod@profile) |
 //! | save and load | [`checkpoint`] |
 //! | choose where programs run | [`executors`], [`devices`] |
 //! | react to errors | [`error`] |
@@ -98,7 +99,7 @@ pub use fulgurite_runtime::{
 };
 pub use modules::{
     api, bind, buffer, checkpoint, comm, devices, error, executors, foreign, intrinsics, jit, operand, parts, pipeline,
-    schedule, scope, subclass, symbol, tensor, trace, transforms, tree,
+    profile, schedule, scope, subclass, symbol, tensor, trace, transforms, tree,
 };
 #[doc(hidden)]
 pub use {fulgurite_runtime as __runtime, inventory as __inventory};

@@ -70,6 +70,21 @@ pub use fulgurite_runtime::buffer;
 /// # Ok::<(), fulgurite::Error>(())
 /// ```
 pub use fulgurite_runtime::checkpoint;
+/// The time of each step of compiled programs: [`profile`](mod@profile).
+///
+/// ```
+/// use fulgurite::prelude::*;
+/// use fulgurite::profile::profile;
+///
+/// let f = jit(|x: Tensor| (x.exp() + 1.0).log());
+/// let x = Tensor::from([0.0f32, 1.0, 2.0]);
+/// let (y, profile) = profile(|| f.call((x.clone(),)));
+/// let [fusion] = &profile.steps[..] else { panic!("{profile}") };
+/// assert_eq!((fusion.runs, fusion.info.rows.as_slice()), (1, &["exp", "add", "log"][..]));
+/// # assert_eq!(y?.shape().len(), 1);
+/// # Ok::<(), Error>(())
+/// ```
+pub use fulgurite_runtime::profile;
 
 /// Moving trees between host memory and devices: [`to_device`](devices::to_device) and [`to_host`](devices::to_host).
 ///

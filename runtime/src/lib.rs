@@ -13,6 +13,7 @@
 //! | [`api`], [`operand`], [`prelude`] | functions for generated code; `+ - * /` |
 //! | [`subclass`] | tensor subclasses for programs |
 //! | [`foreign`] | calls of rows under PyTorch's names |
+//! | [`profile`](mod@profile) | times of the steps of compiled programs |
 //! | [`checkpoint`] | trees in files |
 //! | [`devices`] | trees on devices |
 //! | [`parts`] | parts of a program, for crates that run them in an order of their own |
@@ -34,6 +35,7 @@ mod keys;
 pub mod operand;
 pub mod parts;
 pub mod prelude;
+pub mod profile;
 pub mod scope;
 pub mod subclass;
 pub mod symbol;
@@ -50,6 +52,7 @@ pub use error::{Error, ErrorKind};
 pub use jit::{Caching, Jit, custom_vjp, grad, hvp, jit, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use jit::{cond, scan, scan_n, scan_reverse, while_loop};
 pub use jit::{hessian, jacobian, jacobian_forward, jacobian_reverse, vmap, vmap_with};
+pub use profile::profile;
 pub use tensor::{Key, Tensor};
 pub use trace::Trace;
 pub use tree::{Fixed, Tree};

@@ -2,6 +2,7 @@
 
 use crate::args;
 use crate::cmd::models;
+use crate::cmd::profile::Profiler;
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Mode, Ui, format};
 use fulgurite_bench::NAMES;
@@ -36,10 +37,12 @@ pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
         return Err(Fault::usage("E916", format!("there is no workload `{wanted}`"))
             .help("`fulgurite bench --list` names them"));
     }
+    let mut profiler = Profiler::new(&args.profile);
     for name in chosen {
-        show(name, &server.record(name, args.reps)?, ui);
+        let record = profiler.run(name, ui, || server.record(name, args.reps))?;
+        show(name, &record, ui);
     }
-    Ok(())
+    profiler.finish(ui)
 }
 
 /// Prints a record.

@@ -5,12 +5,14 @@ mod conformance;
 mod doctor;
 mod eval;
 mod models;
+mod profile;
 mod sample;
 mod schedule;
 mod trace;
 mod train;
 
 use crate::args::{Cli, Command};
+use crate::cmd::profile::Profiler;
 use crate::fault::{BUG, Fault};
 use crate::ui::Ui;
 use clap::Parser;
@@ -42,10 +44,12 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
     })?;
     let done = match command {
         Command::Train(args) => {
-            return match args.model.clone() {
+            let mut profiler = Profiler::new(&args.profile);
+            let status = profiler.run("train", ui, || match args.model.clone() {
                 Some(model) => models::train::run(&args, &model, ui),
                 None => train::run(&args, ui),
-            };
+            })?;
+            return profiler.finish(ui).map(|()| status);
         }
         Command::Doctor(args) => return doctor::run(&args, ui),
         Command::Sample(args) => return sample::run(&args, ui),

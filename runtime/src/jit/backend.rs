@@ -4,6 +4,7 @@ use crate::bind;
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind};
 use crate::executors::{self, CompileOptions, Compiled, ExecError, Executor};
+use crate::profile;
 use crate::trace::{Arena, BoundSymbol, BoundSymbolId, Role, Trace};
 use fulgurite_core::Name;
 use fulgurite_core::loc::Loc;
@@ -11,9 +12,12 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A compiled trace.
 pub(crate) struct Backend {
+    /// A number that no other program of the process has.
+    number: u64,
     compiled: Compiled,
     places: FxHashMap<BoundSymbolId, Place>,
 }
@@ -56,7 +60,8 @@ impl Backend {
         let compiled = executors::compile(trace, &options);
         let (places, failed) = (places.into_inner(), failed.into_inner());
         let compiled = compiled.map_err(|e| failed.unwrap_or_else(|| in_place(e, &places)))?;
-        Ok(Backend { compiled, places })
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Ok(Backend { number: NEXT.fetch_add(1, Ordering::Relaxed), compiled, places })
     }
 
     /// Runs the program. Returns the trace's outputs, then the values of its writes. Inputs marked `donated` may be
@@ -65,10 +70,29 @@ impl Backend {
     /// # Errors
     /// Reports errors of executors, at the place of the line.
     pub fn run(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, Error> {
+        if profile::is_on() {
+            return self.run_profiled(inputs, donated);
+        }
         let values = match donated.contains(&true) {
             true => self.compiled.run_donating(inputs, donated),
             false => self.compiled.run(inputs),
         };
+        values.map_err(|e| in_place(e, &self.places))
+    }
+
+    #[cold]
+    fn run_profiled(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, Error> {
+        let mut times = Vec::new();
+        let values = self.compiled.run_timed(inputs, donated, &mut times);
+        profile::record(self.number, &self.compiled, &times, &|step| {
+            let mut places: Vec<Loc> = Vec::new();
+            for place in step.lines.iter().filter_map(|id| self.places.get(id)) {
+                if place.loc != Loc::NOWHERE && !places.contains(&place.loc) {
+                    places.push(place.loc);
+                }
+            }
+            places
+        });
         values.map_err(|e| in_place(e, &self.places))
     }
 

@@ -2,6 +2,7 @@
 
 use super::inputs::inputs;
 use crate::args;
+use crate::cmd::profile::Profiler;
 use crate::fault::Outcome;
 use crate::ui::Ui;
 use fulgurite::core::DType;
@@ -31,16 +32,17 @@ pub fn run(path: &Path, args: &args::Bench, server: &mut Server, ui: &Ui, show: 
     };
     let stem = path.file_stem().map_or_else(|| "model".into(), |stem| stem.to_string_lossy().replace('.', "-"));
     let variants: [(&str, Maker); 3] = [("at_once", at_once), ("compiled", compiled), (GRADIENT, gradient)];
+    let mut profiler = Profiler::new(&args.profile);
     for (variant, make) in variants {
         let name = format!("{stem}.{variant}");
         let work = || make(with_own_buffers(&model), given.clone());
-        match server.record_of(&name, work, args.reps) {
+        match profiler.run(&name, ui, || server.record_of(&name, work, args.reps)) {
             Ok(record) => show(&name, &record),
             Err(e) if variant == GRADIENT => ui.status("Skipped", &format!("{name}: {}", e.claim())),
             Err(e) => return Err(e.into()),
         }
     }
-    Ok(())
+    profiler.finish(ui)
 }
 
 fn at_once(model: Model, inputs: Vec<Tensor>) -> Made {

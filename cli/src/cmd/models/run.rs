@@ -4,6 +4,7 @@ use super::inputs::inputs;
 use super::open;
 use crate::args::{self, Weights};
 use crate::cmd::eval;
+use crate::cmd::profile::Profiler;
 use crate::fault::Outcome;
 use crate::threads;
 use crate::ui::{Mode, Ui};
@@ -28,7 +29,9 @@ pub fn run(args: &args::Run, ui: &Ui) -> Outcome {
     };
     let inputs = inputs(&model, &args.input)?;
     let call = jit(|model: Model, inputs: Vec<Tensor>| model.call(&inputs));
-    let outputs = call.call((model.clone(), inputs))?;
+    let mut profiler = Profiler::new(&args.profile);
+    let outputs = profiler.run("run", ui, || call.call((model.clone(), inputs)))?;
+    profiler.finish(ui)?;
     if let Some(path) = &args.save {
         model.save(path)?;
         ui.status("Wrote", &format!("{}", path.display()));

@@ -364,6 +364,11 @@ impl HostStep for Product {
         self.cost
     }
 
+    fn flops(&self) -> f64 {
+        let batches: usize = self.outer.iter().chain(&self.sums).map(|a| a.size).product();
+        (2 * self.m.size * self.n.size * self.k.size * batches) as f64
+    }
+
     fn traffic(&self) -> usize {
         let batches: usize = self.outer.iter().chain(&self.sums).map(|a| a.size).product();
         let (m, n, k) = (self.m.size, self.n.size, self.k.size);

@@ -107,6 +107,7 @@ fn finish(
             lines: of.iter().map(|n| n.id).collect(),
             rows: of.iter().map(|n| n.name).collect(),
             bytes: step.traffic(),
+            flops: step.flops(),
             nanos: step.cost(),
         });
     }

@@ -10,11 +10,13 @@ use crate::buffer::{Buffer, Sizes};
 use crate::executors::ExecError;
 use crate::executors::fusion::fuse::Separate;
 use crate::executors::transfer::unfetched;
+use crate::profile::StepTime;
 use crate::trace::BoundSymbolId;
 use fulgurite_core::DType;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
+use std::time::Instant;
 
 /// A result: a dense storage with a shape.
 pub(crate) struct Output {
@@ -78,6 +80,8 @@ pub struct StepInfo {
     pub rows: Vec<&'static str>,
     /// The bytes that the step moves.
     pub bytes: usize,
+    /// The floating-point operations of a product; 0 for other steps.
+    pub flops: f64,
     /// The estimated nanoseconds on one thread.
     pub nanos: f64,
 }
@@ -138,7 +142,7 @@ impl Compiled {
     /// zero, E806 without memory, and errors of kernels.
     pub fn run(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError> {
         self.check(inputs)?;
-        self.execute(inputs, &[])
+        self.execute(inputs, &[], None)
     }
 
     /// Like [`Compiled::run`], with donated inputs: a result may take the memory of a donated input that is not shared.
@@ -147,8 +151,30 @@ impl Compiled {
     /// # Errors
     /// Reports the errors of [`Compiled::run`]; the inputs are then unchanged.
     pub fn run_donating(&self, inputs: &mut [Buffer], donated: &[bool]) -> Result<Vec<Buffer>, ExecError> {
+        self.donating(inputs, donated, None)
+    }
+
+    /// Like [`Compiled::run_donating`], and writes the time of each step to `times`.
+    ///
+    /// # Errors
+    /// Reports the errors of [`Compiled::run`]; the inputs are then unchanged.
+    pub(crate) fn run_timed(
+        &self,
+        inputs: &mut [Buffer],
+        donated: &[bool],
+        times: &mut Vec<StepTime>,
+    ) -> Result<Vec<Buffer>, ExecError> {
+        self.donating(inputs, donated, Some(times))
+    }
+
+    fn donating(
+        &self,
+        inputs: &mut [Buffer],
+        donated: &[bool],
+        times: Option<&mut Vec<StepTime>>,
+    ) -> Result<Vec<Buffer>, ExecError> {
         self.check(inputs)?;
-        let results = self.execute(inputs, donated)?;
+        let results = self.execute(inputs, donated, times)?;
         for (input, given) in inputs.iter_mut().zip(donated) {
             if *given {
                 *input = Buffer::stale(input.dtype(), &[0]).map_err(no_memory)?;
@@ -177,7 +203,12 @@ impl Compiled {
         Ok(())
     }
 
-    fn execute(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Vec<Buffer>, ExecError> {
+    fn execute(
+        &self,
+        inputs: &[Buffer],
+        donated: &[bool],
+        times: Option<&mut Vec<StepTime>>,
+    ) -> Result<Vec<Buffer>, ExecError> {
         let p = &self.parts;
         let arena = Block::new(p.arena).map_err(no_memory)?;
         let (blocks, given) = self.blocks(inputs, donated).map_err(no_memory)?;
@@ -213,9 +244,9 @@ impl Compiled {
         let memory = Memory(&pointers);
         let threads = if p.threads > 0 { p.threads } else { threads::threads() };
         if self.shares && threads > 1 {
-            threads::install(threads, || self.steps(memory, &given, &mut held, threads))?;
+            threads::install(threads, || self.steps(memory, &given, &mut held, threads, times))?;
         } else {
-            self.steps(memory, &given, &mut held, 1)?;
+            self.steps(memory, &given, &mut held, 1, times)?;
         }
         let result = |o: &Output| match p.storages[o.storage as usize].place {
             Where::Input(i) => Ok(inputs[i as usize].retyped(o.dtype, &o.shape)),
@@ -256,11 +287,19 @@ impl Compiled {
         Ok((blocks, inputs_given))
     }
 
-    fn steps(&self, memory: Memory, given: &[bool], held: Held<'_>, threads: usize) -> Result<(), ExecError> {
+    fn steps(
+        &self,
+        memory: Memory,
+        given: &[bool],
+        held: Held<'_>,
+        threads: usize,
+        mut times: Option<&mut Vec<StepTime>>,
+    ) -> Result<(), ExecError> {
         for (at, step) in self.parts.steps.iter().enumerate() {
             if cfg!(debug_assertions) {
                 self.poison(at, memory, given);
             }
+            let start = times.is_some().then(Instant::now);
             let scratch = self.scratch[at].map_or(std::ptr::null_mut(), |s| memory.0[s as usize]);
             // SAFETY: inputs were checked, blocks and the arena have the planned sizes, and the plan lets no two values
             // share memory while both are in use, except for pairs that the program itself allows.
@@ -272,6 +311,9 @@ impl Compiled {
             };
             if let Err(stopped) = done {
                 return Err(self.error(stopped, at));
+            }
+            if let (Some(times), Some(start)) = (&mut times, start) {
+                times.push(StepTime { start, time: start.elapsed() });
             }
             for (_, storage) in self.parts.last.iter().filter(|(last, _)| *last == at) {
                 held[*storage as usize] = None;

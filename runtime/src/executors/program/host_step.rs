@@ -61,6 +61,11 @@ pub(crate) trait HostStep: Send + Sync {
     /// The bytes that the step moves.
     fn traffic(&self) -> usize;
 
+    /// The floating-point operations of a product; 0 for other steps.
+    fn flops(&self) -> f64 {
+        0.0
+    }
+
     /// The estimated nanoseconds on one thread.
     fn cost(&self) -> f64;
 

@@ -38,6 +38,14 @@ impl Step {
         }
     }
 
+    /// The floating-point operations of a product; 0 for other steps.
+    pub fn flops(&self) -> f64 {
+        match self {
+            Step::Host(step) => step.flops(),
+            Step::Device(_) => 0.0,
+        }
+    }
+
     /// The estimated nanoseconds on one thread.
     pub fn cost(&self) -> f64 {
         match self {

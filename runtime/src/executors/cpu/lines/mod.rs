@@ -310,6 +310,11 @@ impl HostStep for LineProduct {
         self.cost
     }
 
+    fn flops(&self) -> f64 {
+        let (m, n, k) = (self.loops.rows.size, self.loops.columns.count(), self.loops.depth);
+        (2 * m * n * k * self.around()) as f64
+    }
+
     fn traffic(&self) -> usize {
         let (m, n, k) = (self.loops.rows.size, self.loops.columns.count(), self.loops.depth);
         (m * k + k * n + m * n) * self.around() * 4
