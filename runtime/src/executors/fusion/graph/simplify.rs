@@ -2,9 +2,9 @@
 //! signed zeros too.
 
 use super::{Graph, NodeId, Op};
+use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::Red;
-use fulgurite_core::DType;
 
 impl Graph {
     /// The argument to which an operation is exactly equal, if there is one. The arguments that are dropped must not
