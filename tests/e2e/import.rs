@@ -169,6 +169,31 @@ fn a_model_is_traced_and_timed() {
 }
 
 #[test]
+fn steps_are_profiled() {
+    let f = Folder::new("model-profile");
+    let digits = model("digits.pt2");
+    let ran = fulgurite(&f.0, &["run", &digits, "--input", &images(), "--profile=steps.json", "--quiet"]).fine();
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[0].starts_with("run: ") && lines[1].ends_with("floor  step"), "{}", ran.out);
+    assert!(ran.out.contains("product") && ran.out.contains("conv.py:"), "{}", ran.out);
+    let events: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.0.join("steps.json")).expect("written")).unwrap();
+    let events = events["traceEvents"].as_array().expect("a list");
+    assert!(events.iter().skip(1).all(|e| e["ph"] == "X" && e["dur"].as_f64() > Some(0.0)), "{events:?}");
+    // each variant of a benchmark has its steps, and each call runs every step
+    let bench = ["bench", "--model", &digits, "--input", &images(), "--reps", "3", "--json", "--profile"];
+    let records: Vec<Value> =
+        fulgurite(&f.0, &bench).fine().out.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let of = |part: &str| records.iter().filter(|r| r["part"] == part).map(|r| r["runs"].clone()).collect::<Vec<_>>();
+    let compiled = of("digits.compiled");
+    assert!(compiled.len() > 3 && compiled.iter().all(|runs| *runs == compiled[0]), "{compiled:?}");
+    assert!(of("digits.gradient").len() > compiled.len());
+    let train = ["train", "--steps", "2", "--profile", "--out", "run", "--quiet"];
+    assert!(fulgurite(&f.0, &train).fine().out.contains("train: "));
+    fulgurite(&f.0, &["run", &digits, "--input", &images(), "--profile=no/folder"]).refused(2, "E913");
+}
+
+#[test]
 fn values_are_compared() {
     let f = Folder::new("import-compare");
     let values = model("digits.values.safetensors");
