@@ -26,7 +26,6 @@ use super::program::host_step::{HostStep, Linker};
 use super::{Claim, Executor, Kernel, Line};
 use fulgurite_core::kernel::Special;
 use im2col::Im2col;
-use lines::{LineProduct, PlaceProduct};
 use product::Product;
 use scan::ScanStep;
 use std::sync::Arc;
@@ -71,13 +70,7 @@ impl Linker for Cpu {
 
     fn product(&self, product: &Contract, env: &Env<'_>) -> Box<dyn HostStep> {
         let isa = Level::current();
-        if let Some(lines) = LineProduct::new(product, env, isa) {
-            return Box::new(lines);
-        }
-        match PlaceProduct::new(product, env, isa) {
-            Some(places) => Box::new(places),
-            None => Box::new(Product::new(product, env, isa)),
-        }
+        lines::step(product, env, isa).unwrap_or_else(|| Box::new(Product::new(product, env, isa)))
     }
 
     fn scan(&self, scan: &Scan, env: &Env<'_>) -> Box<dyn HostStep> {

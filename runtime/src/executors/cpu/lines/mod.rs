@@ -10,16 +10,15 @@ mod dots;
 mod operands;
 mod pixels;
 mod places;
+mod step;
 mod windows;
-
-pub use places::PlaceProduct;
 
 use super::product::{FLOPS_PER_NS, Literal};
 use super::tiles::prefetch;
 use crate::buffer::pool::Block;
 use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::items::Env;
-use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
+use crate::executors::program::host_step::{Fault, HostStep, Memory};
 use crate::executors::program::threads;
 use columns::{Done, tiles};
 use fulgurite_core::DType;
@@ -27,11 +26,22 @@ use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_ROWS, MOST_VECTORS, Tile, finite, tile, tile_of};
 use fulgurite_kernels::transpose::{Moved, move_to};
 use operands::{Loops, Source, block, start};
+use places::PlaceProduct;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use step::{Facts, Method, Step};
+
+/// The step of a contraction, if it is such a product.
+pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
+    let exact = || Literal::of(c, env, isa);
+    if let Some(lines) = LineProduct::new(c, env, isa) {
+        return Some(Box::new(Step::new(lines, exact())));
+    }
+    PlaceProduct::new(c, env, isa).map(|places| Box::new(Step::new(places, exact())) as Box<dyn HostStep>)
+}
 
 /// A compiled product.
-pub struct LineProduct {
+struct LineProduct {
     loops: Loops,
     /// The rows of a tile, and at most how many vectors of columns.
     tile: (usize, usize),
@@ -40,8 +50,8 @@ pub struct LineProduct {
     compute: tile::Fn,
     moving: move_to::Fn,
     finite: finite::Fn,
-    /// The loops that run instead if an operand is not finite.
-    exact: Option<Box<Literal>>,
+    /// Whether it matters that an operand is not finite.
+    checks: bool,
     cost: f64,
 }
 
@@ -56,7 +66,7 @@ const LEAST: usize = LANES;
 
 impl LineProduct {
     /// The product that computes a contraction, if it has this form.
-    pub fn new(c: &Contract, env: &Env, isa: Level) -> Option<LineProduct> {
+    fn new(c: &Contract, env: &Env, isa: Level) -> Option<LineProduct> {
         let single = |v: u32| env.values.ty(v).dtype == DType::F32;
         if c.chunk.is_some() || ![c.a.value, c.b.value, c.out].into_iter().all(single) {
             return None;
@@ -71,9 +81,8 @@ impl LineProduct {
         let around: usize = loops.outer.iter().map(|l| l.size).product();
         let (m, n, k) = (loops.rows.size, loops.columns.count(), loops.depth);
         let cost = 150.0 + around as f64 * (100.0 + (2 * m * n * k) as f64 / FLOPS_PER_NS + (n * k) as f64 / 16.0);
-        let exact = Literal::of(c, env, isa);
         let (compute, moving, finite) = (tile::pick(isa), move_to::pick(isa), finite::pick(isa));
-        Some(LineProduct { loops, tile: tile_size, block, compute, moving, finite, exact, cost })
+        Some(LineProduct { loops, tile: tile_size, block, compute, moving, finite, checks: c.exact.is_some(), cost })
     }
 
     /// Whether these loops are a product of this form.
@@ -113,58 +122,6 @@ impl LineProduct {
     fn room(&self) -> usize {
         let block = self.loops.columns.with_first(self.block).count().next_multiple_of(LANES);
         if self.loops.rows.size == 1 { block.max(TILE) } else { TILE }
-    }
-
-    /// Computes the product, with zeros for what lies outside of windows. Returns whether all of it is finite, as far
-    /// as that matters.
-    ///
-    /// # Safety
-    /// `memory` has valid memory for the operands and the result, which overlaps neither.
-    unsafe fn multiply(&self, memory: Memory, threads: usize) -> Result<bool, Fault> {
-        let (around, blocks) = (self.around(), self.blocks());
-        let rows = self.loops.rows.size;
-        let shared = threads > 1 && self.cost >= threads::WORTH_SHARING;
-        // Few blocks are divided further, by their rows.
-        let wanted = if shared { (4 * threads).div_ceil((around * blocks).max(1)) } else { 1 };
-        let part = rows.div_ceil(wanted.min(rows.div_ceil(2 * self.tile.0)).max(1)).next_multiple_of(self.tile.0);
-        let parts = rows.div_ceil(part);
-        let fault = Mutex::new(None);
-        let all_finite = AtomicBool::new(true);
-        threads::share(around * blocks * parts, threads, self.cost, &|from, to| {
-            let block = match Block::new(4 * (self.copied() + self.packed() + self.room())) {
-                Ok(block) => block,
-                Err(e) => {
-                    fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(Fault::OutOfMemory(e.bytes));
-                    return;
-                }
-            };
-            let mut copied = None;
-            for task in from..to {
-                let at = start(&self.loops.places, &self.loops.outer, task / parts / blocks);
-                let number = task / parts % blocks;
-                let first = task % parts * part;
-                // SAFETY: the caller upholds the contract; the block has room for the copy, and tasks write disjoint
-                // elements.
-                unsafe {
-                    let lines = (memory.at(self.loops.places[1].value) as *const f32).wrapping_offset(at.b);
-                    let copy = block.data() as *mut f32;
-                    if copied != Some((at.b, number)) {
-                        self.copy(lines, copy, number);
-                        copied = Some((at.b, number));
-                    }
-                    let a = (memory.at(self.loops.places[0].value) as *const f32).offset(at.a);
-                    let c = (memory.at(self.loops.places[2].value) as *mut f32).offset(at.c);
-                    let rows = (first, (first + part).min(rows));
-                    if !self.rows(a, (lines, copy, copy.add(self.copied())), c, number, rows) {
-                        all_finite.store(false, Ordering::Relaxed);
-                    }
-                }
-            }
-        });
-        match fault.into_inner().unwrap_or_else(|e| e.into_inner()) {
-            Some(fault) => Err(fault),
-            None => Ok(all_finite.into_inner()),
-        }
     }
 
     /// Copies the lines of a block of columns, if they do not lie side by side.
@@ -261,7 +218,7 @@ impl LineProduct {
                 // SAFETY: the caller upholds the contract; rows and columns of the tile exist, and it has room.
                 unsafe {
                     (self.compute)(&t);
-                    if self.exact.is_some() {
+                    if self.checks {
                         all_finite &= (self.finite)(to, rows * width);
                     }
                     if !alone {
@@ -280,58 +237,67 @@ impl LineProduct {
     }
 }
 
-impl HostStep for LineProduct {
-    fn touches(&self) -> Vec<u32> {
-        self.loops.places.iter().map(|p| p.value).chain(self.exact.iter().flat_map(|e| e.touches())).collect()
-    }
-
-    fn may_stop(&self) -> bool {
-        self.exact.as_ref().is_some_and(|e| e.sum.may_stop())
-    }
-
-    fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
-        self.loops.places.iter_mut().for_each(|p| p.value = storage(p.value));
-        self.exact.iter_mut().for_each(|e| e.remap(storage));
-    }
-
-    unsafe fn run(&self, memory: Memory, sizes: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
-        // SAFETY: the caller upholds the contract of this function.
-        unsafe {
-            let finite = self.multiply(memory, threads)?;
-            // A factor that is not finite makes a result that is not, so finite results are those of the sum.
-            if let Some(exact) = self.exact.as_ref().filter(|_| !finite) {
-                exact.run_unless_finite(memory, sizes, threads)?;
-            }
+impl Method for LineProduct {
+    fn facts(&self) -> Facts {
+        let (rows, depth) = (self.loops.rows.size, self.loops.depth);
+        let columns = self.loops.columns.0.iter().map(|c| c.size).product();
+        Facts {
+            values: self.loops.places.map(|p| p.value),
+            sizes: [self.around(), rows, columns, depth],
+            moved: rows * depth + depth * columns + rows * columns,
+            cost: self.cost,
+            over: match &self.loops.source {
+                Source::Lines => "lines",
+                Source::Copied { .. } => "copied lines",
+                Source::Windows(_) => "windows",
+            },
         }
-        Ok(())
     }
 
-    fn cost(&self) -> f64 {
-        self.cost
-    }
-
-    fn flops(&self) -> f64 {
-        let (m, n, k) = (self.loops.rows.size, self.loops.columns.count(), self.loops.depth);
-        (2 * m * n * k * self.around()) as f64
-    }
-
-    fn traffic(&self) -> usize {
-        let (m, n, k) = (self.loops.rows.size, self.loops.columns.count(), self.loops.depth);
-        (m * k + k * n + m * n) * self.around() * 4
-    }
-
-    fn describe(&self) -> String {
-        let (m, k) = (self.loops.rows.size, self.loops.depth);
-        let n: usize = self.loops.columns.0.iter().map(|c| c.size).product();
-        let lines = match &self.loops.source {
-            Source::Lines => "lines",
-            Source::Copied { .. } => "copied lines",
-            Source::Windows(_) => "windows",
-        };
-        let times = match self.around() {
-            1 => String::new(),
-            around => format!("{around} times "),
-        };
-        format!("{times}product {m}x{n}x{k} f32 over {lines}")
+    unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault> {
+        let (around, blocks) = (self.around(), self.blocks());
+        let rows = self.loops.rows.size;
+        let shared = threads > 1 && self.cost >= threads::WORTH_SHARING;
+        // Few blocks are divided further, by their rows.
+        let wanted = if shared { (4 * threads).div_ceil((around * blocks).max(1)) } else { 1 };
+        let part = rows.div_ceil(wanted.min(rows.div_ceil(2 * self.tile.0)).max(1)).next_multiple_of(self.tile.0);
+        let parts = rows.div_ceil(part);
+        let fault = Mutex::new(None);
+        let all_finite = AtomicBool::new(true);
+        threads::share(around * blocks * parts, threads, self.cost, &|from, to| {
+            let block = match Block::new(4 * (self.copied() + self.packed() + self.room())) {
+                Ok(block) => block,
+                Err(e) => {
+                    fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(Fault::OutOfMemory(e.bytes));
+                    return;
+                }
+            };
+            let mut copied = None;
+            for task in from..to {
+                let at = start(&self.loops.places, &self.loops.outer, task / parts / blocks);
+                let number = task / parts % blocks;
+                let first = task % parts * part;
+                // SAFETY: the caller upholds the contract; the block has room for the copy, and tasks write disjoint
+                // elements.
+                unsafe {
+                    let lines = (operands.at(1) as *const f32).wrapping_offset(at.b);
+                    let copy = block.data() as *mut f32;
+                    if copied != Some((at.b, number)) {
+                        self.copy(lines, copy, number);
+                        copied = Some((at.b, number));
+                    }
+                    let a = (operands.at(0) as *const f32).offset(at.a);
+                    let c = (operands.at(2) as *mut f32).offset(at.c);
+                    let rows = (first, (first + part).min(rows));
+                    if !self.rows(a, (lines, copy, copy.add(self.copied())), c, number, rows) {
+                        all_finite.store(false, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        match fault.into_inner().unwrap_or_else(|e| e.into_inner()) {
+            Some(fault) => Err(fault),
+            None => Ok(all_finite.into_inner()),
+        }
     }
 }

@@ -7,16 +7,17 @@
 use super::dots::Dots;
 use super::operands::{origin, start};
 use super::pixels::Pixels;
+use super::step::{Facts, Method};
 use crate::buffer::pool::Block;
 use crate::executors::cpu::product::{
-    FLOPS_PER_NS, Literal, ONE, OperandStart, ProductLoop, dims_of, largest, merged, result_strides, strides,
+    FLOPS_PER_NS, ONE, OperandStart, ProductLoop, dims_of, largest, merged, result_strides, strides,
 };
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::graph::slide::Slide;
 use crate::executors::fusion::graph::{Dim, DimSet};
 use crate::executors::fusion::items::Env;
-use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
+use crate::executors::program::host_step::{Fault, Memory};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
@@ -115,11 +116,9 @@ enum Way {
 }
 
 /// A compiled product.
-pub struct PlaceProduct {
+pub(super) struct PlaceProduct {
     shape: Shape,
     way: Way,
-    /// The loops that run instead if an operand is not finite.
-    exact: Option<Box<Literal>>,
     cost: f64,
 }
 
@@ -146,19 +145,30 @@ impl PlaceProduct {
         let flops = (2 * around * m * n * k) as f64;
         let copied = (around * k * (m + shape.channels.size)) as f64;
         let cost = 150.0 + around as f64 * 100.0 + flops / FLOPS_PER_NS + copied / 4.0;
-        Some(PlaceProduct { shape, way, exact: Literal::of(c, env, isa), cost })
+        Some(PlaceProduct { shape, way, cost })
     }
 
     fn around(&self) -> usize {
         self.shape.outer.iter().map(|l| l.size).product()
     }
+}
 
-    /// Computes the product, with zeros for what lies outside of the sliding operand. Returns whether all of it is
-    /// finite.
-    ///
-    /// # Safety
-    /// `memory` has valid memory for the operands and the result, which overlaps neither.
-    unsafe fn multiply(&self, memory: Memory, threads: usize) -> Result<bool, Fault> {
+impl Method for PlaceProduct {
+    fn facts(&self) -> Facts {
+        let (rows, columns, depth) = (self.shape.rows.size, self.shape.columns(), self.shape.depth());
+        Facts {
+            values: self.shape.starts.map(|p| p.value),
+            sizes: [self.around(), rows, columns, depth],
+            moved: rows * depth + self.shape.channels.size * depth + rows * columns,
+            cost: self.cost,
+            over: match self.way {
+                Way::Pixels(_) => "places",
+                Way::Dots(_) => "places one by one",
+            },
+        }
+    }
+
+    unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault> {
         let (around, rows) = (self.around(), self.shape.rows.size);
         let shared = threads > 1 && self.cost >= threads::WORTH_SHARING;
         // Few products are divided further, by their rows. Each part copies the sliding operand for itself.
@@ -184,7 +194,7 @@ impl PlaceProduct {
             for task in from..to {
                 let (at, first) = (start(&self.shape.starts, &self.shape.outer, task / parts), task % parts * part);
                 let rows = (first, (first + part).min(rows));
-                let [a, b, c] = self.shape.starts.map(|s| memory.at(s.value) as *mut f32);
+                let [a, b, c] = [0, 1, 2].map(|n| operands.at(n) as *mut f32);
                 let (a, b, c) = (a.wrapping_offset(at.a), b.wrapping_offset(at.b), c.wrapping_offset(at.c));
                 let room = block.data() as *mut f32;
                 // SAFETY: the caller upholds the contract; the block has the room, and tasks write disjoint elements.
@@ -203,59 +213,5 @@ impl PlaceProduct {
             Some(fault) => Err(fault),
             None => Ok(all_finite.into_inner()),
         }
-    }
-}
-
-impl HostStep for PlaceProduct {
-    fn touches(&self) -> Vec<u32> {
-        self.shape.starts.iter().map(|p| p.value).chain(self.exact.iter().flat_map(|e| e.touches())).collect()
-    }
-
-    fn may_stop(&self) -> bool {
-        self.exact.as_ref().is_some_and(|e| e.sum.may_stop())
-    }
-
-    fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
-        self.shape.starts.iter_mut().for_each(|p| p.value = storage(p.value));
-        self.exact.iter_mut().for_each(|e| e.remap(storage));
-    }
-
-    unsafe fn run(&self, memory: Memory, sizes: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
-        // SAFETY: the caller upholds the contract of this function.
-        unsafe {
-            let finite = self.multiply(memory, threads)?;
-            // A factor that is not finite makes a result that is not, so finite results are those of the sum.
-            if let Some(exact) = self.exact.as_ref().filter(|_| !finite) {
-                exact.run_unless_finite(memory, sizes, threads)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn cost(&self) -> f64 {
-        self.cost
-    }
-
-    fn flops(&self) -> f64 {
-        let (m, n, k) = (self.shape.rows.size, self.shape.columns(), self.shape.depth());
-        (2 * m * n * k * self.around()) as f64
-    }
-
-    fn traffic(&self) -> usize {
-        let (m, n, k) = (self.shape.rows.size, self.shape.columns(), self.shape.depth());
-        (m * k + self.shape.channels.size * k + m * n) * self.around() * 4
-    }
-
-    fn describe(&self) -> String {
-        let (m, n, k) = (self.shape.rows.size, self.shape.columns(), self.shape.depth());
-        let times = match self.around() {
-            1 => String::new(),
-            around => format!("{around} times "),
-        };
-        let way = match self.way {
-            Way::Pixels(_) => "places",
-            Way::Dots(_) => "places one by one",
-        };
-        format!("{times}product {m}x{n}x{k} f32 over {way}")
     }
 }
