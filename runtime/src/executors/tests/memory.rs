@@ -1,0 +1,63 @@
+//! The memory of programs: its plan, donated inputs, results that are inputs.
+
+use super::*;
+
+#[test]
+fn donated_memory_is_used_again() {
+    let trace =
+        parse("fn step(p: f32[1000], g: f32[1000]) { s: f32[1000] = mul(g, 0.1) q: f32[1000] = sub(p, s) return q }");
+    let c = cpu(&trace, 1);
+    let mut given = inputs(&trace);
+    let want = c.run(&given).unwrap();
+    let at = given[0].as_bytes().as_ptr();
+    let got = c.run_donating(&mut given, &[true, false]).unwrap();
+    assert_eq!(got[0].as_bytes(), want[0].as_bytes());
+    assert_eq!(got[0].as_bytes().as_ptr(), at);
+    assert!(given[0].is_empty() && given[1].len() == 1000);
+    // a shared input is not overwritten
+    let mut given = inputs(&trace);
+    let kept = given[0].clone();
+    let before = kept.as_bytes().to_vec();
+    c.run_donating(&mut given, &[true, false]).unwrap();
+    assert_eq!(kept.as_bytes(), before);
+}
+
+#[test]
+fn memory_is_planned() {
+    let chain = |t: &str, n: usize| {
+        let lines: String = (0..n).map(|i| format!("y{}: {t}[64, 64] = matmul(y{i}, w)\n", i + 1)).collect();
+        format!("fn f(y0: {t}[64, 64], w: {t}[64, 64]) {{ {lines} return y{n} }}")
+    };
+    // in f64, sums that cancel round further than the comparison allows
+    agree(&chain("f64", 3));
+    let d = cpu(&parse(&chain("f32", 20)), 1).describe();
+    assert_eq!((d.steps.len(), d.outputs), (20, 64 * 64 * 4));
+    assert!(d.arena <= 2 * 64 * 64 * 4, "{d}");
+}
+
+#[test]
+fn a_number_that_all_threads_read_is_not_overwritten() {
+    let trace = parse(
+        "fn f(s: f32[], x: f32[300, 1000]) {
+           t: f32[] = add(s, 1.0)
+           y: f32[300, 1000] = mul(x, s)
+           return y, t
+         }",
+    );
+    let (one, two) = (cpu(&trace, 1), cpu(&trace, 2));
+    let want = one.run(&inputs(&trace)).unwrap();
+    for _ in 0..20 {
+        let got = two.run_donating(&mut inputs(&trace), &[true, true]).unwrap();
+        assert!(got.iter().zip(&want).all(|(g, w)| g.as_bytes() == w.as_bytes()));
+    }
+}
+
+#[test]
+fn outputs_may_be_inputs_and_repeat() {
+    let trace =
+        parse("fn f(x: f32[2, 3]) { y: f32[2, 3] = exp(x) r: f32[6] = reshape(x, shape = [6]) return x, y, y, r }");
+    let x = inputs(&trace);
+    let outs = cpu(&trace, 1).run(&x).unwrap();
+    assert!(outs[0].shares_data(&x[0]) && outs[3].shares_data(&x[0]) && outs[1].shares_data(&outs[2]));
+    assert_eq!(outs[3].shape(), &[6]);
+}
