@@ -12,14 +12,13 @@ use crate::executors::fusion::fuse::{Form, Group};
 use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::graph::{Dim, DimSet, Index, Load};
 use crate::executors::fusion::items::Env;
-use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
+use crate::executors::program::host_step::{Fault, FirstFault, HostStep, Memory, Stopped};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::small_gemm::{self, SmallGemm};
 use gemm::Parallelism;
 use packed::{Pack, copying};
-use std::sync::Mutex;
 
 /// A loop: its extent, and its strides (in elements) in the operands and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,7 +239,7 @@ impl Product {
     /// # Safety
     /// `memory` holds the storages that this product was made for; no other thread writes to that of the result.
     unsafe fn run_small(&self, small: &SmallGemm, swapped: bool, memory: Memory, threads: usize) -> Result<(), Fault> {
-        let failed = Failed::default();
+        let failed = FirstFault::default();
         let batches: usize = self.outer.iter().map(|a| a.size).product();
         let nanos = self.cost.max(self.traffic() as f64 / 16.0);
         // A task is a range of columns of one batch.
@@ -430,22 +429,6 @@ fn small_gemm_of(m: ProductLoop, n: ProductLoop, k: ProductLoop) -> Option<(Smal
     }
     let swapped = SmallGemm { rows: n.size, cols: m.size, depth: k.size, a: (n.b, k.b), b: (k.a, m.a), c: (n.c, m.c) };
     (n.size <= small_gemm::MOST && swapped.fits()).then_some((swapped, true))
-}
-
-/// The first error of any thread.
-#[derive(Default)]
-struct Failed(Mutex<Option<Fault>>);
-
-impl Failed {
-    fn set(&self, f: Fault) {
-        self.0.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(f);
-    }
-    fn block(&self, bytes: usize) -> Option<Block> {
-        Block::new(bytes).map_err(|e| self.set(Fault::OutOfMemory(e.bytes))).ok()
-    }
-    fn result(self) -> Result<(), Fault> {
-        self.0.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
-    }
 }
 
 /// The number types that `gemm` multiplies.

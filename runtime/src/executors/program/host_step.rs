@@ -1,13 +1,14 @@
 //! Steps in host memory: those that an executor's [`Linker`] makes of items, and kernels.
 
 use crate::buffer::Sizes;
+use crate::buffer::pool::Block;
 use crate::executors::fusion::fuse::Group;
 use crate::executors::fusion::graph::piece::{Contract, Scan};
 use crate::executors::fusion::items::{Env, Ways};
 use crate::executors::{ExecError, Kernel, TensorMut, TensorRef};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The part of an executor that makes steps in host memory of items.
 pub(crate) trait Linker {
@@ -107,6 +108,27 @@ pub enum Fault {
     DivisionByZero(Builtin),
     /// There is no memory for a workspace of this many bytes.
     OutOfMemory(usize),
+}
+
+/// The first fault of the threads of a step.
+#[derive(Default)]
+pub(crate) struct FirstFault(Mutex<Option<Fault>>);
+
+impl FirstFault {
+    /// Notes a fault of this thread.
+    pub fn set(&self, fault: Fault) {
+        self.0.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(fault);
+    }
+
+    /// A block of memory for this thread; without memory, that is its fault.
+    pub fn block(&self, bytes: usize) -> Option<Block> {
+        Block::new(bytes).map_err(|e| self.set(Fault::OutOfMemory(e.bytes))).ok()
+    }
+
+    /// The fault, when all threads are done.
+    pub fn result(self) -> Result<(), Fault> {
+        self.0.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
+    }
 }
 
 /// The reason why a step stopped.

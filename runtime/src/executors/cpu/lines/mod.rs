@@ -15,10 +15,9 @@ mod windows;
 
 use super::product::{FLOPS_PER_NS, Literal};
 use super::tiles::prefetch;
-use crate::buffer::pool::Block;
 use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::items::Env;
-use crate::executors::program::host_step::{Fault, HostStep, Memory};
+use crate::executors::program::host_step::{Fault, FirstFault, HostStep, Memory};
 use crate::executors::program::threads;
 use columns::{Done, tiles};
 use fulgurite_core::DType;
@@ -27,7 +26,6 @@ use fulgurite_kernels::line_gemm::{LANES, MOST_ROWS, MOST_VECTORS, Tile, finite,
 use fulgurite_kernels::transpose::{Moved, move_to};
 use operands::{Loops, Source, block, start};
 use places::PlaceProduct;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use step::{Facts, Method, Step};
 
@@ -262,16 +260,10 @@ impl Method for LineProduct {
         let wanted = if shared { (4 * threads).div_ceil((around * blocks).max(1)) } else { 1 };
         let part = rows.div_ceil(wanted.min(rows.div_ceil(2 * self.tile.0)).max(1)).next_multiple_of(self.tile.0);
         let parts = rows.div_ceil(part);
-        let fault = Mutex::new(None);
+        let fault = FirstFault::default();
         let all_finite = AtomicBool::new(true);
         threads::share(around * blocks * parts, threads, self.cost, &|from, to| {
-            let block = match Block::new(4 * (self.copied() + self.packed() + self.room())) {
-                Ok(block) => block,
-                Err(e) => {
-                    fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(Fault::OutOfMemory(e.bytes));
-                    return;
-                }
-            };
+            let Some(block) = fault.block(4 * (self.copied() + self.packed() + self.room())) else { return };
             let mut copied = None;
             for task in from..to {
                 let at = start(&self.loops.places, &self.loops.outer, task / parts / blocks);
@@ -295,9 +287,6 @@ impl Method for LineProduct {
                 }
             }
         });
-        match fault.into_inner().unwrap_or_else(|e| e.into_inner()) {
-            Some(fault) => Err(fault),
-            None => Ok(all_finite.into_inner()),
-        }
+        fault.result().map(|()| all_finite.into_inner())
     }
 }

@@ -8,7 +8,6 @@ use super::dots::Dots;
 use super::operands::{origin, start};
 use super::pixels::Pixels;
 use super::step::{Facts, Method};
-use crate::buffer::pool::Block;
 use crate::executors::cpu::product::{
     FLOPS_PER_NS, ONE, OperandStart, ProductLoop, dims_of, largest, merged, result_strides, strides,
 };
@@ -17,11 +16,10 @@ use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::graph::slide::Slide;
 use crate::executors::fusion::graph::{Dim, DimSet};
 use crate::executors::fusion::items::Env;
-use crate::executors::program::host_step::{Fault, Memory};
+use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An axis along which windows slide.
@@ -182,15 +180,9 @@ impl Method for PlaceProduct {
             Way::Pixels(p) => p.room(part.min(rows)),
             Way::Dots(d) => d.room(&self.shape, part.min(rows)),
         };
-        let (fault, all_finite) = (Mutex::new(None), AtomicBool::new(true));
+        let (fault, all_finite) = (FirstFault::default(), AtomicBool::new(true));
         threads::share(around * parts, threads, self.cost, &|from, to| {
-            let block = match Block::new(4 * room) {
-                Ok(block) => block,
-                Err(e) => {
-                    fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(Fault::OutOfMemory(e.bytes));
-                    return;
-                }
-            };
+            let Some(block) = fault.block(4 * room) else { return };
             for task in from..to {
                 let (at, first) = (start(&self.shape.starts, &self.shape.outer, task / parts), task % parts * part);
                 let rows = (first, (first + part).min(rows));
@@ -209,9 +201,6 @@ impl Method for PlaceProduct {
                 }
             }
         });
-        match fault.into_inner().unwrap_or_else(|e| e.into_inner()) {
-            Some(fault) => Err(fault),
-            None => Ok(all_finite.into_inner()),
-        }
+        fault.result().map(|()| all_finite.into_inner())
     }
 }

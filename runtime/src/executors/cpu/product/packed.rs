@@ -1,13 +1,13 @@
 //! Products with an operand that is copied one part at a time, just before the part is used, such as windows.
 
-use super::{Failed, Product, ProductLoop, Real};
+use super::{Product, ProductLoop, Real};
 use crate::executors::cpu::im2col::Im2col;
 use crate::executors::cpu::tiles::{self, Program};
 use crate::executors::fusion::fuse::{Form, Group};
 use crate::executors::fusion::graph::ValueId;
 use crate::executors::fusion::graph::piece::{Chunk, Values};
 use crate::executors::fusion::items::Env;
-use crate::executors::program::host_step::{Fault, Memory};
+use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
@@ -68,7 +68,7 @@ impl Product {
                 }
             };
         }
-        let failed = Failed::default();
+        let failed = FirstFault::default();
         let share = threads > 1 && self.cost >= threads::WORTH_SHARING;
         let apart = share && !pack.summed;
         let inside = if share && !apart { threads } else { 1 };
@@ -127,7 +127,7 @@ impl Product {
         memory: Memory,
         threads: usize,
     ) -> Result<(), Fault> {
-        let failed = Failed::default();
+        let failed = FirstFault::default();
         let tasks = if threads > 1 && self.cost >= threads::WORTH_SHARING { threads.min(of.slices) } else { 1 };
         let each = of.slices.div_ceil(tasks);
         let (rows, depth) = (of.other.size, self.k.size);

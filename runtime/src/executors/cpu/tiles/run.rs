@@ -11,13 +11,12 @@ mod scalar;
 
 use super::program::*;
 use crate::buffer::pool::Block;
-use crate::executors::program::host_step::{Fault, Memory};
+use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
 pub(in crate::executors::cpu) use ahead::prefetch;
 use ends::mean;
 use fulgurite_kernels::copy::Rect;
 use fulgurite_kernels::{fill, reduce};
-use std::sync::Mutex;
 
 /// The rectangle that a step works on.
 #[derive(Clone, Copy)]
@@ -59,18 +58,16 @@ impl Program {
         }
         // Work is divided into panels, or into units if there are none.
         let tasks = if panels > 0 { panels } else { self.units() };
-        let fault = Mutex::new(None);
+        let fault = FirstFault::default();
         let accs = Memory(&[accs]);
         let work = |from: usize, to: usize| {
             // SAFETY: the caller upholds the contract; tasks are disjoint.
             if let Err(f) = unsafe { self.work(memory, accs, from, to) } {
-                fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(f);
+                fault.set(f);
             }
         };
         threads::share(tasks, if self.sequential { 1 } else { threads }, self.cost, &work);
-        if let Some(f) = fault.into_inner().unwrap_or_else(|e| e.into_inner()) {
-            return Err(f);
-        }
+        fault.result()?;
         if panels > 0 {
             // SAFETY: all workers are done.
             unsafe { self.combine(memory, accs.0[0] as *mut u64) };
