@@ -424,7 +424,10 @@ pub struct Run {
     /// Other weights: a safetensors file with the parameters and buffers by name, as `train --model` writes it
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// Write the outputs to a safetensors file instead of printing them
+    /// Also compute the gradient of the sum of all outputs of floats by every parameter
+    #[arg(long, conflicts_with = "quantise")]
+    pub grad: bool,
+    /// Write the outputs, and gradients as gradient.NAME, to a safetensors file instead of printing them
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Write the parameters and buffers as they are behind the call; --weights reads them
@@ -448,6 +451,7 @@ pub struct Run {
 const RUN: &str = "\
   fulgurite run digits.pt2 --input images=digits.safetensors
   fulgurite run digits.pt2 --input 'images=full([1, 1, 8, 8], 0.5)'
+  fulgurite run digits.pt2 --input images=digits.safetensors --grad --out gradients.safetensors
   fulgurite run digits.pt2 --input images=digits.safetensors --weights runs/model/weights.safetensors";
 
 /// Options of `conformance`.

@@ -3,7 +3,7 @@
 //! A step is a fusion, a product, a scan or a kernel. Its floor is the time in which this machine can move the step's
 //! bytes, so a step near its floor can only become faster with fewer bytes.
 
-use crate::executors::{Compiled, StepInfo};
+use crate::executors::{Compiled, StepInfo, StepTime};
 use fulgurite_core::loc::Loc;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 const MOST_EVENTS: usize = 200_000;
 /// The bytes that are copied to measure the machine: more than caches hold.
 const COPIED: usize = 64 << 20;
+
+/// The head of the table.
+const HEAD: &str = "       ms   time    runs   MB a run    GB/s   GFLOP/s  floor  step\n";
 
 /// The steps that ran.
 #[derive(Clone, Debug, Default)]
@@ -53,13 +56,6 @@ pub struct StepEvent {
     /// The time from the beginning of the profile.
     pub start: Duration,
     /// The time that the run took.
-    pub time: Duration,
-}
-
-/// The time of one run of a step.
-#[derive(Clone, Copy)]
-pub(crate) struct StepTime {
-    pub start: Instant,
     pub time: Duration,
 }
 
@@ -188,10 +184,7 @@ impl Profile {
     pub fn table(&self, most: usize) -> String {
         let total = self.time().as_secs_f64().max(1e-12);
         let slowest = self.slowest();
-        let mut out = format!(
-            "{:>9}  {:>5}  {:>6}  {:>9}  {:>6}  {:>8}  {:>5}  step\n",
-            "ms", "time", "runs", "MB a run", "GB/s", "GFLOP/s", "floor"
-        );
+        let mut out = HEAD.to_owned();
         for step in slowest.iter().take(most) {
             let time = step.time.as_secs_f64();
             let flops = match step.flops_per_second() {

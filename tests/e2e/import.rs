@@ -46,6 +46,14 @@ fn a_model_runs_on_files_and_expressions() {
         let ran = fulgurite(&f.0, wrong).refused(2, "E935");
         assert!(ran.err.contains("the model takes `images: f32["), "{}", ran.err);
     }
+    // the gradient of the sum of the outputs by each parameter; that by the last bias is the number of images
+    let ran = fulgurite(&f.0, &["run", &digits, "--input", &images(), "--grad", "--json"]).fine();
+    let json: Value = serde_json::from_str(&ran.out).expect("one object");
+    assert_eq!(json["gradients"].as_object().map(|all| all.len()), Some(10));
+    assert_eq!(json["gradients"]["head.bias"]["data"][3], 16.0, "{}", json["gradients"]["head.bias"]);
+    fulgurite(&f.0, &["run", &digits, "--input", &images(), "--grad", "--out", "out.safetensors"]).fine();
+    let written = fulgurite::checkpoint::tensors(f.0.join("out.safetensors")).expect("written");
+    assert_eq!((written.len(), written["gradient.head.bias"].buffer().expect("in memory").shape()), (11, &[10][..]));
     // a value that does not fit is refused by the model
     fulgurite(&f.0, &["run", &digits, "--input", "images=[1, 2]"]).refused(2, "E935");
 }

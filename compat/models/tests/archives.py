@@ -1,10 +1,12 @@
-"""Exports small models with the PyTorch that runs this, and compares every value of each in `fulgurite import`.
+"""Exports small models with the PyTorch that runs this, and compares every value of each in `fulgurite import`, and the
+gradients by all parameters in `fulgurite run --grad`.
 
     python compat/models/tests/archives.py target/debug/fulgurite [NAME…]
 
 Each model is exported as training IR and as core ATen. The last line says how many agree; the exit status is 1 if one
 does not.
 """
+import copy
 import json
 import pathlib
 import subprocess
@@ -14,7 +16,7 @@ import warnings
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.export import Dim
 
@@ -177,6 +179,33 @@ def compare(command, folder, name, program, tolerance):
     return [json.loads(line) for line in ran.stdout.splitlines()], ran.returncode, ran.stderr
 
 
+def gradients(model, args):
+    """The gradient of the sum of all outputs of floats by each parameter that has one."""
+    model = copy.deepcopy(model)
+    parameters = dict(model.named_parameters())
+    out = model(*[x.clone() for x in args])
+    floats = [x.float().sum() for x in (out if isinstance(out, tuple) else (out,)) if x.requires_grad]
+    if not floats:
+        return {}
+    grads = torch.autograd.grad(sum(floats), list(parameters.values()), allow_unused=True)
+    return {name: x for name, x in zip(parameters, grads) if x is not None}
+
+
+def differentiate(command, folder, name, inputs, expected):
+    """The largest difference of a gradient as a share of its largest element, and the errors of the command. A gradient
+    that is only rounding, such as that of a bias before a softmax, is held against the largest of all."""
+    archive, out = folder / f"{name}.pt2", folder / f"{name}.gradients.safetensors"
+    values = [part for n in inputs for part in ("--input", f"{n}={folder / name}.safetensors")]
+    ran = subprocess.run([command, "run", archive, *values, "--grad", "--out", out, "--quiet"],
+                         capture_output=True, text=True, timeout=120)
+    if ran.returncode != 0:
+        return float("inf"), ran.stderr
+    found = load_file(out)
+    least = 1e-3 * max(x.abs().max().item() for x in expected.values())
+    return max(((found[f"gradient.{n}"].float() - x.float()).abs().max() / x.abs().max().clamp(min=least)).item()
+               for n, x in expected.items()), ""
+
+
 def main():
     command, only = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
     right = wrong = 0
@@ -191,12 +220,17 @@ def main():
                 tolerance = 2e-2 if name == "mixed" else 2e-5
                 reports, status, error = compare(command, pathlib.Path(folder), f"{name}.{form.split()[0]}", program, tolerance)
                 missing = {m["target"] for m in reports[0]["missing"]} if reports else set()
-                if status == 0:
+                expected, off = gradients(model, args), 0.0
+                if status == 0 and expected:
+                    inputs = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+                    off, error = differentiate(command, pathlib.Path(folder), f"{name}.{form.split()[0]}", inputs, expected)
+                if status == 0 and off <= (2e-2 if name == "mixed" else 5e-5):
                     right += 1
-                    print(f"{name}, {form}: {reports[1]['compared']} values, {reports[1]['worst']:.1e}")
+                    print(f"{name}, {form}: {reports[1]['compared']} values, {reports[1]['worst']:.1e}; "
+                          f"{len(expected)} gradients, {off:.1e}")
                 else:
                     wrong += 1
-                    print(f"{name}, {form}: WRONG {reports[1:] or sorted(missing)} {error[:400]}")
+                    print(f"{name}, {form}: WRONG {reports[1:] or sorted(missing)}, gradients {off:.1e} {error[:400]}")
     print(f"{right} programs agree with PyTorch {torch.__version__}, {wrong} do not")
     sys.exit(1 if wrong else 0)
 

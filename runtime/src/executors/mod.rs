@@ -45,6 +45,7 @@ pub use fusion::fuse::Separate;
 pub use join::JoinedPart;
 pub use kernel::{Kernel, OnDevice, TensorMut, TensorRef, TransferSource, Works};
 pub use line::Line;
+pub(crate) use program::StepTime;
 pub use program::{Compiled, Description, StepInfo, forget_threads, set_threads, threads};
 
 use crate::error::Error;

@@ -1,11 +1,11 @@
 //! `fulgurite bench --model`: the time of a model's calls.
 
 use super::inputs::inputs;
+use super::sum_of_floats;
 use crate::args;
 use crate::cmd::profile::Profiler;
 use crate::fault::Outcome;
 use crate::ui::Ui;
-use fulgurite::core::DType;
 use fulgurite::prelude::{Error, Key, Tensor, TensorOps, jit, try_value_and_grad};
 use fulgurite_bench::{Made, Server, repeated};
 use fulgurite_models::{Model, import};
@@ -56,12 +56,7 @@ fn compiled(model: Model, inputs: Vec<Tensor>) -> Made {
 
 fn gradient(model: Model, inputs: Vec<Tensor>) -> Made {
     let step = jit(|model: Model, inputs: Vec<Tensor>| {
-        try_value_and_grad(model.params(), |params| {
-            let outputs = model.with(params).call(&inputs)?;
-            let floats = outputs.iter().filter(|x| x.dtype().is_float());
-            let sum = floats.map(|x| x.cast(DType::F32).sum()).reduce(|a, b| a + b);
-            sum.ok_or_else(|| Error::new("E936", "the model has no output of floats, so it has no gradient"))
-        })
+        try_value_and_grad(model.params(), |params| Ok::<_, Error>(sum_of_floats(&model.with(params), &inputs)?.0))
     });
     repeated(move || {
         let (value, gradients) = step.call((model.clone(), inputs.clone()))?;

@@ -10,13 +10,12 @@ use crate::buffer::{Buffer, Sizes};
 use crate::executors::ExecError;
 use crate::executors::fusion::fuse::Separate;
 use crate::executors::transfer::unfetched;
-use crate::profile::StepTime;
 use crate::trace::BoundSymbolId;
 use fulgurite_core::DType;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A result: a dense storage with a shape.
 pub(crate) struct Output {
@@ -63,6 +62,13 @@ pub struct Compiled {
     shares: bool,
     /// Whether some step runs on a device.
     holds: bool,
+}
+
+/// The time of one run of a step.
+#[derive(Clone, Copy)]
+pub(crate) struct StepTime {
+    pub start: Instant,
+    pub time: Duration,
 }
 
 /// A description of a step, for users.

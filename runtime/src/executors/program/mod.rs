@@ -16,5 +16,6 @@ mod step;
 pub(crate) mod threads;
 
 pub(crate) use build::build;
+pub(crate) use compiled::StepTime;
 pub use compiled::{Compiled, Description, StepInfo};
 pub use threads::{forget_threads, set_threads, threads};

@@ -4,7 +4,7 @@
 //! The sliding operand is copied as for a product over windows, so that each term is a line; the left one is copied
 //! with rows of whole vectors, whose rest is zeros.
 
-use super::places::Shape;
+use super::shape::Shape;
 use super::windows::{Axis, Windows};
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::dots::{self, sums, total};

@@ -10,6 +10,7 @@ mod dots;
 mod operands;
 mod pixels;
 mod places;
+mod shape;
 mod step;
 mod windows;
 

@@ -6,7 +6,7 @@
 
 use super::columns::tiles;
 use super::operands::Along;
-use super::places::{Axis, Shape};
+use super::shape::{Axis, Shape};
 use crate::executors::cpu::product::ProductLoop;
 use crate::executors::fusion::graph::slide;
 use fulgurite_kernels::abi::Level;

@@ -5,16 +5,12 @@
 //! ([`Pixels`]). Otherwise each element of the result is a sum of its own, along lines of windows ([`Dots`]).
 
 use super::dots::Dots;
-use super::operands::{origin, start};
+use super::operands::start;
 use super::pixels::Pixels;
+use super::shape::Shape;
 use super::step::{Facts, Method};
-use crate::executors::cpu::product::{
-    FLOPS_PER_NS, ONE, OperandStart, ProductLoop, dims_of, largest, merged, result_strides, strides,
-};
-use crate::executors::fusion::fuse::Form;
+use crate::executors::cpu::product::{FLOPS_PER_NS, ONE};
 use crate::executors::fusion::graph::piece::Contract;
-use crate::executors::fusion::graph::slide::Slide;
-use crate::executors::fusion::graph::{Dim, DimSet};
 use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
@@ -22,90 +18,8 @@ use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An axis along which windows slide.
-#[derive(Clone, Debug)]
-pub(super) struct Axis {
-    /// The windows: their number is `places`.
-    pub slide: Slide,
-    pub places: usize,
-    /// The distance of places in the left operand.
-    pub a: isize,
-    /// The terms of a window.
-    pub terms: usize,
-    /// The distance of terms in the result.
-    pub c: isize,
-    /// The size of the source, and its stride in elements.
-    pub source: (usize, isize),
-}
-
-/// The loops of a product over places.
-#[derive(Clone, Debug)]
-pub(super) struct Shape {
-    /// The places of the operands and the result. The sliding operand starts at index 0 of the axes.
-    pub starts: [OperandStart; 3],
-    /// The loops around the product.
-    pub outer: Vec<ProductLoop>,
-    /// The rows, which only the left operand has.
-    pub rows: ProductLoop,
-    /// The largest loop besides the terms that only the sliding operand has.
-    pub channels: ProductLoop,
-    /// The summed loops that are no places, slowest first.
-    pub images: Vec<ProductLoop>,
-    /// The axes, slowest first.
-    pub axes: Vec<Axis>,
-}
-
 /// Fewer columns side by side are summed one by one.
 const NARROW: usize = 8;
-
-impl Shape {
-    /// The loops of a contraction of which one operand slides and the places are summed.
-    fn of(c: &Contract, env: &Env, swapped: bool) -> Option<Shape> {
-        let (left, right) = if swapped { (&c.b, &c.a) } else { (&c.a, &c.b) };
-        let (in_a, in_b) = (dims_of(left), dims_of(right));
-        let summed: DimSet = c.reduced.iter().copied().collect();
-        let own = in_b.minus(in_a);
-        let shape = &env.values.ty(right.value).shape;
-        let slides = right.sums_windows(own, summed, shape, &c.sizes).filter(|_| left.lies(&c.sizes))?;
-        let (fa, fb, fc) = ((env.form)(left.value), (env.form)(right.value), (env.form)(c.out));
-        let (a0, a) = strides(left, &fa, c.sizes.len());
-        let (b0, b) = strides(right, &fb, c.sizes.len());
-        let out = result_strides(c, &fc);
-        let axis = |d: Dim| {
-            let at = d as usize;
-            ProductLoop { size: c.sizes[at], a: a[at], b: b[at], c: out[at] }
-        };
-        let sliding: DimSet = slides.iter().flat_map(|s| [s.along.0].into_iter().chain(s.over.map(|o| o.0))).collect();
-        let kind = |set: DimSet| merged(set.minus(sliding).iter().map(axis).filter(|l| l.size > 1).collect());
-        let (rows, mut outer) = largest(kind(in_a.minus(in_b)));
-        let (channels, more) = largest(kind(own));
-        outer.extend(more);
-        outer.extend(kind(in_a.meet(in_b).minus(summed)));
-        outer.sort_by_key(|l| -l.c.abs());
-        let place = |f: &Form, offset| OperandStart { value: f.root, offset };
-        let starts = [place(&fa, a0), place(&fb, origin(right, &slides, &fb, b0)), place(&fc, fc.offset as isize)];
-        let axes = slides.iter().map(|s| Axis {
-            slide: *s,
-            places: c.sizes[s.along.0 as usize],
-            a: a[s.along.0 as usize],
-            terms: s.over.map_or(1, |o| c.sizes[o.0 as usize]),
-            c: s.over.map_or(0, |o| out[o.0 as usize]),
-            source: (shape[s.axis], fb.strides[s.axis] as isize),
-        });
-        let axes = axes.collect();
-        Some(Shape { starts, outer, rows, channels, images: kind(summed), axes })
-    }
-
-    /// The summed elements.
-    fn depth(&self) -> usize {
-        self.images.iter().map(|l| l.size).chain(self.axes.iter().map(|a| a.places)).product()
-    }
-
-    /// The columns: channels and terms.
-    fn columns(&self) -> usize {
-        self.channels.size * self.axes.iter().map(|a| a.terms).product::<usize>()
-    }
-}
 
 /// The way in which sums are computed.
 enum Way {

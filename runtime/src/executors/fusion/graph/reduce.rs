@@ -6,7 +6,6 @@ use super::filter::Placement;
 use super::piece::{Fragment, Out, Piece, Place, Scan};
 use super::unroll;
 use super::vars::{conjuncts, mentions, walk};
-use super::windows::Adjoint;
 use super::{Affine, Axis, Dim, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::loop_nest::neutral;
@@ -27,6 +26,14 @@ pub(super) struct Reduction<'e> {
     pub ty: DType,
     /// The variables of the expression that are bound outside.
     pub free: Vec<usize>,
+}
+
+/// The form of an adjoint of windows.
+pub(super) enum Adjoint {
+    /// Sums of a matrix product.
+    Apart(LoopExpr),
+    /// A value that is a product over windows.
+    Whole(ValueId),
 }
 
 impl Converter<'_> {

@@ -9,7 +9,7 @@
 
 use super::convert::{Converter, Why, index_dim};
 use super::piece::{Fragment, Out, Piece, Place};
-use super::reduce::Reduction;
+use super::reduce::{Adjoint, Reduction};
 use super::vars::{conjuncts, linear, mentions};
 use super::{Affine, Dim, Graph, Index, Load, Op, ValueId};
 use fulgurite_core::builtins::Builtin;
@@ -25,14 +25,6 @@ const MOST: usize = 1 << 28;
 const SLACK: i64 = 64;
 /// Shorter sums of products are no work for a matrix product.
 const LEAST: usize = 4;
-
-/// The form of an adjoint of windows.
-pub(super) enum Adjoint {
-    /// Sums of a matrix product.
-    Apart(LoopExpr),
-    /// A value that is a product over windows.
-    Whole(ValueId),
-}
 
 /// The reduction with a variable of its own for each place of a factor.
 struct Placed {
