@@ -28,15 +28,15 @@ use fulgurite_kernels::transpose::{Moved, move_to};
 use operands::{Loops, Source, block, start};
 use places::PlaceProduct;
 use std::sync::atomic::{AtomicBool, Ordering};
-use step::{Facts, Method, Step};
+use step::{LineStep, Method, ProductFacts};
 
 /// The step of a contraction, if it is such a product.
 pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
     let exact = || Literal::of(c, env, isa);
     if let Some(lines) = LineProduct::new(c, env, isa) {
-        return Some(Box::new(Step::new(lines, exact())));
+        return Some(Box::new(LineStep::new(lines, exact())));
     }
-    PlaceProduct::new(c, env, isa).map(|places| Box::new(Step::new(places, exact())) as Box<dyn HostStep>)
+    PlaceProduct::new(c, env, isa).map(|places| Box::new(LineStep::new(places, exact())) as Box<dyn HostStep>)
 }
 
 /// A compiled product.
@@ -237,10 +237,10 @@ impl LineProduct {
 }
 
 impl Method for LineProduct {
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> ProductFacts {
         let (rows, depth) = (self.loops.rows.size, self.loops.depth);
         let columns = self.loops.columns.0.iter().map(|c| c.size).product();
-        Facts {
+        ProductFacts {
             values: self.loops.places.map(|p| p.value),
             sizes: [self.around(), rows, columns, depth],
             moved: rows * depth + depth * columns + rows * columns,

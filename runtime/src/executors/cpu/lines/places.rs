@@ -8,7 +8,7 @@ use super::dots::Dots;
 use super::operands::start;
 use super::pixels::Pixels;
 use super::shape::Shape;
-use super::step::{Facts, Method};
+use super::step::{Method, ProductFacts};
 use crate::executors::cpu::product::{FLOPS_PER_NS, ONE};
 use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::items::Env;
@@ -66,9 +66,9 @@ impl PlaceProduct {
 }
 
 impl Method for PlaceProduct {
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> ProductFacts {
         let (rows, columns, depth) = (self.shape.rows.size, self.shape.columns(), self.shape.depth());
-        Facts {
+        ProductFacts {
             values: self.shape.starts.map(|p| p.value),
             sizes: [self.around(), rows, columns, depth],
             moved: rows * depth + self.shape.channels.size * depth + rows * columns,

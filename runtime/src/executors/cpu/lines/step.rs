@@ -4,7 +4,7 @@ use crate::executors::cpu::product::Literal;
 use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
 
 /// The facts about a product that its step tells.
-pub struct Facts {
+pub struct ProductFacts {
     /// The values of the operands and the result.
     pub values: [u32; 3],
     /// The number of products of matrices, and the rows, columns and summed elements of each.
@@ -20,7 +20,7 @@ pub struct Facts {
 /// A way to compute a product.
 pub trait Method: Send + Sync {
     /// The facts about the product.
-    fn facts(&self) -> Facts;
+    fn facts(&self) -> ProductFacts;
 
     /// Computes the product, with zeros for what lies outside of windows. Returns whether all of it is finite.
     ///
@@ -30,21 +30,21 @@ pub trait Method: Send + Sync {
 }
 
 /// The step.
-pub struct Step<M> {
+pub struct LineStep<M> {
     method: M,
-    facts: Facts,
+    facts: ProductFacts,
     /// The loops that run instead if an operand is not finite.
     exact: Option<Box<Literal>>,
 }
 
-impl<M: Method> Step<M> {
+impl<M: Method> LineStep<M> {
     /// The step of a product, with the loops of the exact sum if the product leaves out its conditions.
-    pub fn new(method: M, exact: Option<Box<Literal>>) -> Step<M> {
-        Step { facts: method.facts(), method, exact }
+    pub fn new(method: M, exact: Option<Box<Literal>>) -> LineStep<M> {
+        LineStep { facts: method.facts(), method, exact }
     }
 }
 
-impl<M: Method> HostStep for Step<M> {
+impl<M: Method> HostStep for LineStep<M> {
     fn touches(&self) -> Vec<u32> {
         self.facts.values.into_iter().chain(self.exact.iter().flat_map(|e| e.touches())).collect()
     }
