@@ -233,10 +233,6 @@ fn views_cost_nothing_and_copies_copy() {
     agree("fn f(x: f32[5, 7]) { p: f32[8, 7] = pad(x, lo = [1, 0], hi = [2, 0], value = 3.0) return p }");
 }
 
-/// The initial content of a scatter is in memory before its walk, even if the program computes it: here a product
-
-/// starts from ones, and the loops over as many places as elements could be those of the ones.
-
 #[test]
 fn random_numbers_are_the_oracles() {
     agree(

@@ -29,6 +29,8 @@ fn indices_gather_and_scatter() {
     agree("fn f(x: f32[4, 9]) { y: i64[4, 9] = argsort(x, dim = 1) return y }");
 }
 
+/// The initial content of a scatter is in memory before its walk, even if the program computes it: here a product
+/// starts from ones, and the loops over as many places as elements could be those of the ones.
 #[test]
 fn scatters_start_from_what_is_written() {
     for t in ["f32", "f64", "f16", "i64"] {
