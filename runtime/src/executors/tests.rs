@@ -105,7 +105,6 @@ fn chains_are_one_program() {
 }
 
 /// Of two groups that each need a scan of the other's first part, either may be made whole, but not both.
-
 #[test]
 fn groups_that_wait_for_each_other_stay_apart() {
     agree(
@@ -124,8 +123,6 @@ fn groups_that_wait_for_each_other_stay_apart() {
          }",
     );
 }
-
-/// A window is walked only where it can meet the tensor that it slides over.
 
 #[test]
 fn operands_broadcast_in_place() {
@@ -154,7 +151,6 @@ fn every_dtype_computes() {
 }
 
 /// Half types are rounded at the end of each line, whether or not the line's result is stored.
-
 #[test]
 fn fusion_equals_lines_run_alone() {
     for t in ["f16", "bf16", "f32"] {

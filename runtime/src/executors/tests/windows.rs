@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// A window is walked only where it can meet the tensor that it slides over.
 #[test]
 fn windows_may_be_far_larger_than_what_they_see() {
     agree("fn f(x: f32[9]) { y: f32[10] = largest(x, kernel = 1000000000, pad = 500000000) return y }");
