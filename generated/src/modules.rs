@@ -78,7 +78,7 @@ pub use fulgurite_runtime::checkpoint;
 ///
 /// let f = jit(|x: Tensor| (x.exp() + 1.0).sqrt());
 /// let x = Tensor::from([0.0f32, 1.0, 2.0]);
-/// let (y, profile) = profile(|| f.call((x.clone(),)));
+/// let (y, profile) = profile(|| f.call(x.clone()));
 /// let [fusion] = &profile.steps[..] else { panic!("{profile}") };
 /// assert_eq!((fusion.runs, fusion.info.rows.as_slice()), (1, &["exp", "add", "sqrt"][..]));
 /// # assert_eq!(y?.shape().len(), 1);
