@@ -57,6 +57,9 @@ struct LineProduct {
 /// The rows of a tile are prefetched if they have at most this many bytes. Longer rows are streams that the hardware
 /// recognises, and would leave the caches before they are used.
 const NEAR: usize = 24 * 1024;
+/// Rows that are copied for each tile have at most this many terms, so that those of a tile stay in the first-level
+/// cache.
+const LONGEST: usize = 512;
 /// The elements of the largest tile.
 const TILE: usize = MOST_ROWS * MOST_VECTORS * LANES;
 /// At least this many columns, and rows of an operand that does not slide, because smaller products have kernels of
@@ -87,7 +90,8 @@ impl LineProduct {
     /// Whether these loops are a product of this form.
     fn pays(l: &Loops) -> bool {
         let windows = matches!(l.source, Source::Windows(_));
-        windows || (l.rows.size >= LEAST && l.columns.count() >= LEAST)
+        let short = l.along.is_none() || l.depth <= LONGEST;
+        windows || (short && l.rows.size >= LEAST && l.columns.count() >= LEAST)
     }
 
     /// The loops around the product.
