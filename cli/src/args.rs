@@ -221,10 +221,9 @@ pub struct Train {
     /// Print a line after every N steps, where lines are not redrawn
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub log_every: Option<u64>,
-    /// Print the time, the bytes and the speed of each step of the compiled programs; with =FILE, also write its runs as
-    /// trace events, which Perfetto and chrome://tracing show
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, help_heading = "Run")]
-    pub profile: Option<Option<PathBuf>>,
+    /// The profile of the command.
+    #[command(flatten)]
+    pub profiled: Profiled,
     /// How the samples begin (text)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Run")]
     pub prompt: Option<String>,
@@ -356,11 +355,20 @@ Numbers are f32 unless `as` says otherwise: [1, 2] as i64. Options stand by name
   fulgurite eval 'embedding([[1, 2], [3, 4]], [1, 0, 1] as i64)' --grad
   fulgurite eval '[1, 2] * 3 + exp([0, 1]).sum()'";
 
+/// The option to profile a command.
+#[derive(Args, Clone, Debug)]
+pub struct Profiled {
+    /// Print the time, the bytes and the speed of each step of the compiled programs; with =FILE, also write its runs as
+    /// trace events, which Perfetto and chrome://tracing show
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, help_heading = "Run")]
+    pub profile: Option<Option<PathBuf>>,
+}
+
 /// Options of `bench`.
 #[derive(Args, Clone, Debug)]
 pub struct Bench {
     /// Answer the commands of the protocol on standard input
-    #[arg(long, conflicts_with_all = ["run", "list"])]
+    #[arg(long, conflicts_with_all = ["run", "list", "profile"])]
     pub serve: bool,
     /// Run one workload, or all of a group: W1.chain, W6
     #[arg(long, value_name = "W", conflicts_with = "list")]
@@ -380,10 +388,9 @@ pub struct Bench {
     /// An input of the model, as `run` takes it (default: zeros of small sizes for all inputs)
     #[arg(long, value_name = "NAME=VALUE", requires = "model")]
     pub input: Vec<String>,
-    /// Print the time, the bytes and the speed of each step of the compiled programs; with =FILE, also write its runs as
-    /// trace events, which Perfetto and chrome://tracing show
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "serve")]
-    pub profile: Option<Option<PathBuf>>,
+    /// The profile of the command.
+    #[command(flatten)]
+    pub profiled: Profiled,
 }
 
 /// Options of `import`.
@@ -442,10 +449,9 @@ pub struct Run {
     /// Number of threads (default: one per core)
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Print the time, the bytes and the speed of each step of the compiled programs; with =FILE, also write its runs as
-    /// trace events, which Perfetto and chrome://tracing show
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    pub profile: Option<Option<PathBuf>>,
+    /// The profile of the command.
+    #[command(flatten)]
+    pub profiled: Profiled,
 }
 
 const RUN: &str = "\

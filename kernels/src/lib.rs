@@ -8,6 +8,7 @@
 //! | [`abi`] | the instruction set of this machine, and the choice of a form for it |
 //! | [`cast`], [`half`] | conversions between dtypes |
 //! | [`fill`], [`copy`], [`transpose`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
+//! | [`prefetch`] | hints that memory is needed soon |
 //! | [`reduce`] | sums, products and extrema of lines |
 //! | [`line_gemm`], [`dots`], [`small_gemm`], [`quantised_gemm`] | products with a table of lines, sums along such lines, products with few rows, and with weights in groups of integers |
 //!
@@ -27,6 +28,7 @@ pub mod gather;
 pub mod line_gemm;
 pub mod math;
 pub mod narrow;
+pub mod prefetch;
 pub mod quantised_gemm;
 pub mod reduce;
 pub mod select;

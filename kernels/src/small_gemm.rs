@@ -7,6 +7,7 @@
 use crate::abi::Level;
 use crate::math::Isa;
 use crate::multi::multi;
+use crate::prefetch::prefetch_near;
 
 /// At most eight vectors, because more make the packing of `gemm` pay.
 pub const MOST: usize = 8;
@@ -137,22 +138,6 @@ unsafe fn dot_rows<I: Isa, const M: usize>(p: &SmallGemm, a: *const f32, row: *c
     }
 }
 
-/// The bytes that arrive together.
-const CACHE_LINE: usize = 64;
-
-/// Asks for a line of memory that is needed soon.
-#[inline(always)]
-fn prefetch(at: *const f32) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint; addresses without memory are ignored.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at as *const i8) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
 /// The rows of the matrix that are added up in one pass over the result.
 const DEEP: usize = 4;
 /// The columns of the result that one pass covers, so that they stay in the first-level cache.
@@ -214,9 +199,7 @@ unsafe fn add_rows<I: Isa>(
                 for d in 0..DEEP {
                     let at = rows[d].add(j);
                     if next != 0 {
-                        (0..LANES)
-                            .step_by(CACHE_LINE / 4)
-                            .for_each(|l| prefetch(at.wrapping_offset(next).wrapping_add(l)));
+                        prefetch_near(at.wrapping_offset(next) as *const u8, LANES * size_of::<f32>());
                     }
                     let w = (at as *const [f32; LANES]).read_unaligned();
                     for l in 0..LANES {

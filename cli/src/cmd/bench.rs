@@ -37,7 +37,7 @@ pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
         return Err(Fault::usage("E916", format!("there is no workload `{wanted}`"))
             .help("`fulgurite bench --list` names them"));
     }
-    let mut profiler = Profiler::new(&args.profile);
+    let mut profiler = Profiler::new(&args.profiled.profile);
     for name in chosen {
         let record = profiler.run(name, ui, || server.record(name, args.reps))?;
         show(name, &record, ui);

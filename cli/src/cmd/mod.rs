@@ -44,7 +44,7 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
     })?;
     let done = match command {
         Command::Train(args) => {
-            let mut profiler = Profiler::new(&args.profile);
+            let mut profiler = Profiler::new(&args.profiled.profile);
             let status = profiler.run("train", ui, || match args.model.clone() {
                 Some(model) => models::train::run(&args, &model, ui),
                 None => train::run(&args, ui),

@@ -32,7 +32,7 @@ pub fn run(path: &Path, args: &args::Bench, server: &mut Server, ui: &Ui, show: 
     };
     let stem = path.file_stem().map_or_else(|| "model".into(), |stem| stem.to_string_lossy().replace('.', "-"));
     let variants: [(&str, Maker); 3] = [("at_once", at_once), ("compiled", compiled), (GRADIENT, gradient)];
-    let mut profiler = Profiler::new(&args.profile);
+    let mut profiler = Profiler::new(&args.profiled.profile);
     for (variant, make) in variants {
         let name = format!("{stem}.{variant}");
         let work = || make(with_own_buffers(&model), given.clone());

@@ -37,7 +37,7 @@ pub fn run(args: &args::Run, ui: &Ui) -> Outcome {
             try_value_and_grad(model.params(), |params| sum_of_floats(&model.with(params), &inputs))?;
         Ok::<_, Error>((outputs, gradients))
     });
-    let mut profiler = Profiler::new(&args.profile);
+    let mut profiler = Profiler::new(&args.profiled.profile);
     let (outputs, mut gradients) = profiler.run("run", ui, || call.call((model.clone(), inputs)))?;
     // other parameters have no gradient
     gradients.retain(|_, gradient| gradient.dtype().is_float());

@@ -10,7 +10,7 @@ use super::tiles::{self, Program};
 use crate::buffer::pool::Block;
 use crate::executors::fusion::fuse::{Form, Group};
 use crate::executors::fusion::graph::piece::Contract;
-use crate::executors::fusion::graph::{Dim, DimSet, Index, Load};
+use crate::executors::fusion::graph::{Dim, DimSet, Index, Load, ValueId};
 use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, FirstFault, HostStep, Memory, Stopped};
 use crate::executors::program::threads;
@@ -127,12 +127,8 @@ impl Product {
     pub fn new(c: &Contract, env: &Env, isa: Level) -> Product {
         let (values, form) = (env.values, env.form);
         debug_assert!(c.a.lies(&c.sizes) && c.b.lies(&c.sizes), "an operand that slides is no matrix");
-        let (mut fa, mut fb, fc) = (form(c.a.value), form(c.b.value), form(c.out));
-        let (a0, a) = strides(&c.a, &fa, c.sizes.len());
-        let (b0, b) = strides(&c.b, &fb, c.sizes.len());
-        let out = result_strides(c, &fc);
+        let InMemory { starts: mut places, loops, .. } = InMemory::of((&c.a, &c.b), c, form);
         let summed: DimSet = c.reduced.iter().copied().collect();
-        let axis = |d: usize| ProductLoop { size: c.sizes[d], a: a[d], b: b[d], c: out[d] };
         let (mut rows, mut cols, mut sums, mut batch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let in_a = dims_of(&c.a);
         let in_b = dims_of(&c.b);
@@ -143,10 +139,10 @@ impl Product {
                 continue;
             }
             match (summed.has(dim), in_a.has(dim), in_b.has(dim)) {
-                (true, ..) => sums.push(axis(d)),
-                (_, true, false) => rows.push(axis(d)),
-                (_, false, true) => cols.push(axis(d)),
-                _ => batch.push(axis(d)),
+                (true, ..) => sums.push(loops[d]),
+                (_, true, false) => rows.push(loops[d]),
+                (_, false, true) => cols.push(loops[d]),
+                _ => batch.push(loops[d]),
             }
         }
         let (m, mut more) = largest(merged(rows));
@@ -158,13 +154,13 @@ impl Product {
         outer.sort_by_key(|a| -a.c.abs());
         let dtype = values.ty(c.out).dtype;
         let pack = c.chunk.as_ref().map(|chunk| {
-            let axis = axis(chunk.dim as usize);
+            let axis = loops[chunk.dim as usize];
             let source = form(chunk.source);
             let bytes = values.ty(chunk.source).dtype.size() as i64;
             let step: i64 = chunk.steps.iter().zip(&source.strides).map(|(k, s)| k * s * bytes).sum();
             let copy = copying(chunk, values, form, isa);
             // The source stays in memory.
-            *if chunk.right { &mut fb } else { &mut fa } = Form { root: source.root, offset: 0, ..source };
+            places[chunk.right as usize].value = source.root;
             let summed = summed.has(chunk.dim);
             Box::new(Pack {
                 copy,
@@ -180,8 +176,6 @@ impl Product {
             * (m.size * n.size * k.size * parts) as f64
             * outer.iter().chain(&sums).map(|a| a.size as f64).product::<f64>();
         let cost = 150.0 + flops / FLOPS_PER_NS * (dtype.size() / 4) as f64;
-        let place = |f: &Form, offset: isize| OperandStart { value: f.root, offset };
-        let places = [place(&fa, a0), place(&fb, b0), place(&fc, fc.offset as isize)];
         let small =
             if dtype == DType::F32 && sums.is_empty() && pack.is_none() { small_gemm_of(m, n, k) } else { None };
         let exact = Literal::of(c, env, isa);
@@ -442,8 +436,31 @@ impl Real for f64 {
     const ONE: f64 = 1.0;
 }
 
+/// The operands and the result of a contraction in memory.
+pub(super) struct InMemory {
+    pub forms: [Form; 3],
+    pub starts: [OperandStart; 3],
+    /// The loop of each dim.
+    pub loops: Vec<ProductLoop>,
+}
+
+impl InMemory {
+    /// The left and the right operand, and the result.
+    pub fn of((left, right): (&Load, &Load), c: &Contract, form: &dyn Fn(ValueId) -> Form) -> InMemory {
+        let forms = [form(left.value), form(right.value), form(c.out)];
+        let (a0, a) = strides(left, &forms[0], c.sizes.len());
+        let (b0, b) = strides(right, &forms[1], c.sizes.len());
+        let out = result_strides(c, &forms[2]);
+        let start = |n: usize, offset| OperandStart { value: forms[n].root, offset };
+        let starts = [start(0, a0), start(1, b0), start(2, forms[2].offset as isize)];
+        let axis = |(d, &size): (usize, &usize)| ProductLoop { size, a: a[d], b: b[d], c: out[d] };
+        let loops = c.sizes.iter().enumerate().map(axis).collect();
+        InMemory { forms, starts, loops }
+    }
+}
+
 /// The strides of the result by dim.
-pub(super) fn result_strides(c: &Contract, form: &Form) -> Vec<isize> {
+fn result_strides(c: &Contract, form: &Form) -> Vec<isize> {
     let mut out = vec![0isize; c.sizes.len()];
     for (axis, stride) in c.axes.iter().zip(&form.strides) {
         let mut step = *stride as isize;
@@ -463,7 +480,7 @@ pub(super) fn dims_of(load: &Load) -> DimSet {
 }
 
 /// The offset of an affine load, and its stride per dim.
-pub(super) fn strides(load: &Load, form: &Form, dims: usize) -> (isize, Vec<isize>) {
+fn strides(load: &Load, form: &Form, dims: usize) -> (isize, Vec<isize>) {
     let mut offset = form.offset as isize;
     let mut out = vec![0; dims];
     for (index, stride) in load.idx.iter().zip(&form.strides) {

@@ -15,7 +15,6 @@ mod step;
 mod windows;
 
 use super::product::{FLOPS_PER_NS, Literal};
-use super::tiles::prefetch;
 use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, FirstFault, HostStep, Memory};
@@ -24,6 +23,7 @@ use columns::{Done, tiles};
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_ROWS, MOST_VECTORS, Tile, finite, tile, tile_of};
+use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::transpose::{Moved, move_to};
 use operands::{Loops, Source, block, start};
 use places::PlaceProduct;

@@ -2,14 +2,14 @@
 
 use super::columns::{Column, Columns};
 use super::windows::{Axis, Windows};
-use crate::executors::cpu::product::{OperandStart, ProductLoop, dims_of, largest, merged, result_strides, strides};
-use crate::executors::cpu::tiles::prefetch;
+use crate::executors::cpu::product::{InMemory, OperandStart, ProductLoop, dims_of, largest, merged};
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::piece::{Contract, Values};
 use crate::executors::fusion::graph::slide::{self, Slide};
 use crate::executors::fusion::graph::{Dim, DimSet, Index, Load, ValueId};
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_VECTORS};
+use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::transpose::{Moved, move_to};
 use smallvec::smallvec;
 
@@ -73,14 +73,8 @@ impl Loops {
         if !left.lies(&c.sizes) {
             return None;
         }
-        let (fa, fb, fc) = (form(left.value), form(right.value), form(c.out));
-        let (a0, a) = strides(left, &fa, c.sizes.len());
-        let (b0, b) = strides(right, &fb, c.sizes.len());
-        let out = result_strides(c, &fc);
-        let axis = |d: Dim| {
-            let at = d as usize;
-            ProductLoop { size: c.sizes[at], a: a[at], b: b[at], c: out[at] }
-        };
+        let InMemory { forms, starts: mut places, loops } = InMemory::of((left, right), c, form);
+        let axis = |d: Dim| loops[d as usize];
         let summed: DimSet = c.reduced.iter().copied().collect();
         let all: DimSet = (0..c.sizes.len() as Dim).filter(|d| c.sizes[*d as usize] > 1).collect();
         let (in_a, in_b) = (dims_of(left), dims_of(right));
@@ -89,25 +83,23 @@ impl Loops {
         let (in_a, in_b, own) = (in_a.meet(all), in_b.meet(all), own.meet(all));
         let sliding: DimSet = slides.iter().flatten().map(|s| s.along.0).collect();
         let mut sums: Vec<Dim> = summed.meet(all).iter().collect();
-        sums.sort_by_key(|d| -a[*d as usize]);
-        let depth = sums.iter().map(|d| c.sizes[*d as usize]).product();
-        let along = Along::of(&sums.iter().map(|d| (c.sizes[*d as usize], a[*d as usize])).collect::<Vec<_>>());
+        sums.sort_by_key(|d| -axis(*d).a);
+        let sums: Vec<(Dim, ProductLoop)> = sums.into_iter().map(|d| (d, axis(d))).collect();
+        let depth = sums.iter().map(|(_, l)| l.size).product();
+        let along = Along::of(&sums.iter().map(|(_, l)| (l.size, l.a)).collect::<Vec<_>>());
         let (rows, mut more) = largest(merged(in_a.minus(in_b).minus(summed).iter().map(axis).collect()));
         let mut outer = merged(in_a.meet(in_b).minus(summed).iter().map(axis).collect());
-        let place = |f: &Form, offset: isize| OperandStart { value: f.root, offset };
-        let mut places = [place(&fa, a0), place(&fb, b0), place(&fc, fc.offset as isize)];
         let (columns, source, lines) = match slides {
             Some(slides) => {
                 more.extend(own.minus(sliding).iter().map(axis));
-                places[1].offset = origin(right, &slides, &fb, b0);
-                windows(c, &slides, &sums, (right, values, &fb), (&b, &out), isa)?
+                places[1].offset = origin(right, &slides, &forms[1], places[1].offset);
+                windows(&slides, &sums, &loops, (&values.ty(right.value).shape, &forms[1].strides), isa)?
             }
-            None if !right.lies(&c.sizes) || b.iter().any(|s| *s < 0) => return None,
+            None if !right.lies(&c.sizes) || loops.iter().any(|l| l.b < 0) => return None,
             None => {
                 let (n, extra) = largest(merged(own.iter().map(axis).collect()));
                 more.extend(extra);
-                let loops: Vec<(usize, isize)> = sums.iter().map(|d| (c.sizes[*d as usize], b[*d as usize])).collect();
-                plain(n, loops, depth, rows.size)?
+                plain(n, sums.iter().map(|(_, l)| (l.size, l.b)).collect(), depth, rows.size)?
             }
         };
         outer.sort_by_key(|l| -l.c.abs());
@@ -200,47 +192,47 @@ pub(super) fn start(places: &[OperandStart; 3], outer: &[ProductLoop], around: u
 
 /// The columns of windows, their copy, and the start of each line in it.
 fn windows(
-    c: &Contract,
     slides: &[Slide],
-    sums: &[Dim],
-    (load, values, form): (&Load, &Values, &Form),
-    (b, out): (&[isize], &[isize]),
+    sums: &[(Dim, ProductLoop)],
+    loops: &[ProductLoop],
+    (shape, strides): (&[usize], &[i64]),
     isa: Level,
 ) -> Option<(Columns, Source, Vec<u32>)> {
-    let size = |d: Dim| c.sizes[d as usize];
-    let shape = &values.ty(load.value).shape;
+    let size = |d: Dim| loops[d as usize].size;
     let spread = |d: Dim| slides.iter().position(|s| s.over.is_some_and(|o| o.0 == d));
     let planes: Vec<(usize, isize)> =
-        sums.iter().filter(|d| spread(**d).is_none()).map(|d| (size(*d), b[*d as usize])).collect();
+        sums.iter().filter(|(d, _)| spread(*d).is_none()).map(|(_, l)| (l.size, l.b)).collect();
     let axes = |first: usize| -> Vec<Axis> {
         let axis = |(i, s): (usize, &Slide)| {
             let count = if i == 0 { first } else { size(s.along.0) };
-            let source = (shape[s.axis], form.strides[s.axis] as isize);
+            let source = (shape[s.axis], strides[s.axis] as isize);
             Axis::new(s, count, s.over.map_or(1, |o| size(o.0)), source)
         };
         slides.iter().enumerate().map(axis).collect()
     };
     let block = Windows::block(size(slides[0].along.0), TOGETHER, |n| Windows::new(planes.clone(), axes(n), isa));
     let windows = Windows::new(planes, axes(block), isa);
-    let column =
-        |(axis, s): (&Axis, &Slide)| Column { size: size(s.along.0), pitch: axis.pitch(), to: out[s.along.0 as usize] };
+    let column = |(axis, s): (&Axis, &Slide)| {
+        let along = loops[s.along.0 as usize];
+        Column { size: along.size, pitch: axis.pitch(), to: along.c }
+    };
     let columns = Columns(windows.axes.iter().zip(slides).map(column).collect());
-    let depth = sums.iter().map(|d| size(*d)).product();
+    let depth = sums.iter().map(|(_, l)| l.size).product();
     let mut lines = Vec::with_capacity(depth);
     for k in 0..depth {
         let (mut rest, mut plane, mut planes) = (k, 0, 1);
         let mut distances = [0i64; slide::MOST];
-        for d in sums.iter().rev() {
-            let index = rest % size(*d);
-            rest /= size(*d);
+        for (d, l) in sums.iter().rev() {
+            let index = rest % l.size;
+            rest /= l.size;
             match spread(*d) {
                 Some(axis) => {
-                    let index = if slides[axis].reversed { size(*d) - 1 - index } else { index };
+                    let index = if slides[axis].reversed { l.size - 1 - index } else { index };
                     distances[axis] = index as i64 * slides[axis].over.map_or(0, |o| o.1);
                 }
                 None => {
                     plane += index * planes;
-                    planes *= size(*d);
+                    planes *= l.size;
                 }
             }
         }

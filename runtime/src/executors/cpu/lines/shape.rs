@@ -1,8 +1,7 @@
 //! The loops of a product whose sum runs over the places of windows.
 
 use super::operands::origin;
-use crate::executors::cpu::product::{OperandStart, ProductLoop, dims_of, largest, merged, result_strides, strides};
-use crate::executors::fusion::fuse::Form;
+use crate::executors::cpu::product::{InMemory, OperandStart, ProductLoop, dims_of, largest, merged};
 use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::graph::slide::Slide;
 use crate::executors::fusion::graph::{Dim, DimSet};
@@ -50,14 +49,8 @@ impl Shape {
         let own = in_b.minus(in_a);
         let shape = &env.values.ty(right.value).shape;
         let slides = right.sums_windows(own, summed, shape, &c.sizes).filter(|_| left.lies(&c.sizes))?;
-        let (fa, fb, fc) = ((env.form)(left.value), (env.form)(right.value), (env.form)(c.out));
-        let (a0, a) = strides(left, &fa, c.sizes.len());
-        let (b0, b) = strides(right, &fb, c.sizes.len());
-        let out = result_strides(c, &fc);
-        let axis = |d: Dim| {
-            let at = d as usize;
-            ProductLoop { size: c.sizes[at], a: a[at], b: b[at], c: out[at] }
-        };
+        let InMemory { forms, mut starts, loops } = InMemory::of((left, right), c, env.form);
+        let axis = |d: Dim| loops[d as usize];
         let sliding: DimSet = slides.iter().flat_map(|s| [s.along.0].into_iter().chain(s.over.map(|o| o.0))).collect();
         let kind = |set: DimSet| merged(set.minus(sliding).iter().map(axis).filter(|l| l.size > 1).collect());
         let (rows, mut outer) = largest(kind(in_a.minus(in_b)));
@@ -65,15 +58,14 @@ impl Shape {
         outer.extend(more);
         outer.extend(kind(in_a.meet(in_b).minus(summed)));
         outer.sort_by_key(|l| -l.c.abs());
-        let place = |f: &Form, offset| OperandStart { value: f.root, offset };
-        let starts = [place(&fa, a0), place(&fb, origin(right, &slides, &fb, b0)), place(&fc, fc.offset as isize)];
+        starts[1].offset = origin(right, &slides, &forms[1], starts[1].offset);
         let axes = slides.iter().map(|s| Axis {
             slide: *s,
-            places: c.sizes[s.along.0 as usize],
-            a: a[s.along.0 as usize],
-            terms: s.over.map_or(1, |o| c.sizes[o.0 as usize]),
-            c: s.over.map_or(0, |o| out[o.0 as usize]),
-            source: (shape[s.axis], fb.strides[s.axis] as isize),
+            places: axis(s.along.0).size,
+            a: axis(s.along.0).a,
+            terms: s.over.map_or(1, |o| axis(o.0).size),
+            c: s.over.map_or(0, |o| axis(o.0).c),
+            source: (shape[s.axis], forms[1].strides[s.axis] as isize),
         });
         let axes = axes.collect();
         Some(Shape { starts, outer, rows, channels, images: kind(summed), axes })

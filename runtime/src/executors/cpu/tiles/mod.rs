@@ -12,7 +12,6 @@ mod schedule;
 
 pub use nodes::stored_bits;
 pub use program::Program;
-pub(super) use run::prefetch;
 pub use schedule::{Linear, load_bytes, out_bytes, scatter_bytes};
 
 use crate::executors::fusion::fuse::Group;

@@ -13,9 +13,9 @@ use super::program::*;
 use crate::buffer::pool::Block;
 use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
-pub(in crate::executors::cpu) use ahead::prefetch;
 use ends::mean;
 use fulgurite_kernels::copy::Rect;
+use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::{fill, reduce};
 
 /// The rectangle that a step works on.
