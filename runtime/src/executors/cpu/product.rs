@@ -132,17 +132,16 @@ impl Product {
         let (mut rows, mut cols, mut sums, mut batch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let in_a = dims_of(&c.a);
         let in_b = dims_of(&c.b);
-        for d in 0..c.sizes.len() {
-            let dim = d as Dim;
+        for (dim, axis) in (0 as Dim..).zip(&loops) {
             let apart = c.chunk.as_ref().is_some_and(|k| k.dim == dim);
-            if apart || c.sizes[d] == 1 || !(in_a.has(dim) || in_b.has(dim)) {
+            if apart || axis.size == 1 || !(in_a.has(dim) || in_b.has(dim)) {
                 continue;
             }
             match (summed.has(dim), in_a.has(dim), in_b.has(dim)) {
-                (true, ..) => sums.push(loops[d]),
-                (_, true, false) => rows.push(loops[d]),
-                (_, false, true) => cols.push(loops[d]),
-                _ => batch.push(loops[d]),
+                (true, ..) => sums.push(*axis),
+                (_, true, false) => rows.push(*axis),
+                (_, false, true) => cols.push(*axis),
+                _ => batch.push(*axis),
             }
         }
         let (m, mut more) = largest(merged(rows));
