@@ -106,9 +106,9 @@ pub enum Command {
     Doctor(Doctor),
     /// Compare schedules of pipelines, draw one, or check one of your own
     Schedule(Schedule),
-    /// The verbs of `cargo ops`: check, explain, new, fmt, list, schema, mutate
+    /// The verbs of `cargo ops`: check, explain, new, fmt, list, schema, mutate, site
     #[command(flatten)]
-    Ops(fulgurite_mutate::command::OpsVerb),
+    Ops(fulgurite_site::command::SiteVerb),
 }
 
 /// The tasks that can be learned.

@@ -211,6 +211,9 @@ pub struct Record {
     pub array: &'static str,
     /// The text for `jnp`, where it differs.
     pub jnp: Option<&'static str>,
+    /// MathML of the formula: `{0}` is an argument, `{(0)}` an argument in parentheses unless it is one symbol. Empty: the
+    /// name before the arguments in parentheses.
+    pub math: &'static str,
     /// Cost of one element in units of an addition.
     pub flops: u32,
 }

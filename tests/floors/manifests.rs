@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fulgurite-row-kernels", 2),
     // tools use the compiler; nothing of the compiler stands on them
     ("fulgurite-mutate", 3),
+    ("fulgurite-site", 4),
     ("fulgurite-parallel", 3),
     ("fulgurite", 4),
     // a crate with classes of its own tests them with what the project's tests share

@@ -2,8 +2,8 @@
 
 use std::io::{Write, stderr, stdout};
 
-use fulgurite_mutate::command::OpsVerb;
 use fulgurite_ops_verbs::cli;
+use fulgurite_site::command::SiteVerb;
 
 /// A check makes millions of values that live for a moment: with the allocator of the system it takes a tenth longer.
 #[global_allocator]
@@ -16,7 +16,7 @@ fn main() {
         );
     }));
     let (mut out, mut err) = (stdout().lock(), stderr());
-    let status = cli::run_kept::<OpsVerb>(std::env::args_os(), cli::kept(), &mut out, &mut err);
+    let status = cli::run_kept::<SiteVerb>(std::env::args_os(), cli::kept(), &mut out, &mut err);
     // what could not be written now has no reader
     let _ = out.flush();
     std::process::exit(status);

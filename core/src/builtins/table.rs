@@ -60,6 +60,7 @@ const fn entry(
         cuda,
         array: "",
         jnp: None,
+        math: "",
         flops: 1,
     }
 }
@@ -111,6 +112,10 @@ impl Record {
         self.jnp = Some(text);
         self
     }
+    const fn math(mut self, text: &'static str) -> Record {
+        self.math = text;
+        self
+    }
     const fn flops(mut self, flops: u32) -> Record {
         self.flops = flops;
         self
@@ -143,10 +148,25 @@ pub static TABLE: &[Record] = &[
     entry!(Le "le" (x, y) All).array("({0} <= {1})").flat().kink("x == y").bool().cuda("({0} <= {1})"),
     entry!(Gt "gt" (x, y) All).array("({0} > {1})").flat().kink("x == y").bool().cuda("({0} > {1})"),
     entry!(Ge "ge" (x, y) All).array("({0} >= {1})").flat().kink("x == y").bool().cuda("({0} >= {1})"),
-    entry!(Abs "abs" (x) Number).d(&[t("sign(x)")]).kink("x == 0").cuda("fg_abs({0})"),
-    entry!(Sign "sign" (x) All).flat().kink("x == 0").cuda("fg_sign({0})").flops(2),
-    entry!(Sqrt "sqrt" (x) Float).d(&[t("0.5 / out")]).unbounded().sample(&[(0.1, 4.0)]).flops(6),
+    entry!(Abs "abs" (x) Number)
+        .math("<mrow><mo>|</mo>{0}<mo>|</mo></mrow>")
+        .d(&[t("sign(x)")])
+        .kink("x == 0")
+        .cuda("fg_abs({0})"),
+    entry!(Sign "sign" (x) All)
+        .math("<mrow><mi>sgn</mi><mo>(</mo>{0}<mo>)</mo></mrow>")
+        .flat()
+        .kink("x == 0")
+        .cuda("fg_sign({0})")
+        .flops(2),
+    entry!(Sqrt "sqrt" (x) Float)
+        .math("<msqrt>{0}</msqrt>")
+        .d(&[t("0.5 / out")])
+        .unbounded()
+        .sample(&[(0.1, 4.0)])
+        .flops(6),
     entry!(Rsqrt "rsqrt" (x) Float)
+        .math("<mfrac><mn>1</mn><msqrt>{0}</msqrt></mfrac>")
         .array("{m}.rsqrt({0})")
         .jnp("jax.lax.rsqrt({0})")
         .d(&[t("-0.5 * out * out * out")])
@@ -155,16 +175,20 @@ pub static TABLE: &[Record] = &[
         .cuda("fg_rsqrt({0})")
         .flops(8),
     entry!(Reciprocal "reciprocal" (x) Float)
+        .math("<mfrac><mn>1</mn>{0}</mfrac>")
         .array("(1 / {0})")
         .d(&[t("-out * out")])
         .unbounded()
         .sample(&[(0.3, 3.0)])
         .cuda("fg_reciprocal({0})")
         .flops(4),
-    entry!(Exp "exp" (x) Float).d(&[t("out")]).flops(12),
-    entry!(Exp2 "exp2" (x) Float).d(&[t("out * 0.6931471805599453")]).flops(12),
+    entry!(Exp "exp" (x) Float).math("<msup><mi>e</mi>{0}</msup>").d(&[t("out")]).flops(12),
+    entry!(Exp2 "exp2" (x) Float).math("<msup><mn>2</mn>{0}</msup>").d(&[t("out * 0.6931471805599453")]).flops(12),
     // The partial is not `out + 1`, which has no digits left for large negative x.
-    entry!(Expm1 "expm1" (x) Float).d(&[t("exp(x)")]).flops(16),
+    entry!(Expm1 "expm1" (x) Float)
+        .math("<mrow><mo>(</mo><msup><mi>e</mi>{0}</msup><mo>−</mo><mn>1</mn><mo>)</mo></mrow>")
+        .d(&[t("exp(x)")])
+        .flops(16),
     entry!(Ln "ln" (x) Float)
         .array("{m}.log({0})")
         .d(&[t("1 / x")])
@@ -172,9 +196,24 @@ pub static TABLE: &[Record] = &[
         .sample(&[(0.1, 4.0)])
         .cuda("log({0})")
         .flops(14),
-    entry!(Log2 "log2" (x) Float).d(&[t("1 / (x * 0.6931471805599453)")]).unbounded().sample(&[(0.1, 4.0)]).flops(14),
-    entry!(Log10 "log10" (x) Float).d(&[t("1 / (x * 2.302585092994046)")]).unbounded().sample(&[(0.1, 4.0)]).flops(14),
-    entry!(Log1p "log1p" (x) Float).d(&[t("1 / (1 + x)")]).unbounded().sample(&[(-0.8, 4.0)]).flops(18),
+    entry!(Log2 "log2" (x) Float)
+        .math("<mrow><msub><mi>log</mi><mn>2</mn></msub><mo>(</mo>{0}<mo>)</mo></mrow>")
+        .d(&[t("1 / (x * 0.6931471805599453)")])
+        .unbounded()
+        .sample(&[(0.1, 4.0)])
+        .flops(14),
+    entry!(Log10 "log10" (x) Float)
+        .math("<mrow><msub><mi>log</mi><mn>10</mn></msub><mo>(</mo>{0}<mo>)</mo></mrow>")
+        .d(&[t("1 / (x * 2.302585092994046)")])
+        .unbounded()
+        .sample(&[(0.1, 4.0)])
+        .flops(14),
+    entry!(Log1p "log1p" (x) Float)
+        .math("<mrow><mi>ln</mi><mo>(</mo><mn>1</mn><mo>+</mo>{0}<mo>)</mo></mrow>")
+        .d(&[t("1 / (1 + x)")])
+        .unbounded()
+        .sample(&[(-0.8, 4.0)])
+        .flops(18),
     entry!(Sin "sin" (x) Float).d(&[t("cos(x)")]).flops(16),
     entry!(Cos "cos" (x) Float).d(&[t("-sin(x)")]).flops(16),
     entry!(Tan "tan" (x) Float).d(&[t("1 + out * out")]).sample(&[(-1.3, 1.3)]).flops(24),
@@ -211,6 +250,7 @@ pub static TABLE: &[Record] = &[
     entry!(Erf "erf" (x) Float).array("{s}.erf({0})").d(&[t("1.1283791670955126 * exp(-x * x)")]).flops(24),
     entry!(Erfc "erfc" (x) Float).array("{s}.erfc({0})").d(&[t("-1.1283791670955126 * exp(-x * x)")]).flops(40),
     entry!(Erfinv "erfinv" (x) Float)
+        .math("<mrow><msup><mi>erf</mi><mrow><mo>−</mo><mn>1</mn></mrow></msup><mo>(</mo>{0}<mo>)</mo></mrow>")
         .array("{s}.erfinv({0})")
         .d(&[t("0.886226925452758 * exp(out * out)")])
         .unbounded()
@@ -223,12 +263,14 @@ pub static TABLE: &[Record] = &[
         .cuda("fg_erfcx({0})")
         .flops(50),
     entry!(Lgamma "lgamma" (x) Float)
+        .math("<mrow><mi>ln</mi><mo>|</mo><mi mathvariant=\"normal\">Γ</mi><mo>(</mo>{0}<mo>)</mo><mo>|</mo></mrow>")
         .array("{s}.gammaln({0})")
         .d(&[t("digamma(x)")])
         .unbounded()
         .sample(&[(0.2, 4.0)])
         .flops(60),
     entry!(Digamma "digamma" (x) Float)
+        .math("<mrow><mi>ψ</mi><mo>(</mo>{0}<mo>)</mo></mrow>")
         .array("{s}.digamma({0})")
         .d(&[t("polygamma(1, x)")])
         .unbounded()
@@ -244,7 +286,12 @@ pub static TABLE: &[Record] = &[
         .sample(&[(2.0, 2.0), (0.4, 4.0)])
         .cuda("fg_polygamma({0}, {1})")
         .flops(200),
-    entry!(I0 "i0" (x) Float).array("{s}.i0({0})").d(&[t("i1(x)")]).cuda("fg_i0({0})").flops(60),
+    entry!(I0 "i0" (x) Float)
+        .math("<mrow><msub><mi>I</mi><mn>0</mn></msub><mo>(</mo>{0}<mo>)</mo></mrow>")
+        .array("{s}.i0({0})")
+        .d(&[t("i1(x)")])
+        .cuda("fg_i0({0})")
+        .flops(60),
     entry!(I0e "i0e" (x) Float)
         .array("{s}.i0e({0})")
         .d(&[t("i1e(x) - sign(x) * out")])
@@ -252,6 +299,7 @@ pub static TABLE: &[Record] = &[
         .cuda("fg_i0e({0})")
         .flops(60),
     entry!(I1 "i1" (x) Float)
+        .math("<mrow><msub><mi>I</mi><mn>1</mn></msub><mo>(</mo>{0}<mo>)</mo></mrow>")
         .array("{s}.i1({0})")
         .d(&[t("if x == 0 { 0.5 } else { i0(x) - out / x }")])
         .cuda("fg_i1({0})")
@@ -262,15 +310,25 @@ pub static TABLE: &[Record] = &[
         .cuda("fg_i1e({0})")
         .flops(60),
     entry!(Sigmoid "sigmoid" (x) Float)
+        .math("<mrow><mi>σ</mi><mo>(</mo>{0}<mo>)</mo></mrow>")
         .array("{s}.expit({0})")
         .d(&[t("out * (1 - out)")])
         .cuda("fg_sigmoid({0})")
         .flops(18),
-    entry!(Floor "floor" (x) Number).flat().kink("x == out").cuda("fg_floor({0})"),
-    entry!(Ceil "ceil" (x) Number).flat().kink("x == out").cuda("fg_ceil({0})"),
+    entry!(Floor "floor" (x) Number)
+        .math("<mrow><mo>⌊</mo>{0}<mo>⌋</mo></mrow>")
+        .flat()
+        .kink("x == out")
+        .cuda("fg_floor({0})"),
+    entry!(Ceil "ceil" (x) Number)
+        .math("<mrow><mo>⌈</mo>{0}<mo>⌉</mo></mrow>")
+        .flat()
+        .kink("x == out")
+        .cuda("fg_ceil({0})"),
     entry!(Round "round" (x) Number).flat().kink("abs(x - out) == 0.5").cuda("fg_round({0})"),
     entry!(Trunc "trunc" (x) Number).flat().kink("x == out").cuda("fg_trunc({0})"),
     entry!(Pow "pow" (x, y) Number)
+        .math("<msup>{(0)}{1}</msup>")
         .array("({0} ** {1})")
         // 0 · inf arises only at x = 0 (and pow(nan, 0) is the constant 1). A branch on y alone would lose the mixed
         // derivative.
@@ -293,6 +351,7 @@ pub static TABLE: &[Record] = &[
         .kink("x == 0 && y <= 0")
         .flops(30),
     entry!(Hypot "hypot" (x, y) Float)
+        .math("<msqrt><msup>{(0)}<mn>2</mn></msup><mo>+</mo><msup>{(1)}<mn>2</mn></msup></msqrt>")
         .d(&[t("x / out"), t("y / out")])
         .kink("out == 0")
         .sample(&[(0.2, 3.0), (-3.0, 3.0)])
@@ -333,6 +392,7 @@ pub static TABLE: &[Record] = &[
         .cuda("fg_rem_trunc({0}, {1})")
         .flops(20),
     entry!(RemFloor "rem_floor" (x, y) Number)
+        .math("<mrow><mo>(</mo>{(0)}<mo>mod</mo>{(1)}<mo>)</mo></mrow>")
         .array("{m}.remainder({0}, {1})")
         .d(&[t("1"), t("-div_floor(x, y)")])
         .unbounded()
@@ -341,6 +401,7 @@ pub static TABLE: &[Record] = &[
         .cuda("fg_rem_floor({0}, {1})")
         .flops(22),
     entry!(DivFloor "div_floor" (x, y) Number)
+        .math("<mrow><mo>⌊</mo><mfrac>{0}{1}</mfrac><mo>⌋</mo></mrow>")
         .array("{m}.floor_divide({0}, {1})")
         .flat()
         .kink("rem_floor(x, y) == 0")
@@ -369,11 +430,21 @@ pub static TABLE: &[Record] = &[
         result: ResultRule::Target,
         ..entry(Cast, "cast", X, All, "m::cast::<I, _, {t}>({0})", "fg_cast<{t}>({0})")
     },
-    entry!(Bitand "bitand" (x, y) Bits).array("({0} & {1})").cuda("({0} & {1})"),
-    entry!(Bitor "bitor" (x, y) Bits).array("({0} | {1})").cuda("({0} | {1})"),
+    entry!(Bitand "bitand" (x, y) Bits)
+        .math("<mrow><mo>(</mo>{(0)}<mo>&amp;</mo>{(1)}<mo>)</mo></mrow>")
+        .array("({0} & {1})")
+        .cuda("({0} & {1})"),
+    entry!(Bitor "bitor" (x, y) Bits)
+        .math("<mrow><mo>(</mo>{(0)}<mo>|</mo>{(1)}<mo>)</mo></mrow>")
+        .array("({0} | {1})")
+        .cuda("({0} | {1})"),
     entry!(Bitxor "bitxor" (x, y) Bits).array("({0} ^ {1})").cuda("({0} ^ {1})"),
     entry!(Bitnot "bitnot" (x) Bits).array("(~{0})").cuda("fg_bitnot({0})"),
-    entry!(Shl "shl" (x, y) Int).array("{m}.bitwise_left_shift({0}, {1})").cuda("fg_shl({0}, {1})").flops(3),
+    entry!(Shl "shl" (x, y) Int)
+        .math("<mrow><mo>(</mo>{(0)}<mo>⋅</mo><msup><mn>2</mn>{1}</msup><mo>)</mo></mrow>")
+        .array("{m}.bitwise_left_shift({0}, {1})")
+        .cuda("fg_shl({0}, {1})")
+        .flops(3),
     entry!(Shr "shr" (x, y) Int).array("{m}.bitwise_right_shift({0}, {1})").cuda("fg_shr({0}, {1})").flops(3),
     entry!(Gcd "gcd" (x, y) Int).cuda("fg_gcd({0}, {1})").flops(100),
     entry!(Lcm "lcm" (x, y) Int).cuda("fg_lcm({0}, {1})").flops(110),

@@ -80,6 +80,23 @@ pub fn arguments(source: &RowSource, row: &Row) -> impl Iterator<Item = Vec<Valu
     })
 }
 
+/// A refused call: its arguments by name, and the message.
+pub type RefusedCall = (Vec<(Name, Value<V<f64>>)>, String);
+
+/// The points that state a refusal, each with the message of the refusal.
+pub fn refusals<'a>(
+    source: &'a RowSource,
+    row: &'a Arc<Row>,
+    set: &'a RowSet<'a>,
+) -> impl Iterator<Item = RefusedCall> {
+    source.tests.points.iter().filter_map(move |node| {
+        let point = read(source, row, node).ok().filter(|point| point.refused)?;
+        let ran = signature::arrange(row, Vec::new(), point.args.clone()).map_err(Stop::from);
+        let stop = ran.and_then(|args| Ran::new(row, args, set)).err()?;
+        Some((point.args, stop.to_string()))
+    })
+}
+
 /// The points that state a refusal which follows from the signature, the dtypes or the promotion of the row: no
 /// `require`, option or element is needed for it.
 pub fn restated<'a>(source: &'a RowSource, row: &Row) -> Vec<&'a Node> {

@@ -36,7 +36,7 @@ impl CommandFault {
     }
 
     /// A file that can't be written: E913.
-    pub(super) fn unwritable(path: &Path, why: &io::Error) -> CommandFault {
+    pub fn unwritable(path: &Path, why: &io::Error) -> CommandFault {
         CommandFault::usage("E913", format!("`{}` can't be written: {why}", path.display()))
     }
 

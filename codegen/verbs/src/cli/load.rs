@@ -85,7 +85,10 @@ pub(super) fn of_text(path: PathBuf, text: String) -> Files {
 }
 
 /// Like [`load`]; falls back to the program's own database if no file is named or found.
-pub(super) fn load_or_built_in(common: &Common) -> Result<Loaded, CommandFault> {
+///
+/// # Errors
+/// E910: two databases are named, or a named one cannot be read.
+pub fn load_or_built_in(common: &Common) -> Result<Loaded, CommandFault> {
     match (common.built_in, &common.file, find()) {
         (Some(text), None, Err(_)) => {
             Ok(loaded(of_text(PathBuf::from("ops.yaml"), text.to_owned()), table(common.upstream.as_deref())?))
@@ -217,7 +220,7 @@ impl Loaded {
     }
 
     /// Every row, including upstream ones.
-    pub(super) fn table(&self) -> pipeline::Table {
+    pub fn table(&self) -> pipeline::Table {
         let mut table = self.upstream.clone();
         self.checked.rows.iter().for_each(|row| table.insert(row.clone()));
         table

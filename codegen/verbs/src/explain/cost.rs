@@ -117,6 +117,14 @@ pub fn costs(
     Some(Costs { example: case.show(row), written, without })
 }
 
+/// The cost of a call: that of its loops, or of all calls of its program. `None` if the program cannot be followed.
+pub fn of_call(row: &Row, case: &Case, rows: &RowSet) -> Option<Cost> {
+    match &row.meaning {
+        Meaning::Decomp(body) => of_rule(rows, &|_| false, (row, body), case, &[]),
+        _ => own(row, &case.solved, rows, false).ok(),
+    }
+}
+
 /// A call in which argument `at` is present and nonempty, with sizes large enough that work dominates overhead.
 fn example(row: &Row, at: usize) -> Option<Case> {
     let whole = |case: &&Case| {

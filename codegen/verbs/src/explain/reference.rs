@@ -18,11 +18,13 @@ const WIDTH: usize = 100;
 const UNDIVIDED: &str = "Operators";
 
 /// Rows of the file from one dividing comment to the next.
-struct Group {
-    title: String,
+pub struct Group {
+    /// The comment up to its first colon.
+    pub title: String,
     /// The rest of the comment after its first colon.
-    says: String,
-    rows: Vec<Explained>,
+    pub says: String,
+    /// The rows, in the order of the file.
+    pub rows: Vec<Explained>,
 }
 
 /// Renders the page. `checked` is `database`, completed; `table` holds every row that may be called.
@@ -62,7 +64,7 @@ pub fn page(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), s
 }
 
 /// The tensor subclasses, each with the rows that make its tensors.
-fn classes(
+pub fn classes(
     database: &Database,
     checked: &Checked,
     table: &(dyn Rows + Sync),
@@ -75,6 +77,15 @@ fn classes(
         (super::classes::class(source, met, sources), rows.collect())
     };
     database.classes.iter().enumerate().map(one).collect()
+}
+
+/// Whether a page of Markdown is made by [`page`].
+pub fn is_page(text: &str) -> bool {
+    let mut lines = HEAD.lines();
+    let first = lines.next().zip(lines.nth(1).and_then(|line| line.split_once("FILE")));
+    first.is_some_and(|(head, (_, says))| {
+        text.starts_with(head) && text.lines().nth(2).is_some_and(|line| line.ends_with(says))
+    })
 }
 
 const HEAD: &str = "\
@@ -93,7 +104,8 @@ fn anchor(op: &str) -> String {
     op.to_lowercase().chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
 }
 
-fn groups(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sources: &Sources) -> Vec<Group> {
+/// The rows of a database under the comments that divide its file.
+pub fn groups(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sources: &Sources) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut end = 0;
     for (source, row) in database.rows.iter().zip(&checked.rows) {
@@ -113,7 +125,8 @@ fn groups(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sou
     groups
 }
 
-/// The comment above a row that a blank line separates from it, as a title (up to the first colon) and a text. A
+/// The comment above a row that a blank line separates from it, as a title (up to the first colon, or else the
+/// first sentence) and a text. A
 /// comment directly above a row belongs to that row.
 fn divider(above: &str) -> Option<(String, String)> {
     let above = above.rsplit_once("\nops:").map_or(above, |(_, rows)| rows);
@@ -123,7 +136,8 @@ fn divider(above: &str) -> Option<(String, String)> {
     comment.reverse();
     let words: Vec<&str> = comment.iter().map(|line| line.trim_start_matches('#').trim()).collect();
     let text = words.join(" ");
-    let (title, says) = text.split_once(": ").unwrap_or((&text, ""));
+    let (title, says) = text.split_once(": ").or_else(|| text.split_once(". ")).unwrap_or((&text, ""));
+    let title = title.trim_end_matches('.');
     let capital = |text: &str| {
         let mut letters = text.chars();
         letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect::<String>()

@@ -21,6 +21,18 @@ const ELEMENTS: usize = 48;
 
 /// Up to three calls of a row, as the keyword arguments of its Python function: `dict(x=t("f64", [2], [0.5, 1.5]))`.
 pub fn drawn(source: &RowSource, row: &Row, set: &RowSet<'_>) -> Vec<String> {
+    arguments(source, row, set, CALLS, &|args| written(row, args))
+}
+
+/// The arguments of up to `most` calls of a row, in the order of its signature; each is passed through `of`, and left out
+/// where that gives none.
+pub fn arguments<R>(
+    source: &RowSource,
+    row: &Row,
+    set: &RowSet<'_>,
+    most: usize,
+    of: &dyn Fn(&[Value<V<f64>>]) -> Option<R>,
+) -> Vec<R> {
     let Some(dtype) = dtype(row) else { return Vec::new() };
     let library = Library::new(set);
     let own = samples::stated(source);
@@ -51,18 +63,18 @@ pub fn drawn(source: &RowSource, row: &Row, set: &RowSet<'_>) -> Vec<String> {
     };
     let (first, rest): (Vec<&Case>, Vec<&Case>) = cases.into_iter().partition(is_new);
     for (n, case) in first.into_iter().chain(rest).enumerate() {
-        if calls.len() == CALLS {
+        if calls.len() == most {
             break;
         }
         let drawn = samples::domains(&own, &compared, 2 * n + 1).find_map(|domain| {
             let instance = samples::draw(&library, row, case, &domain, 2 * n as u64, &|_| true)?;
-            written(row, &instance.args)
+            of(&instance.args)
         });
         calls.extend(drawn);
     }
     if calls.is_empty() {
         // data that are drawn do not meet what the row asks of elements
-        calls.extend(points::arguments(source, row).filter_map(|args| written(row, &args)).take(CALLS));
+        calls.extend(points::arguments(source, row).filter_map(|args| of(&args)).take(most));
     }
     calls
 }

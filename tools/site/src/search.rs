@@ -1,0 +1,28 @@
+//! The index of the search: one entry for each operator, subclass, error code and section of the book.
+
+use serde_json::{Value, json};
+
+/// An entry.
+pub struct Entry {
+    /// The name, by which it is found first.
+    pub name: String,
+    /// The page, from the root of the site.
+    pub url: String,
+    /// `operator`, `subclass`, `error` or `page`.
+    pub kind: &'static str,
+    /// One sentence.
+    pub says: String,
+    /// Other names: those of other libraries.
+    pub names: Vec<String>,
+    /// Properties by which operators are filtered.
+    pub properties: Vec<String>,
+}
+
+/// The script that gives the index to the page: a page that was opened from a folder may load scripts, but not data.
+pub fn script(entries: &[Entry]) -> String {
+    let entries: Vec<Value> = entries
+        .iter()
+        .map(|e| json!({"n": e.name, "u": e.url, "k": e.kind, "d": e.says, "a": e.names, "p": e.properties}))
+        .collect();
+    format!("window.INDEX = {};\n", Value::from(entries))
+}
