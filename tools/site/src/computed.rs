@@ -57,7 +57,7 @@ impl Computed<'_> {
         let mut examples: Vec<Json> =
             points::arguments(self.source, self.row).filter_map(|args| self.example(args)).take(EXAMPLES).collect();
         let left = EXAMPLES - examples.len();
-        examples.extend(calls::arguments(self.source, self.row, self.set, left, &|args| self.example(args.to_vec())));
+        examples.extend(calls::arguments(self.source, self.row, self.set, left, |args| self.example(args.to_vec())));
         examples
     }
 

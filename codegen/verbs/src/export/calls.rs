@@ -21,7 +21,7 @@ const ELEMENTS: usize = 48;
 
 /// Up to three calls of a row, as the keyword arguments of its Python function: `dict(x=t("f64", [2], [0.5, 1.5]))`.
 pub fn drawn(source: &RowSource, row: &Row, set: &RowSet<'_>) -> Vec<String> {
-    arguments(source, row, set, CALLS, &|args| written(row, args))
+    arguments(source, row, set, CALLS, |args| written(row, args))
 }
 
 /// The arguments of up to `most` calls of a row, in the order of its signature; each is passed through `of`, and left out
@@ -31,7 +31,7 @@ pub fn arguments<R>(
     row: &Row,
     set: &RowSet<'_>,
     most: usize,
-    of: &dyn Fn(&[Value<V<f64>>]) -> Option<R>,
+    of: impl Fn(&[Value<V<f64>>]) -> Option<R>,
 ) -> Vec<R> {
     let Some(dtype) = dtype(row) else { return Vec::new() };
     let library = Library::new(set);
