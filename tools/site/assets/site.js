@@ -51,23 +51,28 @@ function edits(a, b, limit) {
 
 const slug = (property) => property.replaceAll(" ", "-");
 
+// The score of a word that is only near: it counts where nothing is nearer.
+const NEAR = 10;
+
 // How well an entry answers one word: 0 is not at all.
 function answers(entry, word) {
   if (word.startsWith("is:")) {
     const wanted = word.slice(3);
-    return entry.p.some((p) => slug(p).startsWith(wanted)) ? 1 : 0;
+    return entry.p.some((p) => slug(p).startsWith(wanted)) ? NEAR + 1 : 0;
   }
   const name = entry.n.toLowerCase();
   const last = name.split(".").pop();
   if (name === word || last === word) return name === word ? 100 : 90;
-  // `torch.addmm` is the beginning of a call form: `torch.addmm(…)`
-  let best = 0;
+  // a library's name is known by its last part: `torch.addmm` is `aten.addmm(…)` too
+  const bareWord = word.split(".").pop();
+  let best = last === bareWord ? 75 : 0;
   for (const other of entry.a) {
-    const full = other.toLowerCase();
-    const bare = full.split("(")[0];
+    const bare = other.toLowerCase().split("(")[0];
     const parts = bare.split(".");
-    if (bare === word || full === word || parts.includes(word) || parts.slice(1).join(".") === word) best = Math.max(best, 80);
+    if (bare === word || parts.slice(1).join(".") === word) best = Math.max(best, 80);
+    else if (parts.includes(bareWord)) best = Math.max(best, 70);
     else if (bare.startsWith(word)) best = Math.max(best, 50);
+    else if (bare.includes(word)) best = Math.max(best, 30);
   }
   if (name.startsWith(word)) best = Math.max(best, 60 - Math.min(name.length - word.length, 20));
   else if (name.includes(word)) best = Math.max(best, 35);
@@ -75,27 +80,32 @@ function answers(entry, word) {
   const says = entry.d.toLowerCase();
   if (says.split(/[^a-z0-9]+/).includes(word)) return 25;
   if (says.includes(word)) return 15;
-  if (word.length > 3 && edits(last, word, 2) <= (word.length > 5 ? 2 : 1)) return 10;
+  if (word.length > 3 && edits(last, word, 2) <= (word.length > 5 ? 2 : 1)) return NEAR;
+  // `cumulative` is shortened to `cum` in a name
+  if (word.length > 6 && last.startsWith(word.slice(0, 3))) return NEAR;
   return 0;
 }
 
-// The entries that answer every word, the best first.
+// The entries that answer every word, the best first; if there is none, those that answer the most words.
 function find(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return [];
   const scored = [];
+  let most = 1;
   for (const entry of window.INDEX ?? []) {
-    let sum = 0;
-    for (const word of words) {
-      const score = answers(entry, word);
-      if (!score) { sum = 0; break; }
-      sum += score;
-    }
-    // operators are looked for most often
-    if (sum) scored.push([sum + (entry.k === "operator" ? 3 : 0), entry]);
+    const scores = words.map((word) => answers(entry, word));
+    const met = scores.filter(Boolean).length;
+    if (met < most) continue;
+    most = met;
+    const sum = scores.reduce((a, b) => a + b, 0);
+    // operators are looked for most often, and those of the first database before others
+    scored.push({ met, sum, entry, rank: sum + (entry.k === "operator" ? 3 : 0) + (entry.m ? 3 : 0) });
   }
-  scored.sort((a, b) => b[0] - a[0] || a[1].n.length - b[1].n.length || (a[1].n < b[1].n ? -1 : 1));
-  return scored.map(([, entry]) => entry);
+  let best = scored.filter(({ met }) => met === most);
+  const clear = best.filter(({ sum }) => sum > NEAR * most);
+  if (clear.length) best = clear;
+  best.sort((a, b) => b.rank - a.rank || a.entry.n.length - b.entry.n.length || (a.entry.n < b.entry.n ? -1 : 1));
+  return best.map(({ entry }) => entry);
 }
 
 const query = byId("query");

@@ -89,8 +89,8 @@ impl<'a> Operator<'a> {
         properties
     }
 
-    /// The entry of the search.
-    pub fn entry(&self) -> Entry {
+    /// The entry of the search. `main`: it is a row of the main database.
+    pub fn entry(&self, main: bool) -> Entry {
         Entry {
             name: self.name().to_owned(),
             url: self.url(),
@@ -98,6 +98,7 @@ impl<'a> Operator<'a> {
             says: self.source.doc.as_str().to_owned(),
             names: self.names.clone(),
             properties: self.properties(),
+            main,
         }
     }
 

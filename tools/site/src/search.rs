@@ -16,13 +16,15 @@ pub struct Entry {
     pub names: Vec<String>,
     /// Properties by which operators are filtered.
     pub properties: Vec<String>,
+    /// Whether it is an operator of the main database.
+    pub main: bool,
 }
 
 /// The script that gives the index to the page: a page that was opened from a folder may load scripts, but not data.
 pub fn script(entries: &[Entry]) -> String {
     let entries: Vec<Value> = entries
         .iter()
-        .map(|e| json!({"n": e.name, "u": e.url, "k": e.kind, "d": e.says, "a": e.names, "p": e.properties}))
+        .map(|e| json!({"n": e.name, "u": e.url, "k": e.kind, "d": e.says, "a": e.names, "p": e.properties, "m": u8::from(e.main)}))
         .collect();
     format!("window.INDEX = {};\n", Value::from(entries))
 }

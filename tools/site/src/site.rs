@@ -113,7 +113,8 @@ pub fn files(subject: &Subject, told: &(dyn Fn(usize, usize) + Sync)) -> Result<
     let generated: Vec<Generated> = subject.databases.iter().map(generated).collect::<Result<_, _>>()?;
     let families = families(subject);
     let known: BTreeSet<&str> = families.iter().flat_map(|f| &f.operators).map(Operator::name).collect();
-    let mut entries: Vec<Entry> = families.iter().flat_map(|f| &f.operators).map(Operator::entry).collect();
+    let mut entries: Vec<Entry> =
+        families.iter().flat_map(|f| f.operators.iter().map(|op| op.entry(f.database == 0))).collect();
     entries.extend(book_entries(subject.book.as_ref()));
     let classes = classes(subject, &generated);
     entries.extend(classes.iter().map(|(class, _)| Entry {
@@ -123,6 +124,7 @@ pub fn files(subject: &Subject, told: &(dyn Fn(usize, usize) + Sync)) -> Result<
         says: class.doc.clone(),
         names: Vec::new(),
         properties: Vec::new(),
+        main: false,
     }));
     entries.extend(pages::PAGES.iter().map(|page| Entry {
         name: page.code.to_owned(),
@@ -131,6 +133,7 @@ pub fn files(subject: &Subject, told: &(dyn Fn(usize, usize) + Sync)) -> Result<
         says: page.title().to_owned(),
         names: Vec::new(),
         properties: Vec::new(),
+        main: false,
     }));
     let press = Press::new(&common(subject, &families, &classes))?;
     let mut files = vec![
@@ -346,6 +349,7 @@ fn book_entries(book: Option<&Book>) -> Vec<Entry> {
             says: if h.level == 1 { String::new() } else { page.title.clone() },
             names: Vec::new(),
             properties: Vec::new(),
+            main: false,
         };
         headings.iter().map(entry).collect()
     };
