@@ -342,7 +342,8 @@ pub struct Trace {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EVAL)]
 pub struct Eval {
-    /// Calls of operators on numbers and lists, e.g. 'softmax([[1, 2, 3]], -1)'
+    /// Calls of operators on numbers and lists, e.g. 'softmax([[1, 2, 3]], -1)'. Rows of --file need no build; neither do
+    /// those of `ops.yaml` in this folder, or in the nearest above, that this program does not have
     pub expression: String,
     /// Also print the gradient of the sum of the result, for every float list
     #[arg(long)]
@@ -353,7 +354,8 @@ const EVAL: &str = "\
 Numbers are f32 unless `as` says otherwise: [1, 2] as i64. Options stand by name or in order:
   fulgurite eval 'sum([[1, 2], [3, 4]], dims = [1], keepdim = true)'
   fulgurite eval 'embedding([[1, 2], [3, 4]], [1, 0, 1] as i64)' --grad
-  fulgurite eval '[1, 2] * 3 + exp([0, 1]).sum()'";
+  fulgurite eval '[1, 2] * 3 + exp([0, 1]).sum()'
+  fulgurite eval 'mine([1, 2])' --file mine.yaml    a row of one's own, before it is built";
 
 /// The option to profile a command.
 #[derive(Args, Clone, Debug)]

@@ -121,6 +121,18 @@ impl From<fulgurite::Error> for Fault {
     }
 }
 
+/// A fault of a verb of `cargo ops`.
+impl From<fulgurite_ops_verbs::cli::CommandFault> for Fault {
+    fn from(e: fulgurite_ops_verbs::cli::CommandFault) -> Fault {
+        let fault = Fault::usage(e.code(), e.claim().to_owned());
+        let fault = Fault { status: u8::try_from(e.status()).unwrap_or(BUG), ..fault };
+        match e.proposal() {
+            Some(help) => fault.help(help.to_owned()),
+            None => fault,
+        }
+    }
+}
+
 /// The reason of an I/O error without `(os error 2)`, in lower case.
 fn plain(why: &std::io::Error) -> String {
     let text = why.to_string();

@@ -31,6 +31,31 @@ fn gradients_are_shown() {
     assert!(ran.out.contains('9') && ran.out.contains('6'), "the value and the gradient: {}", ran.out);
 }
 
+/// Rows of a file run before they are built, by their meaning and their gradient.
+#[test]
+fn rows_of_a_file_need_no_build() {
+    let f = Folder::new("eval-own");
+    let rows = "ops:\n\n- op: mine\n  doc: A square and one\n  promote: float\n  expr: x * x + 1\n\n\
+                - op: both\n  doc: A sum of them\n  sig: '(x: T[..S]) -> T[]'\n  dtypes: float\n  decomp: sum(mine(x as acc(T))) as T\n\n\
+                - op: bad\n  doc: A wrong gradient\n  promote: float\n  expr: x * x\n  grad: {x: 'unbroadcast(g * x, x)'}\n";
+    std::fs::write(f.0.join("mine.yaml"), rows).expect("a database");
+    let eval = |expression: &str, more: &[&str]| fulgurite(&f.0, &[&["eval", expression, "--grad"], more].concat());
+    let ran = eval("both([1, 2, 3])", &["--file", "mine.yaml"]).fine();
+    assert_eq!(ran.out, "            17  f32[]\nd/d both.x  [2, 4, 6]  f32[3]\n");
+    // a row with a fault has no value, and others of its file have
+    let ran = eval("bad([1])", &["--file", "mine.yaml"]).refused(1, "E903");
+    assert!(ran.err.contains("cargo ops check --only bad"), "{}", ran.err);
+    // the database of this folder is found where an operator is unknown
+    std::fs::rename(f.0.join("mine.yaml"), f.0.join("ops.yaml")).expect("a database");
+    assert!(eval("mine([2])", &[]).fine().out.contains("[5]"));
+    eval("nothing([2])", &[]).refused(2, "E903");
+    // a row of the program that the file means otherwise is not computed in silence
+    std::fs::write(f.0.join("ops.yaml"), rows.replace("op: mine", "op: square").replace("mine(x as", "square(x as"))
+        .expect("a database");
+    let ran = eval("square([2])", &["--file", "ops.yaml"]).refused(1, "E917");
+    assert!(ran.err.contains("another row in this program"), "{}", ran.err);
+}
+
 #[test]
 fn wrong_expressions_are_shown_with_their_place() {
     let f = Folder::new("eval-wrong");

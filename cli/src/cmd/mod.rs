@@ -55,7 +55,7 @@ pub fn run(cli: Cli, ui: &Ui) -> Result<u8, Fault> {
         Command::Sample(args) => return sample::run(&args, ui),
         Command::Schedule(args) => schedule::run(&args, ui),
         Command::Trace(args) => trace::run(&args, ui),
-        Command::Eval(args) => eval::run(&args, ui),
+        Command::Eval(args) => eval::run(&args, cli.common, ui),
         Command::Bench(args) => bench::run(&args, ui),
         Command::Conformance(args) => return conformance::run(&args, ui),
         Command::Import(args) => return models::import::run(&args, ui),

@@ -154,12 +154,17 @@ fn the_rows_of_the_language_are_right() {
 /// A row that `new` writes with blanks is refused for its blanks alone, and passes once they are filled.
 #[test]
 fn filled_blanks_pass() {
-    let kinds: [(&str, &[&str]); 5] = [
+    let kinds: [(&str, &[&str]); 10] = [
         ("pointwise", &["Half of it", "x / 2"]),
         ("reduction", &["Sum of cubes", "x[..s] * x[..s] * x[..s]"]),
         ("composite", &["Sum and mean", "sum(x, [dim])", "mean(x, [dim])"]),
         ("gather", &["Elements at index", "index[..p, m, ..q]"]),
         ("random", &["Zeros and elements", "if u < 0.5 { 0 } else { x[..s] }"]),
+        ("window", &["Sums of windows", "x[..b, o * stride + k]"]),
+        ("scatter", &["x with src added at index", "src[..p, m, ..q]"]),
+        ("normalisation", &["x over its largest magnitude", "amax(abs(detach(xa)), [dim], keepdim = true)"]),
+        ("loss", &["Squared difference", "(x - target) * (x - target)", "2 * (x - target)", "2 * (target - x)"]),
+        ("mut", &["A running mean", "(state + (x - state) * momentum) as T"]),
     ];
     for (kind, fills) in kinds {
         let reader =

@@ -1,6 +1,7 @@
 //! `fulgurite eval`: calls of operators on typed numbers, with their gradients.
 
 mod call;
+mod own;
 mod parse;
 mod print;
 
@@ -15,10 +16,11 @@ use serde_json::json;
 /// Runs the command.
 ///
 /// # Errors
-/// E903, E917: faults of the expression. The errors of its operators.
-pub fn run(args: &args::Eval, ui: &Ui) -> Outcome {
+/// E903, E917: faults of the expression. E910: a database that cannot be read. The errors of its operators.
+pub fn run(args: &args::Eval, common: args::Common, ui: &Ui) -> Outcome {
     let text = args.expression.as_str();
     let expr = parse::parse(text)?;
+    own::add(&expr, common)?;
     let mut first = Evaluator::new(text, None);
     let results = first.results(&expr)?;
     for tensor in &results {

@@ -15,6 +15,16 @@ pub enum Kind {
     Gather,
     /// Numbers drawn with a key
     Random,
+    /// A sum or an extremum over windows that move along the last axis
+    Window,
+    /// Elements added at the places that an index tensor names
+    Scatter,
+    /// Elements divided by a measure of the axis on which they lie
+    Normalisation,
+    /// A loss of each element and its target, with a gradient that is written down
+    Loss,
+    /// A program that also writes an argument, such as a running mean
+    Mut,
 }
 
 impl Kind {
@@ -37,6 +47,29 @@ impl Kind {
             Kind::Random => {
                 "sig: '(x: T[..S], key: Key) -> T[..S]'\n  promote: equal\n  dtypes: float\n  expr: |\n    \
                  let u = uniform(key, ravel(s), 0) as T;\n    ___"
+            }
+            Kind::Window => {
+                "sig: '(x: T[..B, N]; kernel: Size(K), stride: i64 = 1) -> T[..B, O = (N - K) / stride + 1]'\n  \
+                 promote: equal\n  dtypes: float\n  require:\n    'K > 0 && stride > 0': 'kernel and stride must be positive'\n    \
+                 'K <= N': 'kernel must fit x'\n  expr: 'sum[k in 0..K](___)'"
+            }
+            Kind::Scatter => {
+                "sig: '(x: T[..P, N@dim, ..Q], index: Index[..P, M@dim, ..Q], src: T[..P, M@dim, ..Q]; dim: Dim) -> T[..P, N, ..Q]'\n  \
+                 promote: equal\n  require: {'0 <= index && index < N': 'index out of range'}\n  \
+                 expr: 'x[..p, n, ..q] + sum[m if index[..p, m, ..q] == n](___) as T'"
+            }
+            Kind::Normalisation => {
+                "sig: '(x: T[..P, N@dim, ..Q]; dim: Dim, eps: f64 = 1e-5) -> T[..P, N, ..Q]'\n  promote: equal\n  \
+                 dtypes: float\n  decomp: |\n    let xa = x as acc(T);\n    let measure = ___;\n    \
+                 (xa / (measure + eps)) as T"
+            }
+            Kind::Loss => {
+                "sig: '(x: T, target: T) -> T'\n  promote: float\n  expr: ___\n  \
+                 grad: {x: 'unbroadcast(g * (___), x)', target: 'unbroadcast(g * (___), target)'}"
+            }
+            Kind::Mut => {
+                "sig: '(x: T[..S], mut state: T[..S]; momentum: f64 = 0.1) -> T[..S]'\n  promote: equal\n  \
+                 dtypes: float\n  decomp: |\n    let next = ___;\n    state <- next;\n    next"
             }
         };
         format!("- op: {op}\n  doc: ___\n  {keys}\n")

@@ -45,6 +45,26 @@ impl CommandFault {
         CommandFault { help: Some(help.into()), ..self }
     }
 
+    /// The exit status.
+    pub fn status(&self) -> i32 {
+        self.status
+    }
+
+    /// The code.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// What is wrong.
+    pub fn claim(&self) -> &str {
+        &self.claim
+    }
+
+    /// The proposal.
+    pub fn proposal(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
     /// Reports the fault; returns the exit status.
     pub(super) fn report(&self, json: bool, paint: &Paint, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
         if self.unread {

@@ -97,6 +97,26 @@ pub fn load_or_built_in(common: &Common) -> Result<Loaded, CommandFault> {
     }
 }
 
+/// Like [`load`]. If there is no database upstream, the rows that the program was built with may be called, unless the
+/// database has a row with the name of one of them, as another version of the program's own database has.
+///
+/// # Errors
+/// E910: the database cannot be read.
+pub fn load_over_built_in(common: &Common) -> Result<Loaded, CommandFault> {
+    let files = read(common, None)?;
+    if let (None, Some(text)) = (upstream_file(common, &files.rows.path)?, common.built_in) {
+        let table = pipeline::read_rows(text, "ops.yaml").map_err(|why| CommandFault::failed("E999", why))?;
+        let loaded = loaded(files, table);
+        if !loaded.diags.sorted().iter().any(|diag| diag.code == TWICE) {
+            return Ok(loaded);
+        }
+    }
+    load(common, None)
+}
+
+/// The code of two rows with one name.
+const TWICE: &str = "E008";
+
 /// Checks a database that may not be written yet.
 pub(super) fn loaded(files: Files, upstream: pipeline::Table) -> Loaded {
     loaded_some(files, upstream, all)
