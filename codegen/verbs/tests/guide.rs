@@ -162,9 +162,9 @@ fn filled_blanks_pass() {
         ("random", &["Zeros and elements", "if u < 0.5 { 0 } else { x[..s] }"]),
         ("window", &["Sums of windows", "x[..b, o * stride + k]"]),
         ("scatter", &["x with src added at index", "src[..p, m, ..q]"]),
-        ("normalisation", &["x over its largest magnitude", "amax(abs(detach(xa)), [dim], keepdim = true)"]),
+        ("normalisation", &["x over its mean magnitude", "mean(abs(xa), [dim], keepdim = true)"]),
         ("loss", &["Squared difference", "(x - target) * (x - target)", "2 * (x - target)", "2 * (target - x)"]),
-        ("mut", &["A running mean", "(state + (x - state) * momentum) as T"]),
+        ("mut", &["A running mean", "sa + (xa - sa) * momentum"]),
     ];
     for (kind, fills) in kinds {
         let reader =
