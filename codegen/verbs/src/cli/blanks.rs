@@ -70,7 +70,7 @@ impl Kind {
             Kind::Mut => {
                 "sig: '(x: T[..S], mut state: T[..S]; momentum: f64 = 0.1) -> T[..S]'\n  promote: equal\n  \
                  dtypes: float\n  decomp: |\n    let (xa, sa) = (x as acc(T), state as acc(T));\n    \
-                 let next = (___) as T;\n    state <- next;\n    next"
+                 let next = ___;\n    state <- next as T;\n    next as T"
             }
         };
         format!("- op: {op}\n  doc: ___\n  {keys}\n")
