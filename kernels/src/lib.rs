@@ -10,7 +10,8 @@
 //! | [`fill`], [`copy`], [`transpose`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
 //! | [`prefetch`] | hints that memory is needed soon |
 //! | [`reduce`] | sums, products and extrema of lines |
-//! | [`line_gemm`], [`dots`], [`small_gemm`], [`quantised_gemm`] | products with a table of lines, sums along such lines, products with few rows, and with weights in groups of integers |
+//! | [`line_gemm`], [`dot_tile`], [`dots`] | products with a table of lines, their last columns as dot products, sums along such lines |
+//! | [`small_gemm`], [`quantised_gemm`] | products with few rows, and with weights in groups of integers |
 //!
 //! Nothing here knows a trace or a row: a kernel gets pointers, sizes and strides. No kernel contracts or reorders what
 //! its definition does in order, so the forms for all instruction sets give the same bits; [`math`] names the functions
@@ -22,6 +23,7 @@ pub mod abi;
 pub mod builtin;
 pub mod cast;
 pub mod copy;
+pub mod dot_tile;
 pub mod dots;
 pub mod fill;
 pub mod gather;

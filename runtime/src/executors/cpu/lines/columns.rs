@@ -103,6 +103,6 @@ fn line_place(outer: &[Column], line: usize) -> Option<isize> {
 /// the number of tiles, and the vectors of each.
 pub(super) fn tiles(count: usize, most: usize) -> impl Iterator<Item = usize> {
     let vectors = count.div_ceil(LANES);
-    let tiles = vectors.div_ceil(most).max(1);
+    let tiles = vectors.div_ceil(most);
     (0..tiles).map(move |t| (vectors * (t + 1)) / tiles - (vectors * t) / tiles)
 }

@@ -5,7 +5,7 @@
 //! with rows of whole vectors, whose rest is zeros.
 
 use super::shape::Shape;
-use super::windows::{Axis, Windows};
+use super::windows::{self, Axis, Windows};
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::dots::{self, sums, total};
 use fulgurite_kernels::line_gemm::LANES;
@@ -35,7 +35,8 @@ impl Dots {
             let axes = shape.axes.iter().enumerate();
             axes.map(|(i, a)| Axis::new(&a.slide, count(i, a.places), a.terms, a.source)).collect()
         };
-        let block = Windows::block(shape.axes[0].places, TOGETHER, |n| Windows::new(Vec::new(), axes(n), isa));
+        let elements = |n| Windows::new(Vec::new(), axes(n), isa).elements();
+        let block = windows::block(shape.axes[0].places, TOGETHER, elements);
         let windows = Windows::new(Vec::new(), axes(block), isa);
         let count: usize = shape.axes.iter().map(|a| a.terms).product();
         let (mut lines, mut terms) = (Vec::with_capacity(count), Vec::with_capacity(count));

@@ -12,6 +12,7 @@ mod pixels;
 mod places;
 mod shape;
 mod step;
+mod tail;
 mod windows;
 
 use super::product::{FLOPS_PER_NS, Literal};
@@ -19,7 +20,7 @@ use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, FirstFault, HostStep, Memory};
 use crate::executors::program::threads;
-use columns::{Done, tiles};
+use columns::{Columns, Done, tiles};
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_ROWS, MOST_VECTORS, Tile, finite, tile, tile_of};
@@ -29,6 +30,7 @@ use operands::{Loops, Source, block, start};
 use places::PlaceProduct;
 use std::sync::atomic::{AtomicBool, Ordering};
 use step::{LineStep, Method, ProductFacts};
+use tail::{Packed, Tail};
 
 /// The step of a contraction, if it is such a product.
 pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
@@ -49,6 +51,7 @@ struct LineProduct {
     compute: tile::Fn,
     moving: move_to::Fn,
     finite: finite::Fn,
+    tail: Tail,
     /// Whether it matters that an operand is not finite.
     checks: bool,
     cost: f64,
@@ -77,14 +80,15 @@ impl LineProduct {
         let loops = ways.into_iter().flatten().min_by_key(Loops::moved)?;
         let tile_size = tile_of(loops.rows.size, isa)?;
         let block = match &loops.source {
-            Source::Windows(w) => w.axes[0].windows,
+            Source::Windows(w) => w.axes()[0].windows,
             _ => block(loops.columns.count(), loops.depth),
         };
         let around: usize = loops.outer.iter().map(|l| l.size).product();
         let (m, n, k) = (loops.rows.size, loops.columns.count(), loops.depth);
         let cost = 150.0 + around as f64 * (100.0 + (2 * m * n * k) as f64 / FLOPS_PER_NS + (n * k) as f64 / 16.0);
         let (compute, moving, finite) = (tile::pick(isa), move_to::pick(isa), finite::pick(isa));
-        Some(LineProduct { loops, tile: tile_size, block, compute, moving, finite, checks: c.exact.is_some(), cost })
+        let (tail, checks) = (Tail::new(k, isa), c.exact.is_some());
+        Some(LineProduct { loops, tile: tile_size, block, compute, moving, finite, tail, checks, cost })
     }
 
     /// Whether these loops are a product of this form.
@@ -168,24 +172,44 @@ impl LineProduct {
         }
     }
 
+    /// The columns of a block, their number, and the place from which its lines are counted.
+    fn columns(&self, number: usize, lines: *const f32, copy: *const f32) -> (Columns, usize, *const f32) {
+        let (l, start) = (&self.loops, number * self.block);
+        let columns = l.columns.with_first(self.block.min(l.columns.0[0].size - start));
+        let origin = if matches!(l.source, Source::Lines) { lines.wrapping_add(start) } else { copy };
+        let count = columns.count();
+        (columns, count, origin)
+    }
+
+    /// Copies the last columns of a block that are computed as dot products.
+    ///
+    /// # Safety
+    /// `lines` and `copy` are the lines and their copy; `to` has the room of the tail.
+    unsafe fn pack_tail(&self, (lines, copy): (*const f32, *const f32), number: usize, to: *mut f32) -> Packed {
+        let (_, count, origin) = self.columns(number, lines, copy);
+        let packed = Packed { at: to, columns: self.tail.of(count) };
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { self.tail.pack(origin.wrapping_add(count - packed.columns), &self.loops.lines, packed) };
+        packed
+    }
+
     /// Computes rows `from..to` of a block of columns; returns whether they are finite, as far as that matters.
     ///
     /// # Safety
     /// `a` and `c` are the broadcast operand and the result at row 0, `lines` and `copy` the lines and their copy;
-    /// `packed` has room for a tile's rows, and for a tile.
+    /// `tail` is the copy of its last columns; `packed` has room for a tile's rows, and for a tile.
     unsafe fn rows(
         &self,
         a: *const f32,
-        (lines, copy, packed): (*const f32, *const f32, *mut f32),
+        (lines, copy, tail, packed): (*const f32, *const f32, Packed, *mut f32),
         c: *mut f32,
         number: usize,
         (from, to): (usize, usize),
     ) -> bool {
         let (l, start) = (&self.loops, number * self.block);
+        let (columns, all, origin) = self.columns(number, lines, copy);
         let first = &l.columns.0[0];
-        let columns = l.columns.with_first(self.block.min(first.size - start));
-        let origin = if matches!(l.source, Source::Lines) { lines.wrapping_add(start) } else { copy };
-        let count = columns.count();
+        let count = all - tail.columns;
         let beyond = !matches!(l.source, Source::Lines);
         let alone = l.rows.size == 1;
         let done = packed.wrapping_add(self.packed());
@@ -230,6 +254,19 @@ impl LineProduct {
                 }
                 column += width;
             }
+            if tail.columns > 0 {
+                let (to, width) = (if alone { done.wrapping_add(count) } else { done }, tail.columns);
+                // SAFETY: the caller upholds the contract; the room for a tile has that for these columns.
+                unsafe {
+                    self.tail.compute((left, step, rows), tail, (to, width));
+                    if self.checks {
+                        all_finite &= (self.finite)(to, rows * width);
+                    }
+                    if !alone {
+                        columns.write(&Done { at: to, width, first: count, rows }, result, l.rows.c, self.moving);
+                    }
+                }
+            }
             if alone {
                 // SAFETY: the caller upholds the contract; the row was computed above.
                 unsafe { columns.write_row(done, result, self.moving) };
@@ -268,8 +305,10 @@ impl Method for LineProduct {
         let fault = FirstFault::default();
         let all_finite = AtomicBool::new(true);
         threads::share(around * blocks * parts, threads, self.cost, &|from, to| {
-            let Some(block) = fault.block(4 * (self.copied() + self.packed() + self.room())) else { return };
+            let elements = self.copied() + self.tail.room() + self.packed() + self.room();
+            let Some(block) = fault.block(4 * elements) else { return };
             let mut copied = None;
+            let mut tail = Packed { at: std::ptr::null_mut(), columns: 0 };
             for task in from..to {
                 let at = start(&self.loops.places, &self.loops.outer, task / parts / blocks);
                 let number = task / parts % blocks;
@@ -281,12 +320,14 @@ impl Method for LineProduct {
                     let copy = block.data() as *mut f32;
                     if copied != Some((at.b, number)) {
                         self.copy(lines, copy, number);
+                        tail = self.pack_tail((lines, copy), number, copy.add(self.copied()));
                         copied = Some((at.b, number));
                     }
                     let a = (operands.at(0) as *const f32).offset(at.a);
                     let c = (operands.at(2) as *mut f32).offset(at.c);
                     let rows = (first, (first + part).min(rows));
-                    if !self.rows(a, (lines, copy, copy.add(self.copied())), c, number, rows) {
+                    let room = copy.add(self.copied() + self.tail.room());
+                    if !self.rows(a, (lines, copy, tail, room), c, number, rows) {
                         all_finite.store(false, Ordering::Relaxed);
                     }
                 }

@@ -1,7 +1,8 @@
 //! A contraction as loops over rows, columns and a sum, for a product that reads one operand line by line.
 
 use super::columns::{Column, Columns};
-use super::windows::{Axis, Windows};
+use super::tail;
+use super::windows::{self, Axis, WindowCopy};
 use crate::executors::cpu::product::{InMemory, OperandStart, ProductLoop, dims_of, largest, merged};
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::piece::{Contract, Values};
@@ -21,7 +22,7 @@ pub(super) enum Source {
     /// They are copied: the loops of the sum, slowest first, and the distance from column to column.
     Copied { sums: Vec<(usize, isize)>, column: isize },
     /// They are windows.
-    Windows(Windows),
+    Windows(WindowCopy),
 }
 
 /// The loops of a product.
@@ -93,7 +94,8 @@ impl Loops {
             Some(slides) => {
                 more.extend(own.minus(sliding).iter().map(axis));
                 places[1].offset = origin(right, &slides, &forms[1], places[1].offset);
-                windows(&slides, &sums, &loops, (&values.ty(right.value).shape, &forms[1].strides), isa)?
+                let source = (values.ty(right.value).shape.as_slice(), forms[1].strides.as_slice());
+                sliding_columns(&slides, &sums, &loops, source, (rows.size, isa))?
             }
             None if !right.lies(&c.sizes) || loops.iter().any(|l| l.b < 0) => return None,
             None => {
@@ -190,37 +192,58 @@ pub(super) fn start(places: &[OperandStart; 3], outer: &[ProductLoop], around: u
     at
 }
 
-/// The columns of windows, their copy, and the start of each line in it.
-fn windows(
+/// The columns of windows, their copy for products with this many rows, and the start of each line in it.
+fn sliding_columns(
     slides: &[Slide],
     sums: &[(Dim, ProductLoop)],
     loops: &[ProductLoop],
     (shape, strides): (&[usize], &[i64]),
-    isa: Level,
+    (rows, isa): (usize, Level),
 ) -> Option<(Columns, Source, Vec<u32>)> {
     let size = |d: Dim| loops[d as usize].size;
     let spread = |d: Dim| slides.iter().position(|s| s.over.is_some_and(|o| o.0 == d));
     let planes: Vec<(usize, isize)> =
         sums.iter().filter(|(d, _)| spread(*d).is_none()).map(|(_, l)| (l.size, l.b)).collect();
+    let source = |s: &Slide| (shape[s.axis], strides[s.axis] as isize);
+    let count = |i: usize, s: &Slide, first: usize| if i == 0 { first } else { size(s.along.0) };
     let axes = |first: usize| -> Vec<Axis> {
-        let axis = |(i, s): (usize, &Slide)| {
-            let count = if i == 0 { first } else { size(s.along.0) };
-            let source = (shape[s.axis], strides[s.axis] as isize);
-            Axis::new(s, count, s.over.map_or(1, |o| size(o.0)), source)
-        };
+        let axis =
+            |(i, s): (usize, &Slide)| Axis::new(s, count(i, s, first), s.over.map_or(1, |o| size(o.0)), source(s));
         slides.iter().enumerate().map(axis).collect()
     };
-    let block = Windows::block(size(slides[0].along.0), TOGETHER, |n| Windows::new(planes.clone(), axes(n), isa));
-    let windows = Windows::new(planes, axes(block), isa);
-    let column = |(axis, s): (&Axis, &Slide)| {
-        let along = loops[s.along.0 as usize];
-        Column { size: along.size, pitch: axis.pitch(), to: along.c }
+    let last = slides.last()?;
+    let terms = last.over.map_or(1, |o| size(o.0));
+    // the axes of one term along the last axis
+    let of_term = |first: usize, term: usize| -> Vec<Axis> {
+        let distance = term as i64 * last.over.map_or(0, |o| o.1);
+        let mut axes = axes(first);
+        axes.pop();
+        axes.push(Axis::of_term(last, count(slides.len() - 1, last, first), distance, source(last)));
+        axes
     };
-    let columns = Columns(windows.axes.iter().zip(slides).map(column).collect());
-    let depth = sums.iter().map(|(_, l)| l.size).product();
+    let all = size(slides[0].along.0);
+    let depth: usize = sums.iter().map(|(_, l)| l.size).product();
+    let shared = |n: usize| WindowCopy::shared(planes.clone(), axes(n), isa);
+    let each = |n: usize| WindowCopy::each(&planes, terms, |term| of_term(n, term), isa);
+    let columns = |copy: &WindowCopy| {
+        let column = |(axis, s): (&Axis, &Slide)| {
+            let along = loops[s.along.0 as usize];
+            Column { size: along.size, pitch: axis.pitch(), to: along.c }
+        };
+        Columns(copy.axes().iter().zip(slides).map(column).collect())
+    };
+    let fitting = |of: &dyn Fn(usize) -> WindowCopy| of(windows::block(all, TOGETHER, |n| of(n).elements()));
+    let mut copy = fitting(&shared);
+    if slides.len() > 1 && terms > 1 {
+        let other = fitting(&each);
+        let cost = |copy: &WindowCopy| copied(copy, all) + rows as f64 * worked(&columns(copy), copy, all, depth);
+        if cost(&other) < cost(&copy) {
+            copy = other;
+        }
+    }
     let mut lines = Vec::with_capacity(depth);
     for k in 0..depth {
-        let (mut rest, mut plane, mut planes) = (k, 0, 1);
+        let (mut rest, mut plane, mut planes, mut term) = (k, 0, 1, 0);
         let mut distances = [0i64; slide::MOST];
         for (d, l) in sums.iter().rev() {
             let index = rest % l.size;
@@ -229,6 +252,9 @@ fn windows(
                 Some(axis) => {
                     let index = if slides[axis].reversed { l.size - 1 - index } else { index };
                     distances[axis] = index as i64 * slides[axis].over.map_or(0, |o| o.1);
+                    if axis + 1 == slides.len() {
+                        term = index;
+                    }
                 }
                 None => {
                     plane += index * planes;
@@ -236,9 +262,24 @@ fn windows(
                 }
             }
         }
-        lines.push(u32::try_from(windows.line(plane, &distances)).ok()?);
+        lines.push(u32::try_from(copy.line(plane, &distances[..slides.len()], term)).ok()?);
     }
-    Some((columns, Source::Windows(windows), lines))
+    Some((columns(&copy), Source::Windows(copy), lines))
+}
+
+/// The work of copying all windows, in steps of one vector of a tile: a row is copied at once, after some preparation.
+fn copied(copy: &WindowCopy, all: usize) -> f64 {
+    const PREPARED: f64 = 8.0;
+    const ELEMENT: f64 = 0.25;
+    let blocks = all.div_ceil(copy.axes()[0].windows);
+    (blocks * copy.elements()) as f64 * (PREPARED / copy.row() as f64 + ELEMENT)
+}
+
+/// The work of one row of a product over all windows, in steps of one vector.
+fn worked(columns: &Columns, copy: &WindowCopy, all: usize, depth: usize) -> f64 {
+    let block = copy.axes()[0].windows;
+    let of = |first: usize| tail::work(columns.with_first(block.min(all - first)).count(), depth);
+    (0..all).step_by(block).map(of).sum()
 }
 
 /// The columns of an operand that does not slide, the source of its lines, and their starts if they lie side by side.

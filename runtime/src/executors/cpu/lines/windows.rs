@@ -29,6 +29,12 @@ pub(super) struct Axis {
 }
 
 impl Axis {
+    /// The axis of one term, at this distance from the first, of the windows of `slide`.
+    pub fn of_term(slide: &Slide, count: usize, distance: i64, source: (usize, isize)) -> Axis {
+        let base = slide.base + distance;
+        Axis { windows: count, step: slide.along.1, base, source, rests: vec![0], reach: 0, shared: 0 }
+    }
+
     /// The axis along which `count` windows of `terms` elements slide over a source of this size and stride.
     pub fn new(slide: &Slide, count: usize, terms: usize, source: (usize, isize)) -> Axis {
         let (step, spread) = (slide.along.1, slide.over.map_or(0, |o| o.1));
@@ -97,17 +103,6 @@ impl Windows {
         }
         let straight = axes.last().is_some_and(|a| a.step == 1 && a.source.1 == 1);
         Windows { planes, axes, kernel: window::pick(4, straight, isa) }
-    }
-
-    /// How many of `all` windows of the first axis a block has, so that a copy for that many has at most `most`
-    /// elements, in blocks of about the same size.
-    pub fn block(all: usize, most: usize, of: impl Fn(usize) -> Windows) -> usize {
-        let (mut fits, mut beyond) = (1, all + 1);
-        while fits + 1 < beyond {
-            let middle = fits.midpoint(beyond);
-            *if of(middle).elements() <= most { &mut fits } else { &mut beyond } = middle;
-        }
-        all.div_ceil(all.div_ceil(fits))
     }
 
     /// The elements of a plane.
@@ -218,6 +213,80 @@ impl Windows {
             let (source, target) = (from.wrapping_offset(lo as isize * step), to.wrapping_add(lo * pitch));
             rectangle(source, target, step, hi - lo, inside);
             rectangle(from, to.wrapping_add(hi * pitch), 0, line.extent() - hi, (0, 0));
+        }
+    }
+}
+
+/// How many of `all` windows of the first axis a block has, so that a copy for that many has at most `most` elements, as
+/// `elements` tells, in blocks of about the same size.
+pub(super) fn block(all: usize, most: usize, elements: impl Fn(usize) -> usize) -> usize {
+    let (mut fits, mut beyond) = (1, all + 1);
+    while fits + 1 < beyond {
+        let middle = fits.midpoint(beyond);
+        *if elements(middle) <= most { &mut fits } else { &mut beyond } = middle;
+    }
+    all.div_ceil(all.div_ceil(fits))
+}
+
+/// The copy of all windows of a product, which is one of [`Windows`], or one for each term along the last axis.
+///
+/// In one copy, the lines of a term cross the ends of rows, where columns belong to no window. With a copy for each term
+/// along the last axis a row has as many elements as windows, so that there are no such columns: that pays for small
+/// images.
+#[derive(Clone, Debug)]
+pub(super) struct WindowCopy {
+    parts: Vec<Windows>,
+}
+
+impl WindowCopy {
+    /// One copy for all terms.
+    pub fn shared(planes: Vec<(usize, isize)>, axes: Vec<Axis>, isa: Level) -> WindowCopy {
+        WindowCopy { parts: vec![Windows::new(planes, axes, isa)] }
+    }
+
+    /// A copy for each term along the last axis, whose axes `axes(term)` are.
+    pub fn each(planes: &[(usize, isize)], terms: usize, axes: impl Fn(usize) -> Vec<Axis>, isa: Level) -> WindowCopy {
+        WindowCopy { parts: (0..terms).map(|term| Windows::new(planes.to_vec(), axes(term), isa)).collect() }
+    }
+
+    /// The axes of the columns.
+    pub fn axes(&self) -> &[Axis] {
+        self.parts.first().map_or(&[], |part| &part.axes)
+    }
+
+    /// The elements of the copy, with those that a tile reads beyond its end.
+    pub fn elements(&self) -> usize {
+        self.parts.iter().map(Windows::elements).sum()
+    }
+
+    /// The elements of a row of the copy.
+    pub fn row(&self) -> usize {
+        self.axes().last().map_or(1, Axis::extent)
+    }
+
+    /// The start of the line for a setting of the loops over planes, a distance along each axis, and the term along the
+    /// last axis.
+    pub fn line(&self, plane: usize, distances: &[i64], term: usize) -> usize {
+        match self.parts.as_slice() {
+            [one] => one.line(plane, distances),
+            parts => {
+                let [outer @ .., _] = distances else { return 0 };
+                let before: usize = parts[..term].iter().map(Windows::elements).sum();
+                before + parts[term].line(plane, &[outer, &[0]].concat())
+            }
+        }
+    }
+
+    /// Copies the windows from `window` of the first axis on.
+    ///
+    /// # Safety
+    /// `from` is the element of the source at index 0 of every axis; `to` has room for [`WindowCopy::elements`].
+    pub unsafe fn copy(&self, from: *const f32, to: *mut f32, window: usize) {
+        let mut to = to;
+        for part in &self.parts {
+            // SAFETY: the caller upholds the contract; parts follow each other.
+            unsafe { part.copy(from, to, window) };
+            to = to.wrapping_add(part.elements());
         }
     }
 }
