@@ -36,7 +36,7 @@ pub use custom::custom_vjp;
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use jacobian::{hessian, jacobian, jacobian_forward, jacobian_reverse};
 pub use pullback::{Pullback, PullbackWithGraph, WithGraph, WithPullback};
-pub use stages::{CompileStage, Stages};
+pub use stages::{CompileStage, LineMark, Stages};
 pub use stats::{Miss, Stats};
 pub use traceable::{Arguments, Many, One, Outcome, Traceable, UpdateArguments};
 
@@ -392,6 +392,16 @@ impl<F> Jit<F> {
     /// that failed.
     pub fn trace(&self, stage: &str) -> Option<String> {
         self.stages().into_iter().rev().find(|s| s.name == stage)?.text
+    }
+
+    /// The name of the function, which traces show.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The executors to which lines are offered; without any, the usual ones.
+    pub fn executors(&self) -> &[Arc<dyn Executor>] {
+        &self.executors
     }
 
     /// The conditions on arguments for the program that was compiled last: one line each, then the guards on symbolic
