@@ -60,6 +60,14 @@ class Chart {
     this.move(this.chosen);
   }
 
+  /** Puts the cursor at the line or step that a reader has chosen, if it is one of this chart. */
+  follow(entry) {
+    const at = this.stage instanceof StepStage ? entry.step : entry.stage === this.stage ? entry.line : undefined;
+    if (at === undefined || !this.series) return;
+    this.chosen = at;
+    this.move(at);
+  }
+
   /** Puts the cursor at a line. */
   move(at) {
     if (!this.series || at >= this.series.values.length) return;

@@ -6,11 +6,11 @@ const SAID = { same: "", added: "added", removed: "removed", changed: "changed",
 
 /** For each entry of `left`, its partner in `right`, or -1. */
 function partners(left, right) {
-  const byKey = new Map(right.items.map((entry) => [entry.key, entry.at]));
+  // a line may run in several steps: the first of its entries is compared
+  const byKey = new Map(right.items.map((entry) => [entry.key, entry.at]).reverse());
   const taken = new Set();
   const partner = left.items.map((entry) => {
     const at = byKey.get(entry.key);
-    // a line may run in several steps, and the first of its entries is compared
     if (at === undefined || taken.has(at) || right.items[at].kind !== entry.kind) return -1;
     taken.add(at);
     return at;
@@ -52,13 +52,15 @@ function compared(left, right) {
   const partner = partners(left, right);
   const kept = inOrder(partner);
   const matched = new Set(partner.filter((at) => at >= 0));
+  const known = new Set(left.items.map((entry) => entry.key));
   const counts = (entry) => entry.kind !== "head";
   const rows = [];
   let next = 0;
   const rightUntil = (end) => {
     for (; next < end; next += 1) {
       const entry = right.items[next];
-      rows.push({ left: -1, right: next, sign: !counts(entry) ? "same" : matched.has(next) ? "moved" : "added" });
+      const sign = matched.has(next) ? "moved" : known.has(entry.key) ? "same" : "added";
+      rows.push({ left: -1, right: next, sign: counts(entry) ? sign : "same" });
     }
   };
   left.items.forEach((entry, i) => {

@@ -11,6 +11,7 @@ function bytesText(n) {
   return `${unit === 0 ? n : n.toPrecision(3)} ${UNITS[unit]}`;
 }
 function timeText(seconds) {
+  if (seconds === 0) return "0 s";
   if (seconds >= 1) return `${seconds.toPrecision(3)} s`;
   return seconds >= 1e-3 ? `${(seconds * 1e3).toPrecision(3)} ms` : `${(seconds * 1e6).toPrecision(3)} µs`;
 }
@@ -72,13 +73,13 @@ class TraceStage {
   }
   regionText(region) { return text(this.data.regions[region][1]); }
 
-  /** The last line that reads a value, in words. */
+  /** From which line to which a value lives, in words. */
   lifetime(value) {
-    const { made, last } = this.data.values;
-    const from = made[value] < 0 ? "input" : `line ${made[value] + 1}`;
-    if (last[value] >= this.count) return `${from} to the end: it is a result`;
-    if (last[value] < 0) return "input that no line reads";
-    return last[value] === made[value] ? `${from}, no line reads it` : `${from} to line ${last[value] + 1}`;
+    const made = this.data.values.made[value];
+    const last = this.data.values.last[value];
+    const end = last >= this.count ? "the end" : last + 1;
+    if (made < 0) return last < 0 ? "an input without a reader" : `from the call to ${last >= this.count ? end : `line ${end}`}`;
+    return last === made ? `at line ${made + 1} only` : `lines ${made + 1} to ${end}`;
   }
 
   entries() {

@@ -201,6 +201,7 @@ const app = {
   open(row) {
     const entry = this.meant(this.rows[row]);
     const { left } = this.rows[row];
+    this.chart.follow(entry);
     const before = this.rows[row].sign === "changed" && left >= 0 ? this.list("left").plain(this.list("left").items[left]) : null;
     if (entry.kind === "line") this.panel(lineDetails(entry.stage, entry.line, before));
     else if (entry.kind === "value") this.panel(valueDetails(entry.stage, entry.value, entry.note));
