@@ -530,6 +530,9 @@ pub struct Schedule {
     /// Draw the timeline to a file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Write the timelines as one page for a browser, with axes, a legend and a table of the numbers
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Options of `doctor`.

@@ -11,6 +11,7 @@ use crate::cmd::traced::TracedProgram;
 use crate::cmd::{models, train};
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Mode, Ui};
+use fulgurite::Caching;
 use fulgurite::bind::body_of;
 use fulgurite::jit::CompileStage;
 use fulgurite::trace::{BoundSymbol, PrintOptions, Trace};
@@ -25,7 +26,10 @@ use std::path::Path;
 /// written.
 pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
     let traced = match &args.model {
-        Some(path) => models::trace::traced(&fulgurite_models::import(path)?, args.profile)?,
+        Some(path) => {
+            let sizes = if args.html.is_some() { Caching::Constant } else { Caching::Symbolic };
+            models::trace::traced(&fulgurite_models::import(path)?, sizes, args.profile)?
+        }
         None => train::traced(args.profile)?,
     };
     if let Some(path) = &args.html {

@@ -42,15 +42,14 @@ function originOf(stage, line) {
   return null;
 }
 
-function valueTable(stage, values) {
-  const row = (value) => {
+/** Values with type, size and lifetime. Two lines for each, because names and types may be long. */
+function valueList(stage, values) {
+  const item = (value) => {
     const [type, size] = stage.valueType(value);
-    return el("tr", {}, el("th", { scope: "row" }, link(stage.valueName(value), () => app.openValue(stage, value))),
-      el("td", { class: "type" }, type), number(bytesText(size)), el("td", {}, stage.lifetime(value)));
+    return el("li", {}, link(stage.valueName(value), () => app.openValue(stage, value)), " ", el("code", { class: "type" }, type),
+      el("div", { class: "quiet" }, `${bytesText(size)}, ${stage.lifetime(value)}`));
   };
-  return el("table", { class: "values" },
-    el("thead", {}, el("tr", {}, ...["value", "type", "size", "lives"].map((name) => el("th", { scope: "col" }, name)))),
-    el("tbody", {}, ...values.map(row)));
+  return el("ul", { class: "plain" }, ...values.map(item));
 }
 
 function stepFacts(program, at) {
@@ -89,8 +88,8 @@ function lineDetails(stage, line, before) {
       ["gradient", text(lines.gradient[line])],
       ["recomputed", text(lines.again[line])],
     ),
-    el("h3", {}, "Results"), valueTable(stage, stage.outs(line)),
-    read.length > 0 && el("h3", {}, "Reads"), read.length > 0 && valueTable(stage, read),
+    el("h3", {}, "Results"), valueList(stage, stage.outs(line)),
+    read.length > 0 && el("h3", {}, "Reads"), read.length > 0 && valueList(stage, read),
     program && el("h3", {}, steps.length > 0 ? "Runs in" : "Runs in no step"),
     program && steps.length === 0 && el("p", {}, "It is a window of what it reads, made where it is read, or needed by nothing."),
     ...steps.flatMap((number) => {
@@ -128,7 +127,7 @@ function valueDetails(stage, value, note) {
   return [
     el("h2", {}, el("span", { class: "value" }, stage.valueName(value)), el("small", {}, ` in ${stage.name}`)),
     facts(
-      ["type", el("span", { class: "type" }, type)], ["size", bytesText(size)], ["lives", stage.lifetime(value)],
+      ["type", el("span", { class: "type" }, type)], ["size", bytesText(size)], ["lifetime", stage.lifetime(value)],
       ["tags", text(stage.data.values.tags[value])], ["argument", note ?? ""],
       ["made by", made < 0 ? "the caller: it is an input" : lineLink(stage, made)],
     ),

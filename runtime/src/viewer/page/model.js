@@ -78,8 +78,8 @@ class TraceStage {
     const made = this.data.values.made[value];
     const last = this.data.values.last[value];
     const end = last >= this.count ? "the end" : last + 1;
-    if (made < 0) return last < 0 ? "an input without a reader" : `from the call to ${last >= this.count ? end : `line ${end}`}`;
-    return last === made ? `at line ${made + 1} only` : `lines ${made + 1} to ${end}`;
+    if (made < 0) return last < 0 ? "an input without a reader" : `lives from the call to ${last >= this.count ? end : `line ${end}`}`;
+    return last === made ? `lives at line ${made + 1} only` : `lives from line ${made + 1} to ${end}`;
   }
 
   entries() {

@@ -274,7 +274,7 @@ const say = (message) => { $("said").textContent = message; };
 
 function tipText(stage, value) {
   const [type, size] = stage.valueType(value);
-  return `${stage.valueName(value)}: ${type}, ${bytesText(size)}; lives ${stage.lifetime(value)}; read by ${plural(stage.readers[value].length, "line")}`;
+  return `${stage.valueName(value)}: ${type}, ${bytesText(size)}; ${stage.lifetime(value)}; read by ${plural(stage.readers[value].length, "line")}`;
 }
 
 function showTip(element) {
@@ -283,7 +283,7 @@ function showTip(element) {
   const [type, size] = stage.valueType(value);
   const tip = $("tip");
   tip.replaceChildren(el("b", {}, stage.valueName(value)), " ", el("span", { class: "type" }, type), el("br"),
-    `${bytesText(size)} · lives ${stage.lifetime(value)}`, el("br"), `read by ${plural(stage.readers[value].length, "line")} of ${stage.name}`);
+    `${bytesText(size)} · ${stage.lifetime(value)}`, el("br"), `read by ${plural(stage.readers[value].length, "line")} of ${stage.name}`);
   tip.hidden = false;
   const at = element.getBoundingClientRect();
   const box = tip.getBoundingClientRect();
