@@ -4,8 +4,8 @@
 
 import { createRequire } from "node:module";
 import { existsSync, mkdirSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 const require = createRequire(import.meta.url);
 
@@ -29,6 +29,16 @@ export function missing() {
   if (!browserPath()) return "no Chromium: set CHROMIUM to the path of one";
   if (!packagePath("playwright-core") || !packagePath("axe-core")) return "no packages: run `npm ci` in tests/browser";
   return false;
+}
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
+
+/** The command that writes pages: FULGURITE names it, or it is the one of a build without options. */
+export const command = process.env.FULGURITE ?? join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "debug/fulgurite");
+
+/** The reason why there is no command, or `false`. */
+export function missingCommand() {
+  return !existsSync(command) && `no ${command}: build it, or name one by FULGURITE`;
 }
 
 /** Starts a browser. Its profile is a new folder, which goes when it closes. */

@@ -1,20 +1,16 @@
 // The viewer's page in a browser: what it shows, how it is used, how fast it is, and whether everyone can read it.
 //
-// VIEWER names the page to test. Without it, the page of the demo's training step is written by the command, which
-// FULGURITE names, or which is in target/debug.
+// VIEWER names the page to test. Without it, the command writes the page of the demo's training step.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { LOOKS, fits, launch, missing, open, shot, violations } from "./page.mjs";
+import { LOOKS, command, fits, launch, missing, missingCommand, open, shot, violations } from "./page.mjs";
 
-const root = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
-const command = process.env.FULGURITE ?? join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "debug/fulgurite");
-const skip = missing() || (!process.env.VIEWER && !existsSync(command) && `no ${command}: build it, or name a page by VIEWER`);
+const skip = missing() || (!process.env.VIEWER && missingCommand());
 
 let browser, file, folder;
 
@@ -215,8 +211,12 @@ function repeated(html, lines) {
   return `${head}<script type="application/json" id="document">${JSON.stringify(doc).replaceAll("<", "\\u003c")}${rest.slice(end)}`;
 }
 
-/** The most milliseconds between two frames that a reader may notice, with room for two slow cores that others use. */
-const FRAME = 100;
+/**
+ * The most milliseconds of script and layout for what a reader does with rows, and for what looks at all lines. A frame of
+ * a screen has 16; the machines of tests have few cores, which others use, and no GPU.
+ */
+const ROWS = 50;
+const ALL = 250;
 const LONG = 20_000;
 
 test(`it stays fluent at ${LONG} lines`, { skip }, async (t) => {
@@ -232,17 +232,20 @@ test(`it stays fluent at ${LONG} lines`, { skip }, async (t) => {
       const frame = () => new Promise((done) => requestAnimationFrame(done));
       const work = {};
       const measure = async (name, count, act) => {
-        const each = [];
+        const [worked, framed] = [[], []];
         for (let i = 0; i < count; i += 1) {
+          await frame();
           const start = performance.now();
           act(i);
-          await frame();
+          app.box.draw();
           // reading a size makes the browser lay the page out
           void box.scrollHeight;
-          each.push(performance.now() - start);
+          worked.push(performance.now() - start);
+          await frame();
+          framed.push(performance.now() - start);
         }
-        each.sort((a, b) => a - b);
-        work[name] = { median: each[each.length >> 1], most: each.at(-1) };
+        const median = (list) => list.sort((a, b) => a - b)[list.length >> 1];
+        work[name] = { median: median(worked), most: Math.max(...worked), frame: median(framed) };
       };
       await measure("scroll by 300 pixels", 60, () => { box.scrollTop += 300; });
       await measure("jump", 30, (i) => { box.scrollTop = ((i * 7919) % 20000) * 20; });
@@ -260,12 +263,11 @@ test(`it stays fluent at ${LONG} lines`, { skip }, async (t) => {
       await measure("compare stages", 2, () => app.show(app.left, app.right));
       return work;
     });
-    for (const [name, { median, most }] of Object.entries(times)) t.diagnostic(`${name}: median ${median.toFixed(1)} ms, most ${most.toFixed(1)} ms`);
-    for (const name of ["scroll by 300 pixels", "jump", "next line", "light a value", "next change"]) {
-      assert.ok(times[name].median < 50, `${name} takes ${times[name].median} ms`);
-      assert.ok(times[name].most < 3 * FRAME, `${name} takes up to ${times[name].most} ms`);
+    for (const [name, { median, most, frame }] of Object.entries(times)) {
+      t.diagnostic(`${name}: median ${median.toFixed(1)} ms, most ${most.toFixed(1)} ms, to the next frame ${frame.toFixed(1)} ms`);
+      const looksAtAll = ["filter", "fold all", "compare stages"].includes(name);
+      assert.ok(median < (looksAtAll ? ALL : ROWS), `${name} takes ${median} ms`);
     }
-    assert.ok(times.filter.median < FRAME, `a filter takes ${times.filter.median} ms`);
     await shot(page, "viewer-long");
   }, long);
 });

@@ -44,7 +44,8 @@ impl Page<'_> {
         let data = self.data.map_or_else(String::new, |data| {
             format!("<script type=\"application/json\" id=\"document\">{}</script>", script_safe(&data.to_string()))
         });
-        let mut out = String::with_capacity(FRAME.len() + self.body.len() + data.len() + self.script.len() + (64 << 10));
+        let mut out =
+            String::with_capacity(FRAME.len() + self.body.len() + data.len() + self.script.len() + (64 << 10));
         for piece in FRAME.split_inclusive("}}") {
             let Some((text, name)) = piece.strip_suffix("}}").and_then(|piece| piece.split_once("{{")) else {
                 out.push_str(piece);

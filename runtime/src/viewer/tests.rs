@@ -19,10 +19,7 @@ const PROGRAM: &str = r#"fn f(x: f32[4], y: f32[4]) {
 "#;
 
 fn stage(name: &'static str, text: &str, lines: usize) -> CompileStage {
-    let mark = |i: usize| LineMark {
-        id: BoundSymbolId(10 + i as u32),
-        origin: (i == 2).then_some(BoundSymbolId(10)),
-    };
+    let mark = |i: usize| LineMark { id: BoundSymbolId(10 + i as u32), origin: (i == 2).then_some(BoundSymbolId(10)) };
     CompileStage {
         name,
         lines,

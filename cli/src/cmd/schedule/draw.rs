@@ -44,10 +44,10 @@ const LEFT: u64 = 44;
 const RIGHT: u64 = 40;
 /// Pixels below, for the axis.
 const BELOW: u64 = 40;
-/// About so many pixels lie between two numbers of the axis.
+/// The pixels between two numbers of the axis, about.
 const BETWEEN: f64 = 90.0;
-/// The width from which on a box has room for its letter and numbers, and for the micro-batch alone.
-const ROOM: (f64, f64) = (26.0, 12.0);
+/// Pixels of a letter in a box, and beside all letters together.
+const LETTER: (f64, f64) = (6.6, 3.0);
 
 /// The colours of a drawing by itself. Letters in boxes are white, and have a contrast of at least 4.5 to each colour.
 const STYLE: &str = include_str!("draw.css");
@@ -102,12 +102,16 @@ pub fn figure(schedule: &Schedule, timeline: &Timeline, longest: u64, label: &st
                     ROW - 4
                 );
                 let later = stage / schedule.ranks().max(1);
-                let text = match later {
-                    _ if each < ROOM.1 => continue,
-                    _ if each < ROOM.0 => micro_batch.to_string(),
-                    0 => format!("{kind}{micro_batch}"),
-                    _ => format!("{kind}{micro_batch}.{later}"),
-                };
+                let later = if later > 0 { format!(".{later}") } else { String::new() };
+                // the longest text for which the box has room
+                let texts = [
+                    format!("{kind}{micro_batch}{later}"),
+                    format!("{kind}{micro_batch}"),
+                    micro_batch.to_string(),
+                    kind.to_string(),
+                ];
+                let fits = |text: &String| text.len() as f64 * LETTER.0 + LETTER.1 <= each;
+                let Some(text) = texts.into_iter().find(fits) else { continue };
                 let _ = writeln!(out, r##"<text class="name" x="{:.1}" y="{}">{text}</text>"##, x + each / 2.0, y + 15);
             }
         }

@@ -31,7 +31,7 @@ pub fn page(path: &Path, entries: &[Entry], best: Option<&str>, without: &[(&str
     Ok(write(path, &html)?)
 }
 
-/// The kinds of work, which a letter and a pattern tell apart as well as a colour.
+/// The kinds of work, which a letter tells apart as well as a colour, if the box has room for it.
 const LEGEND: &str = r#"<section aria-labelledby="legend"><h2 id="legend">Legend</h2>
 <ul class="legend">
 <li><span class="box F" aria-hidden="true">F</span>forward</li>
@@ -40,8 +40,8 @@ const LEGEND: &str = r#"<section aria-labelledby="legend"><h2 id="legend">Legend
 <li><span class="box W" aria-hidden="true">W</span>backward for weights</li>
 <li><span class="box wait" aria-hidden="true"></span>the rank waits</li>
 </ul>
-<p>A box is the work of one rank on one micro-batch; its number is the micro-batch, and after a point the later stage of
-the rank. Time runs in the units of <code>--times</code>, and all timelines have one scale.</p></section>
+<p>A box is the work of one rank on one micro-batch; its number is the micro-batch, and after a point the rank's later
+stage, where there is room. The pointer shows all of it. Time runs in the units of <code>--times</code>, and all timelines have one scale.</p></section>
 "#;
 
 fn table(entries: &[Entry], best: Option<&str>, without: &[(&str, String)]) -> String {
