@@ -74,6 +74,7 @@ function lineDetails(stage, line, before) {
   const read = [...new Set(lines.args[line].filter((piece) => piece >= 0))];
   const apart = program?.apart.get(line) ?? [];
   const body = bodyText(stage, line);
+  const isForward = lines.role[line] === 0;
   return [
     el("h2", {}, el("span", { class: "operator" }, stage.op(line)), el("small", {}, ` line ${line + 1} of ${stage.name}`)),
     el("p", { class: "call" }, ...pieceElements(stage, stage.pieces(line))),
@@ -81,12 +82,12 @@ function lineDetails(stage, line, before) {
     facts(
       ["source", text(lines.place[line]) || "no place: a transform made it"],
       ["role", ROLES[lines.role[line]]],
-      ["scope", path.join(" › ") || "none"],
+      ["scope", path.join(" › ")],
       ["tags", text(lines.tags[line])],
       ["rule", text(lines.rule[line])],
       origin && ["origin", [lineLink(origin.stage, origin.line), origin.stage === stage ? "" : ` of ${origin.stage.name}`]],
-      ["gradient", text(lines.gradient[line])],
-      ["recomputed", text(lines.again[line])],
+      isForward && ["gradient", text(lines.gradient[line])],
+      isForward && ["recomputed", text(lines.again[line])],
     ),
     el("h3", {}, "Results"), valueList(stage, stage.outs(line)),
     read.length > 0 && el("h3", {}, "Reads"), read.length > 0 && valueList(stage, read),

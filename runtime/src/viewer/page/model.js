@@ -166,7 +166,10 @@ class EntryList {
     const { data } = stage;
     const total = data.inputs.reduce((sum, value) => sum + stage.valueType(value)[1], 0);
     const inputs = this.head("inputs", -1, [{ text: `${data.function}: ` }, { text: plural(data.inputs.length, "input") }, { text: `  ${bytesText(total)}`, kind: "quiet" }], { folded: true });
-    data.inputs.forEach((value, i) => this.value(stage, `in ${stage.valueName(value)}`, value, inputs, text(data.paths[i])));
+    data.inputs.forEach((value, i) => {
+      const path = text(data.paths[i]);
+      this.value(stage, `in ${stage.valueName(value)}`, value, inputs, path === stage.valueName(value) ? "" : path);
+    });
     const seen = new Map();
     let open = [];
     for (let line = 0; line < stage.count; line += 1) {

@@ -37,7 +37,13 @@ const app = {
     if (!this.opened) this.openStage();
   },
 
-  choose(number) { this.show(this.left, stages[number]); this.openStage(); },
+  choose(number) { this.show(this.beside(stages[number]), stages[number]); this.openStage(); },
+
+  /** The stage with which a stage is best compared: the trace of a program, or what was there before. */
+  beside(stage) {
+    if (stage instanceof StepStage) return stage.of;
+    return this.left && this.left.number < stage.number ? this.left : stages[stage.number - 1] ?? null;
+  },
 
   /** Finds the rows in view after a change of folds, filters or stages. */
   layout() {
@@ -177,7 +183,7 @@ const app = {
   /** Goes to a line of a stage, or to a step of a program. */
   go(stage, number) {
     const side = this.right === stage ? "right" : this.left === stage ? "left" : null;
-    if (!side) { this.show(this.left, stage); this.go(stage, number); return; }
+    if (!side) { this.show(this.beside(stage), stage); this.go(stage, number); return; }
     this.side = side;
     const list = this.list(side);
     const isStep = stage instanceof StepStage;
