@@ -77,8 +77,8 @@ pub struct Jit<F> {
     latest: Mutex<Option<Arc<Entry>>>,
     /// The number of plans that were made for other sizes, and the time that they took.
     plans: Mutex<(u64, Duration)>,
-    /// The stages of the last compilation, if it failed.
-    failed: Mutex<Option<Stages>>,
+    /// The stages of the last compilation and its error, if it failed.
+    failed: Mutex<Option<(Stages, Error)>>,
 }
 
 /// A compiled version of `f`, a function of owned trees.
@@ -333,7 +333,7 @@ impl<F> Jit<F> {
                 Ok(entry)
             }
             Err(error) => {
-                *failed = Some(stages);
+                *failed = Some((stages, error.clone()));
                 Err(error)
             }
         }
@@ -381,10 +381,15 @@ impl<F> Jit<F> {
 
     /// The stages of the program that was compiled last; if that failed, the stages until the failure.
     pub fn stages(&self) -> Vec<CompileStage> {
-        if let Some(stages) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
+        if let Some((stages, _)) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
             return stages.list().to_vec();
         }
         self.newest().map_or_else(Vec::new, |entry| entry.stages.list().to_vec())
+    }
+
+    /// The error of the last compilation, if it failed.
+    pub fn failure(&self) -> Option<Error> {
+        self.failed.lock().unwrap_or_else(|e| e.into_inner()).as_ref().map(|(_, error)| error.clone())
     }
 
     /// The trace of a stage of the last compilation (the last stage of that name), if traces are kept: `acquired`,

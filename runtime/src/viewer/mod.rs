@@ -191,7 +191,7 @@ fn size_text(n: usize) -> String {
 impl<F> Jit<F> {
     /// Writes the stages of the program that was compiled last as one page for a browser: stages side by side, values
     /// with their uses, steps, bodies and memory over time. After a failed compilation it has the stages until the
-    /// failure.
+    /// failure, and the error.
     ///
     /// ```no_run
     /// # use fulgurite_runtime::{Result, Tensor, jit};
@@ -207,6 +207,7 @@ impl<F> Jit<F> {
     /// # Errors
     /// E921 if nothing was compiled yet, or if [`Jit::keep_traces`] was not chosen; E913 if the file can't be written.
     pub fn trace_html(&self, path: impl AsRef<Path>) -> Result<(), Error> {
-        Viewer::new(self.name(), &self.stages()).on(self.executors()).write(path)
+        let (stages, failure) = (self.stages(), self.failure());
+        Viewer::new(self.name(), &stages).on(self.executors()).failed(failure.as_ref()).write(path)
     }
 }

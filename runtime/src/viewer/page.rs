@@ -25,7 +25,7 @@ const VIEWER_SCRIPT: &[&str] = &[
 ];
 
 /// The parts of a page that differ from page to page.
-pub struct Page<'a> {
+pub struct HtmlPage<'a> {
     /// The title, as text.
     pub title: &'a str,
     /// The content, as HTML.
@@ -38,7 +38,7 @@ pub struct Page<'a> {
     pub script: &'a str,
 }
 
-impl Page<'_> {
+impl HtmlPage<'_> {
     /// The page as one text.
     pub fn html(&self) -> String {
         let data = self.data.map_or_else(String::new, |data| {
@@ -68,7 +68,7 @@ impl Page<'_> {
 /// The viewer's page.
 pub(super) fn viewer(title: &str, document: &Value) -> String {
     let script = VIEWER_SCRIPT.concat();
-    Page { title, body: VIEWER_BODY, style: VIEWER_STYLE, data: Some(document), script: &script }.html()
+    HtmlPage { title, body: VIEWER_BODY, style: VIEWER_STYLE, data: Some(document), script: &script }.html()
 }
 
 /// Writes a page, and replaces an old file as a whole.

@@ -3,7 +3,7 @@
 use super::{Entry, PARTS, draw};
 use crate::fault::Outcome;
 use crate::ui::format;
-use fulgurite::viewer::page::{Page, escaped, write};
+use fulgurite::viewer::page::{HtmlPage, escaped, write};
 use std::path::Path;
 
 const STYLE: &str = include_str!("page.css");
@@ -27,7 +27,7 @@ pub fn page(path: &Path, entries: &[Entry], best: Option<&str>, without: &[(&str
     }
     body += "</main>\n";
     let style = format!("{STYLE}{}", draw::style());
-    let html = Page { title: &title, body: &body, style: &style, data: None, script: "" }.html();
+    let html = HtmlPage { title: &title, body: &body, style: &style, data: None, script: "" }.html();
     Ok(write(path, &html)?)
 }
 

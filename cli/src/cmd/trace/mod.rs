@@ -7,7 +7,7 @@ mod table;
 mod why;
 
 use crate::args;
-use crate::cmd::traced::TracedProgram;
+use crate::cmd::traced::ShownProgram;
 use crate::cmd::{models, train};
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Mode, Ui};
@@ -82,7 +82,7 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
 }
 
 /// Writes the page. A program that does not compile has one too, and its error is that of the command.
-fn page(args: &args::Trace, path: &Path, traced: TracedProgram, ui: &Ui) -> Outcome {
+fn page(args: &args::Trace, path: &Path, traced: ShownProgram, ui: &Ui) -> Outcome {
     let title = match &args.model {
         Some(model) => model.file_name().unwrap_or(model.as_os_str()).to_string_lossy().into_owned(),
         None => "the demo's training step".to_owned(),

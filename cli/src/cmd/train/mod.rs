@@ -19,7 +19,7 @@ mod task;
 pub(super) mod text;
 
 use crate::args::{self, TaskName};
-use crate::cmd::traced::TracedProgram;
+use crate::cmd::traced::ShownProgram;
 use crate::fault::{Fault, Outcome};
 use crate::ui::chart::{self, Series};
 use crate::ui::{Mode, Ui};
@@ -266,7 +266,7 @@ fn writable(path: &Path) -> Outcome {
 ///
 /// # Errors
 /// Errors of the data.
-pub(crate) fn traced(measured: bool) -> Result<TracedProgram, Fault> {
+pub(crate) fn traced(measured: bool) -> Result<ShownProgram, Fault> {
     let settings = Characters::defaults();
     let task = Characters::demo()?;
     let mut key = Key::new(settings.seed);
@@ -274,7 +274,7 @@ pub(crate) fn traced(measured: bool) -> Result<TracedProgram, Fault> {
     let (x, y) = task.batch(key.next(), &settings);
     let step = run::compiled_step::<Characters>(settings.clip).keep_traces();
     let mut run = || step.update(&mut state, (x.clone(), y.clone(), settings.lr.into())).map(drop);
-    Ok(TracedProgram::of(measured, &mut run, || step.stages()))
+    Ok(ShownProgram::of(measured, &mut run, || step.stages()))
 }
 
 fn plot<T: Task>(path: &Path, title: &str, history: &History, task: &T) -> Outcome {

@@ -431,5 +431,16 @@ document.addEventListener("keydown", (event) => {
 // At first the last trace stands beside the one before it: that is the compiler's last work on lines.
 const traced = stages.filter((s) => !(s instanceof StepStage));
 app.show(traced.at(-2) ?? null, traced.at(-1) ?? stages.at(-1));
+// The texts in which a filter looks are made while a reader reads, so that the first filter of a long program is fast.
+function prepare(lists, from = 0) {
+  const [list, ...rest] = lists;
+  if (!list) return;
+  requestIdleCallback((idle) => {
+    let at = from;
+    while (at < list.items.length && idle.timeRemaining() > 2) { list.searched(list.items[at]); at += 1; }
+    if (at < list.items.length) prepare(lists, at); else prepare(rest);
+  });
+}
+if (globalThis.requestIdleCallback) prepare([app.list("right"), app.list("left")].filter(Boolean));
 // for tests of the page, and for readers at the console
 globalThis.fulgurite = { app, applyFilter, doc, stages };
