@@ -49,7 +49,7 @@ impl ShownProgram {
 #[cfg(test)]
 mod tests {
     use super::{RUNS, ShownProgram};
-    use fulgurite::prelude::{Tensor, jit};
+    use fulgurite::prelude::{Tensor, TensorOps, jit};
     use fulgurite::viewer::Viewer;
 
     #[test]
