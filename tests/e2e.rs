@@ -26,3 +26,5 @@ mod schedule;
 mod stop;
 #[path = "e2e/train.rs"]
 mod train;
+#[path = "e2e/viewer.rs"]
+mod viewer;

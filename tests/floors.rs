@@ -42,7 +42,8 @@ fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
         let name = entry.file_name().to_string_lossy().into_owned();
         if path.is_dir() {
             // a link leads to files that are found where they stand
-            if !path.is_symlink() && !name.starts_with('.') && name != "target" && name != "runs" {
+            let made = ["target", "runs", "node_modules"].contains(&name.as_str());
+            if !path.is_symlink() && !name.starts_with('.') && !made {
                 collect(&path, extension, found);
             }
         } else if path.extension().is_some_and(|e| e == extension) {

@@ -10,5 +10,7 @@ mod gpt;
 mod messages;
 #[path = "user_api/operator.rs"]
 mod operator;
+#[path = "user_api/pages.rs"]
+mod pages;
 #[path = "user_api/values.rs"]
 mod values;

@@ -308,8 +308,16 @@ a factor per group of 32 numbers of a row (GroupQuantWeight, docs/subclasses.md)
   fulgurite sample runs/demo --prompt '- op: ' --tokens 200 --temperature 0.5
   fulgurite sample runs/demo --prompt '- op: ' --weights int8";
 
+const TRACE: &str = "\
+A page of --html has everything that the other options show. After a program that does not compile it has the stages
+until the failure. docs/viewer.md describes it.
+
+  fulgurite trace --html step.html --profile
+  fulgurite trace --html digits.html --model digits.pt2";
+
 /// Options of `trace`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = TRACE)]
 pub struct Trace {
     /// A model that PyTorch exported (.pt2) or one of ONNX (.onnx), instead of the demo's training step
     #[arg(long, value_name = "FILE")]
@@ -336,6 +344,13 @@ pub struct Trace {
     /// The depth to which bodies of lines are opened
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub depth: usize,
+    /// Write all stages as one page for a browser, which needs no network: stages side by side, values with their uses,
+    /// steps, bodies, and memory over time
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stages", "stage", "diff", "value", "why", "memory", "depth"])]
+    pub html: Option<PathBuf>,
+    /// Run the program some times, and show the time and the speed of each step in the page
+    #[arg(long, requires = "html")]
+    pub profile: bool,
 }
 
 /// Options of `eval`.
@@ -517,6 +532,9 @@ pub struct Schedule {
     /// Draw the timeline to a file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Write the timelines as one page for a browser, with axes, a legend and a table of the numbers
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Options of `doctor`.

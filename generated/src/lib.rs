@@ -99,7 +99,7 @@ pub use fulgurite_runtime::{
 };
 pub use modules::{
     api, bind, buffer, checkpoint, comm, devices, error, executors, foreign, intrinsics, jit, operand, parts, pipeline,
-    profile, schedule, scope, subclass, symbol, tensor, trace, transforms, tree,
+    profile, schedule, scope, subclass, symbol, tensor, trace, transforms, tree, viewer,
 };
 #[doc(hidden)]
 pub use {fulgurite_runtime as __runtime, inventory as __inventory};

@@ -356,3 +356,30 @@ pub use fulgurite_parallel::pipeline;
 /// # Ok::<(), fulgurite::Error>(())
 /// ```
 pub use fulgurite_parallel::schedule;
+
+/// Pages for a browser about the stages of programs.
+///
+/// [`Jit::trace_html`](crate::Jit::trace_html) writes the page of a compiled function, and [`Viewer`](viewer::Viewer)
+/// one with measured times. The page is one file, which needs no network.
+///
+/// ```
+/// # use fulgurite::prelude::*;
+/// use fulgurite::profile::profile;
+/// use fulgurite::viewer::Viewer;
+///
+/// # fn main() -> Result<()> {
+/// let f = jit(|x: Tensor| (&x * 2.0).exp()).named("f").keep_traces();
+/// f.call(Tensor::from([1.0f32, 2.0]))?;
+/// let file = std::env::temp_dir().join(format!("fulgurite-viewer-{}.html", std::process::id()));
+/// f.trace_html(&file)?;
+///
+/// let (ran, profile) = profile(|| f.call(Tensor::from([1.0f32, 2.0])));
+/// ran?;
+/// Viewer::new("f, measured", &f.stages()).profiled(Some(&profile)).write(&file)?;
+/// # std::fs::remove_file(file).ok();
+/// # Ok(())
+/// # }
+/// ```
+pub mod viewer {
+    pub use fulgurite_runtime::viewer::*;
+}

@@ -15,6 +15,7 @@
 //! | [`foreign`] | calls of rows under PyTorch's names |
 //! | [`profile`](mod@profile) | times of the steps of compiled programs |
 //! | [`checkpoint`] | trees in files |
+//! | [`viewer`] | stages of programs as pages for a browser |
 //! | [`devices`] | trees on devices |
 //! | [`parts`] | parts of a program, for crates that run them in an order of their own |
 //!
@@ -28,6 +29,7 @@ pub mod checkpoint;
 pub mod devices;
 pub mod error;
 pub mod executors;
+mod files;
 pub mod foreign;
 pub mod intrinsics;
 pub mod jit;
@@ -43,6 +45,7 @@ pub mod tensor;
 pub mod trace;
 pub mod transforms;
 pub mod tree;
+pub mod viewer;
 
 pub use api::zeros_like;
 pub use bind::Builder;

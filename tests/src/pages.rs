@@ -28,6 +28,9 @@ pub struct ChoicesAndLoops;
 /// The programs of docs/sizes.md.
 #[doc = include_str!("../../docs/sizes.md")]
 pub struct Sizes;
+/// The program of docs/viewer.md.
+#[doc = include_str!("../../docs/viewer.md")]
+pub struct ViewerPage;
 /// The program of docs/cuda.md, which is only compiled, because the machines of the tests have no GPU.
 #[doc = include_str!("../../docs/cuda.md")]
 pub struct CudaPage;

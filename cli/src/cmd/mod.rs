@@ -9,6 +9,7 @@ mod profile;
 mod sample;
 mod schedule;
 mod trace;
+mod traced;
 mod train;
 
 use crate::args::{Cli, Command};

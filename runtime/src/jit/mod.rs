@@ -36,7 +36,7 @@ pub use custom::custom_vjp;
 pub use derivatives::{Loss, grad, hvp, jvp, try_value_and_grad, value_and_grad, vjp};
 pub use jacobian::{hessian, jacobian, jacobian_forward, jacobian_reverse};
 pub use pullback::{Pullback, PullbackWithGraph, WithGraph, WithPullback};
-pub use stages::{CompileStage, Stages};
+pub use stages::{CompileStage, LineMark, Stages};
 pub use stats::{Miss, Stats};
 pub use traceable::{Arguments, Many, One, Outcome, Traceable, UpdateArguments};
 
@@ -77,8 +77,8 @@ pub struct Jit<F> {
     latest: Mutex<Option<Arc<Entry>>>,
     /// The number of plans that were made for other sizes, and the time that they took.
     plans: Mutex<(u64, Duration)>,
-    /// The stages of the last compilation, if it failed.
-    failed: Mutex<Option<Stages>>,
+    /// The stages of the last compilation and its error, if it failed.
+    failed: Mutex<Option<(Stages, Error)>>,
 }
 
 /// A compiled version of `f`, a function of owned trees.
@@ -333,7 +333,7 @@ impl<F> Jit<F> {
                 Ok(entry)
             }
             Err(error) => {
-                *failed = Some(stages);
+                *failed = Some((stages, error.clone()));
                 Err(error)
             }
         }
@@ -381,10 +381,15 @@ impl<F> Jit<F> {
 
     /// The stages of the program that was compiled last; if that failed, the stages until the failure.
     pub fn stages(&self) -> Vec<CompileStage> {
-        if let Some(stages) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
+        if let Some((stages, _)) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
             return stages.list().to_vec();
         }
         self.newest().map_or_else(Vec::new, |entry| entry.stages.list().to_vec())
+    }
+
+    /// The error of the last compilation, if it failed.
+    pub fn failure(&self) -> Option<Error> {
+        self.failed.lock().unwrap_or_else(|e| e.into_inner()).as_ref().map(|(_, error)| error.clone())
     }
 
     /// The trace of a stage of the last compilation (the last stage of that name), if traces are kept: `acquired`,
@@ -392,6 +397,16 @@ impl<F> Jit<F> {
     /// that failed.
     pub fn trace(&self, stage: &str) -> Option<String> {
         self.stages().into_iter().rev().find(|s| s.name == stage)?.text
+    }
+
+    /// The name of the function, which traces show.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The executors to which lines are offered; without any, the usual ones.
+    pub fn executors(&self) -> &[Arc<dyn Executor>] {
+        &self.executors
     }
 
     /// The conditions on arguments for the program that was compiled last: one line each, then the guards on symbolic

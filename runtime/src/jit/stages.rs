@@ -8,9 +8,10 @@ use crate::error::{Error, ErrorKind};
 use crate::executors::{self, Executor};
 use crate::trace::types::ProxyId;
 use crate::trace::{self, verify};
-use crate::trace::{InputCell, Trace};
+use crate::trace::{BoundSymbol, BoundSymbolId, InputCell, Trace};
 use crate::transforms::{self, At, Joint, Pipeline, Split};
 use rustc_hash::FxHashSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,17 @@ pub struct CompileStage {
     pub text: Option<String>,
     /// A remark of the stage.
     pub remark: Option<String>,
+    /// The identity of each line of the trace, if texts are kept: a text does not record it.
+    pub marks: Vec<LineMark>,
+}
+
+/// The identity of a line, which it keeps from stage to stage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineMark {
+    /// The number of the line in its program.
+    pub id: BoundSymbolId,
+    /// The line from which a transform made this one.
+    pub origin: Option<BoundSymbolId>,
 }
 
 /// The stages of one compilation.
@@ -48,7 +60,9 @@ impl Stages {
     /// Adds a stage.
     pub(crate) fn note(&mut self, name: &'static str, trace: &Trace, time: Duration, remark: Option<String>) {
         let text = self.keep.then(|| closed(trace).to_string());
-        self.list.push(CompileStage { name, lines: trace.lines.len(), time, text, remark });
+        let mark = |line: &Rc<BoundSymbol>| LineMark { id: line.id, origin: line.origin };
+        let marks = if self.keep { trace.lines.iter().map(mark).collect() } else { Vec::new() };
+        self.list.push(CompileStage { name, lines: trace.lines.len(), time, text, remark, marks });
     }
     /// Adds a stage for each transform of the user.
     pub(crate) fn own(&mut self) -> impl FnMut(&'static str, &Trace, Instant) {
@@ -57,7 +71,7 @@ impl Stages {
     /// Adds the last stage, a program.
     pub(crate) fn compiled(&mut self, lines: usize, time: Duration, text: impl FnOnce() -> String) {
         let text = self.keep.then(text);
-        self.list.push(CompileStage { name: "compiled", lines, time, text, remark: None });
+        self.list.push(CompileStage { name: "compiled", lines, time, text, remark: None, marks: Vec::new() });
     }
     /// The stages, in order.
     pub fn list(&self) -> &[CompileStage] {

@@ -13,7 +13,7 @@
 //! [`Trace::parse`] reads the text back, including the comments with the user's calls; times and bodies are for readers
 //! only.
 
-mod control;
+pub(crate) mod control;
 
 use super::arena::Arena;
 use super::program::{Guard, Trace};
@@ -300,21 +300,8 @@ impl Printer<'_> {
         out
     }
 
-    /// Prints arguments by position up to the first absent one, and all later ones by name.
     fn args(&self, line: &BoundSymbol) -> String {
-        let sig = &line.symbol.row().sig;
-        let mut parts = Vec::new();
-        let mut positional = true;
-        let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
-        for (i, (name, value)) in names.zip(&line.args).enumerate() {
-            positional &= i < sig.params.len() && !value.is_absent();
-            match value {
-                Value::Absent => {}
-                value if positional => parts.push(self.value(value)),
-                value => parts.push(format!("{name}={}", self.value(value))),
-            }
-        }
-        parts.join(", ")
+        arguments(line, &|p| self.trace.arena.name(p).to_string())
     }
 
     fn value(&self, value: &Value<ProxyId>) -> String {
@@ -328,6 +315,23 @@ impl Printer<'_> {
         }
         text
     }
+}
+
+/// Prints arguments by position up to the first absent one, and all later ones by name. `tensor` names the values.
+pub(crate) fn arguments(line: &BoundSymbol, tensor: &dyn Fn(ProxyId) -> String) -> String {
+    let sig = &line.symbol.row().sig;
+    let mut parts = Vec::new();
+    let mut positional = true;
+    let names = sig.params.iter().map(|p| p.name.name).chain(sig.opts.iter().map(|o| o.name.name));
+    for (i, (name, value)) in names.zip(&line.args).enumerate() {
+        positional &= i < sig.params.len() && !value.is_absent();
+        match value {
+            Value::Absent => {}
+            value if positional => parts.push(show(value, tensor)),
+            value => parts.push(format!("{name}={}", show(value, tensor))),
+        }
+    }
+    parts.join(", ")
 }
 
 fn show(value: &Value<ProxyId>, tensor: &dyn Fn(ProxyId) -> String) -> String {

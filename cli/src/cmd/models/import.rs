@@ -1,10 +1,10 @@
 //! `fulgurite import`: reads a model of another framework, and says what it needs and whether rows implement it.
 
-use super::trace::stages;
+use super::trace::traced;
 use crate::args;
 use crate::fault::{FAILED, Fault};
 use crate::ui::{Mode, Ui};
-use fulgurite::prelude::Tensor;
+use fulgurite::prelude::{Caching, Tensor};
 use fulgurite_models::{Input, Missing, Model, compare, inspect, missing};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ pub fn run(args: &args::Import, ui: &Ui) -> Result<u8, Fault> {
     let model = inspect(&args.model)?;
     let lacking = missing(&model);
     if args.trace && lacking.is_empty() {
-        let first = stages(&model)?.into_iter().next();
+        let first = traced(&model, Caching::Symbolic, false)?.stages()?.into_iter().next();
         ui.result(&first.and_then(|stage| stage.text).unwrap_or_default());
         return Ok(0);
     }

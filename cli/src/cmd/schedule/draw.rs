@@ -1,5 +1,6 @@
 //! Draws a timeline in the terminal and as SVG.
 
+use super::PARTS;
 use crate::ui::Ui;
 use fulgurite::schedule::{Action, Kind, Schedule, Timeline, Work};
 use std::fmt::Write;
@@ -26,12 +27,7 @@ pub fn lines(schedule: &Schedule, timeline: &Timeline, ui: &Ui) -> Vec<String> {
 fn letter(action: &Action) -> char {
     match action {
         Action::Do(work) => {
-            let letter = match work.kind {
-                Kind::F => 'F',
-                Kind::B => 'B',
-                Kind::I => 'I',
-                Kind::W => 'W',
-            };
+            let letter = kind(*work);
             if work.micro_batch % 2 == 0 { letter } else { letter.to_ascii_lowercase() }
         }
         _ => '#',
@@ -40,58 +36,123 @@ fn letter(action: &Action) -> char {
 
 /// Pixels of a rank's row.
 const ROW: u64 = 26;
-/// Pixels of the whole time.
+/// Pixels of the longest time.
 const WIDTH: u64 = 1200;
+/// Pixels on the left, for the names of ranks.
+const LEFT: u64 = 44;
+/// Pixels on the right, for the last number of the axis.
+const RIGHT: u64 = 40;
+/// Pixels below, for the axis.
+const BELOW: u64 = 40;
+/// The pixels between two numbers of the axis, about.
+const BETWEEN: f64 = 90.0;
+/// Pixels of a letter in a box, and beside all letters together.
+const LETTER: (f64, f64) = (6.6, 3.0);
 
-/// The timeline as an SVG image: a row per rank, a box per action, darker for later stages.
+/// The colours of a drawing by itself. Letters in boxes are white, and have a contrast of at least 4.5 to each colour.
+const STYLE: &str = include_str!("draw.css");
+
+/// The timeline as an SVG image of its own: a row per rank, a box per action, and the axis of time.
 pub fn svg(schedule: &Schedule, timeline: &Timeline) -> String {
-    let (ranks, total) = (timeline.spans.len() as u64, timeline.makespan.max(1));
-    let (width, height) = (WIDTH + 60, ranks * ROW + 20);
+    let label = format!("Timeline of {} ranks", timeline.spans.len());
+    let figure = figure(schedule, timeline, timeline.makespan, &label);
+    let ground = "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
+    match figure.split_once('>') {
+        Some((head, rest)) => format!("{head}><style>{STYLE}</style>{ground}{rest}\n"),
+        None => figure,
+    }
+}
+
+/// The style of drawings.
+pub fn style() -> &'static str {
+    STYLE
+}
+
+/// The drawing; `longest` is the time that fills its width, so that several can be compared.
+pub fn figure(schedule: &Schedule, timeline: &Timeline, longest: u64, label: &str) -> String {
+    let (ranks, longest) = (timeline.spans.len() as u64, longest.max(1));
+    let at = |time: u64| LEFT as f64 + time as f64 * WIDTH as f64 / longest as f64;
+    let units = |time: u64| time as f64 / PARTS as f64;
+    let (width, height, bottom) = (LEFT + WIDTH + RIGHT, ranks * ROW + BELOW + 8, ranks * ROW + 8);
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="10"><rect width="100%" height="100%" fill="#fff"/>"##
+        r##"<svg xmlns="http://www.w3.org/2000/svg" class="timeline" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">"##
     );
     for (rank, spans) in timeline.spans.iter().enumerate() {
-        let y = 10 + rank as u64 * ROW;
-        let _ = writeln!(out, r##"<text x="8" y="{}">r{rank}</text>"##, y + 16);
+        let y = 6 + rank as u64 * ROW;
+        let _ = writeln!(out, r##"<text class="rank" x="{}" y="{}">r{rank}</text>"##, LEFT - 8, y + 16);
+        let _ = writeln!(
+            out,
+            r##"<rect class="wait" x="{LEFT}" y="{y}" width="{:.1}" height="{}"/>"##,
+            at(timeline.makespan) - LEFT as f64,
+            ROW - 4
+        );
         for span in spans {
-            let at = |time: u64| 40.0 + (time as f64) * WIDTH as f64 / total as f64;
             let works: Vec<Work> = schedule.lists[rank][span.position].works().collect();
-            let (x, w) = (at(span.start), at(span.end) - at(span.start));
-            let each = w / works.len().max(1) as f64;
+            let each = (at(span.end) - at(span.start)) / works.len().max(1) as f64;
             for (i, work) in works.iter().enumerate() {
-                let x = x + each * i as f64;
+                let x = at(span.start) + each * i as f64;
+                let (kind, micro_batch, stage) = (kind(*work), work.micro_batch, work.stage);
+                let (from, to) = (units(span.start), units(span.end));
                 let _ = writeln!(
                     out,
-                    r##"<rect x="{x:.1}" y="{y}" width="{each:.1}" height="{}" fill="{}" stroke="#fff"/>"##,
-                    ROW - 4,
-                    colour(*work, schedule)
+                    r##"<rect class="work {kind}" x="{x:.1}" y="{y}" width="{each:.1}" height="{}"><title>{kind} of micro-batch {micro_batch}, stage {stage}, rank {rank}: {from:.2} to {to:.2}</title></rect>"##,
+                    ROW - 4
                 );
-                if each > 14.0 {
-                    let _ = writeln!(
-                        out,
-                        r##"<text x="{:.1}" y="{}" text-anchor="middle" fill="#fff">{}</text>"##,
-                        x + each / 2.0,
-                        y + 15,
-                        work.micro_batch
-                    );
-                }
+                let later = stage / schedule.ranks().max(1);
+                let later = if later > 0 { format!(".{later}") } else { String::new() };
+                // the longest text for which the box has room
+                let texts = [
+                    format!("{kind}{micro_batch}{later}"),
+                    format!("{kind}{micro_batch}"),
+                    micro_batch.to_string(),
+                    kind.to_string(),
+                ];
+                let fits = |text: &String| text.len() as f64 * LETTER.0 + LETTER.1 <= each;
+                let Some(text) = texts.into_iter().find(fits) else { continue };
+                let _ = writeln!(out, r##"<text class="name" x="{:.1}" y="{}">{text}</text>"##, x + each / 2.0, y + 15);
             }
         }
     }
-    out.push_str("</svg>\n");
+    axis(&mut out, longest, bottom, &at);
+    out.push_str("</svg>");
     out
 }
 
-fn colour(work: Work, schedule: &Schedule) -> String {
-    let hue = match work.kind {
-        Kind::F => 215,
-        Kind::B => 25,
-        Kind::I => 150,
-        Kind::W => 285,
-    };
-    let later = if schedule.stages > schedule.ranks() { work.stage / schedule.ranks() } else { 0 };
-    format!("hsl({hue},60%,{}%)", 55_usize.saturating_sub(later * 14).max(20))
+/// The axis of time, in the units in which the times were given.
+fn axis(out: &mut String, longest: u64, bottom: u64, at: &dyn Fn(u64) -> f64) {
+    let total = longest as f64 / PARTS as f64;
+    let wanted = total * BETWEEN / WIDTH as f64;
+    let power = 10f64.powf(wanted.max(1e-6).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|n| n * power).find(|n| *n >= wanted).unwrap_or(wanted);
+    let _ = writeln!(out, r##"<path class="axis" d="M{LEFT} {bottom}H{}"/>"##, LEFT + WIDTH);
+    let mut i = 0;
+    while f64::from(i) * step <= total * (1.0 + 1e-9) {
+        let time = f64::from(i) * step;
+        let x = at((time * PARTS as f64).round() as u64);
+        let _ = writeln!(
+            out,
+            r##"<path class="axis" d="M{x:.1} {bottom}v5"/><text class="tick" x="{x:.1}" y="{}">{}</text>"##,
+            bottom + 16,
+            (time * 1e6).round() / 1e6
+        );
+        i += 1;
+    }
+    let _ = writeln!(
+        out,
+        r##"<text class="tick" x="{}" y="{}">time in units of --times</text>"##,
+        LEFT + WIDTH / 2,
+        bottom + 32
+    );
+}
+
+fn kind(work: Work) -> char {
+    match work.kind {
+        Kind::F => 'F',
+        Kind::B => 'B',
+        Kind::I => 'I',
+        Kind::W => 'W',
+    }
 }

@@ -1,6 +1,7 @@
 //! `fulgurite schedule`: makes, checks, draws and compares schedules of pipelines.
 
 mod draw;
+mod page;
 
 use crate::args;
 use crate::fault::{Fault, Outcome};
@@ -35,7 +36,7 @@ impl Entry {
 /// Runs the command.
 ///
 /// # Errors
-/// E751 for a schedule that cannot be made, read or run; E910, E913 for files; E921 for wrong times.
+/// E751 for a schedule that cannot be made, read or run; E910, E913 for files, pages among them; E921 for wrong times.
 pub fn run(args: &args::Schedule, ui: &Ui) -> Outcome {
     if let Some(path) = &args.check {
         return of_file(path, args, ui);
@@ -117,6 +118,10 @@ fn of_file(path: &std::path::Path, args: &args::Schedule, ui: &Ui) -> Outcome {
 }
 
 fn show(entry: Entry, args: &args::Schedule, ui: &Ui) -> Outcome {
+    if let Some(path) = &args.html {
+        page::page(path, std::slice::from_ref(&entry), None, &[])?;
+        ui.status("Wrote", &format!("{} (open it in a browser)", path.display()));
+    }
     if let Some(path) = &args.svg {
         std::fs::write(path, draw::svg(&entry.schedule, &entry.timeline)).map_err(|e| Fault::unwritable(path, &e))?;
         ui.status("Drawn", &path.display().to_string());
@@ -170,6 +175,10 @@ fn compare(args: &args::Schedule, ui: &Ui) -> Outcome {
     };
     let best = entries.iter().filter(|e| most(e)).min_by_key(|e| (e.timeline.makespan, e.bytes(), e.peak()));
     let best = best.map(|e| e.name.clone());
+    if let Some(path) = &args.html {
+        page::page(path, &entries, best.as_deref(), &without)?;
+        ui.status("Wrote", &format!("{} (open it in a browser)", path.display()));
+    }
     if let Mode::Json = ui.mode() {
         entries.iter().for_each(|e| ui.object(&object(e)));
         ui.object(&json!({"v": 1, "best": best}));

@@ -4,7 +4,6 @@ use crate::fault::Fault;
 use crate::ui::format;
 use fulgurite::trace::{BoundSymbol, ProxyId, Trace};
 use serde_json::{Value, json};
-use std::collections::HashMap;
 
 /// Rows of the chart of memory over time.
 const ROWS: usize = 24;
@@ -66,28 +65,8 @@ pub fn named(trace: &Trace, name: &str) -> Result<ProxyId, Fault> {
 /// The bytes of values that are made and still to be read, line by line, and as a chart.
 pub fn memory(trace: &Trace) -> (Vec<String>, Value) {
     let lines = trace.lines();
-    let mut last: HashMap<ProxyId, usize> = HashMap::new();
-    for (i, line) in lines.iter().enumerate() {
-        line.for_each_arg(|p| _ = last.insert(p, i));
-    }
-    trace.outputs().iter().for_each(|p| _ = last.insert(*p, lines.len()));
-    let mut change = vec![0i64; lines.len() + 2];
-    for (i, line) in lines.iter().enumerate().filter(|(_, l)| !l.symbol.is_view()) {
-        for p in line.outs.iter().chain(&line.aux) {
-            let size = bytes(trace, *p) as i64;
-            change[i] += size;
-            change[last.get(p).copied().unwrap_or(i) + 1] -= size;
-        }
-    }
-    let mut now = 0;
-    let live: Vec<i64> = (0..lines.len())
-        .map(|i| {
-            now += change[i];
-            now
-        })
-        .collect();
-    let peak = live.iter().copied().max().unwrap_or(0);
-    let at = live.iter().position(|n| *n == peak).unwrap_or(0);
+    let (live, at) = fulgurite::viewer::memory(trace);
+    let peak = live.get(at).copied().unwrap_or(0);
     let mut out = Vec::new();
     if let Some(line) = lines.get(at) {
         let size = format::bytes(peak as usize);

@@ -7,23 +7,35 @@ mod table;
 mod why;
 
 use crate::args;
+use crate::cmd::traced::ShownProgram;
 use crate::cmd::{models, train};
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Mode, Ui};
+use fulgurite::Caching;
 use fulgurite::bind::body_of;
 use fulgurite::jit::CompileStage;
 use fulgurite::trace::{BoundSymbol, PrintOptions, Trace};
+use fulgurite::viewer::Viewer;
 use serde_json::json;
+use std::path::Path;
 
 /// Runs the command.
 ///
 /// # Errors
-/// E921: an unknown stage. The errors of the demo's model; E930 to E936: the model of `--model`.
+/// E921: an unknown stage. The errors of the demo's model; E930 to E936: the model of `--model`. E913: the page can't be
+/// written.
 pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
-    let stages = match &args.model {
-        Some(path) => models::trace::stages(&fulgurite_models::import(path)?)?,
-        None => train::stages()?,
+    let traced = match &args.model {
+        Some(path) => {
+            let sizes = if args.html.is_some() { Caching::Constant } else { Caching::Symbolic };
+            models::trace::traced(&fulgurite_models::import(path)?, sizes, args.profile)?
+        }
+        None => train::traced(args.profile)?,
     };
+    if let Some(path) = &args.html {
+        return page(args, path, traced, ui);
+    }
+    let stages = traced.stages()?;
     if args.stages {
         match ui.mode() {
             Mode::Json => ui.object(&json!({"v": 1, "stages": table::json(&stages)})),
@@ -67,6 +79,22 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
         _ => ui.result(text.trim_end()),
     }
     Ok(())
+}
+
+/// Writes the page. A program that does not compile has one too, and its error is that of the command.
+fn page(args: &args::Trace, path: &Path, traced: ShownProgram, ui: &Ui) -> Outcome {
+    let title = match &args.model {
+        Some(model) => model.file_name().unwrap_or(model.as_os_str()).to_string_lossy().into_owned(),
+        None => "the demo's training step".to_owned(),
+    };
+    let viewer = Viewer::new(title, &traced.stages).profiled(traced.profile.as_ref());
+    viewer.failed(traced.failure.as_ref()).write(path)?;
+    match ui.mode() {
+        Mode::Json => ui.object(&json!({"v": 1, "written": path, "stages": traced.stages.len(),
+            "profiled": traced.profile.is_some(), "failed": traced.failure.as_ref().map(|e| e.code())})),
+        _ => ui.status("Wrote", &format!("{} (open it in a browser)", path.display())),
+    }
+    traced.failure.map_or(Ok(()), |e| Err(e.into()))
 }
 
 /// The last stage with this name.

@@ -19,13 +19,13 @@ mod task;
 pub(super) mod text;
 
 use crate::args::{self, TaskName};
+use crate::cmd::traced::ShownProgram;
 use crate::fault::{Fault, Outcome};
 use crate::ui::chart::{self, Series};
 use crate::ui::{Mode, Ui};
 use digits::Digits;
 use folder::{Folder, Found, Learner};
 use fulgurite::comm::Ranks;
-use fulgurite::jit::CompileStage;
 use fulgurite::pipeline::StagedModel;
 use fulgurite::prelude::*;
 use fulgurite::tree;
@@ -262,19 +262,19 @@ fn writable(path: &Path) -> Outcome {
     Ok(())
 }
 
-/// The compile stages of the demo's training step, which is compiled and run once.
+/// The demo's training step, which is compiled and run once; with `measured`, also its times.
 ///
 /// # Errors
-/// Errors of the model.
-pub(crate) fn stages() -> Result<Vec<CompileStage>, Fault> {
+/// Errors of the data.
+pub(crate) fn traced(measured: bool) -> Result<ShownProgram, Fault> {
     let settings = Characters::defaults();
     let task = Characters::demo()?;
     let mut key = Key::new(settings.seed);
     let mut state = run::learner(task.model(&mut key, &settings), &settings);
     let (x, y) = task.batch(key.next(), &settings);
     let step = run::compiled_step::<Characters>(settings.clip).keep_traces();
-    step.update(&mut state, (x, y, settings.lr.into()))?;
-    Ok(step.stages())
+    let mut run = || step.update(&mut state, (x.clone(), y.clone(), settings.lr.into())).map(drop);
+    Ok(ShownProgram::of(measured, &mut run, || step.stages()))
 }
 
 fn plot<T: Task>(path: &Path, title: &str, history: &History, task: &T) -> Outcome {

@@ -1,8 +1,8 @@
 //! Prints lines of control flow: their arguments in groups, and their programs as blocks.
 
-use super::Printer;
+use super::{Printer, show};
 use crate::trace::control::{Control, ControlKind};
-use crate::trace::types::BoundSymbol;
+use crate::trace::types::{BoundSymbol, ProxyId};
 use std::fmt::Write;
 
 // writing to a String can't fail: `let _ =` drops a result that is always Ok
@@ -21,26 +21,30 @@ impl Printer<'_> {
         let _ = writeln!(self.out, "{}}}", "  ".repeat(level - 1));
     }
 
-    /// The arguments of a line of control flow in their groups, then its options.
     pub(super) fn grouped(&self, control: &Control, line: &BoundSymbol) -> String {
-        let names: Vec<String> = line.args[..line.args.len() - 1].iter().map(|arg| self.value(arg)).collect();
-        let mut rest = names.as_slice();
-        let mut parts = Vec::new();
-        for (i, length) in control.kind.groups(names.len()).into_iter().enumerate() {
-            let (group, after) = rest.split_at(length.min(rest.len()));
-            rest = after;
-            let one = i < control.kind.before_inputs();
-            parts.push(if one { group.join(", ") } else { format!("[{}]", group.join(", ")) });
-        }
-        match control.kind {
-            ControlKind::Cond => {}
-            ControlKind::While { bound, .. } => parts.extend(bound.map(|n| format!("bound={n}"))),
-            ControlKind::Scan { length, reverse, keeps, .. } => {
-                parts.push(format!("length={length}"));
-                parts.extend(reverse.then(|| "reverse=true".to_owned()));
-                parts.extend(keeps.then(|| "keeps=true".to_owned()));
-            }
-        }
-        parts.join(", ")
+        grouped(control, line, &|p| self.trace.arena.name(p).to_string())
     }
+}
+
+/// The arguments of a line of control flow in their groups, then its options. `tensor` names the values.
+pub(crate) fn grouped(control: &Control, line: &BoundSymbol, tensor: &dyn Fn(ProxyId) -> String) -> String {
+    let names: Vec<String> = line.args[..line.args.len() - 1].iter().map(|arg| show(arg, tensor)).collect();
+    let mut rest = names.as_slice();
+    let mut parts = Vec::new();
+    for (i, length) in control.kind.groups(names.len()).into_iter().enumerate() {
+        let (group, after) = rest.split_at(length.min(rest.len()));
+        rest = after;
+        let one = i < control.kind.before_inputs();
+        parts.push(if one { group.join(", ") } else { format!("[{}]", group.join(", ")) });
+    }
+    match control.kind {
+        ControlKind::Cond => {}
+        ControlKind::While { bound, .. } => parts.extend(bound.map(|n| format!("bound={n}"))),
+        ControlKind::Scan { length, reverse, keeps, .. } => {
+            parts.push(format!("length={length}"));
+            parts.extend(reverse.then(|| "reverse=true".to_owned()));
+            parts.extend(keeps.then(|| "keeps=true".to_owned()));
+        }
+    }
+    parts.join(", ")
 }
