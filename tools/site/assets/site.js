@@ -185,7 +185,7 @@ document.addEventListener("keydown", (event) => {
 
 // ---- filter of the list of operators
 
-const table = byId("operators");
+const table = byId("list");
 if (table) {
   const input = byId("narrow");
   const chips = [...document.querySelectorAll("button[data-filter]")];

@@ -1,20 +1,6 @@
 //! Text in HTML.
 
-/// The text with the five characters escaped that mean something in HTML.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&#39;",
-            c => out.push(c),
-        }
-    }
-    out
-}
+pub use fulgurite_runtime::viewer::page::escaped as escape;
 
 /// The text as HTML, with code between backquotes.
 pub fn inline(text: &str) -> String {
