@@ -76,3 +76,16 @@ pub struct PytorchPage;
 #[doc = include_str!("../../docs/errors/E758.md")]
 #[doc = include_str!("../../docs/errors/E759.md")]
 pub struct Errors;
+
+/// The programs of the user's guide.
+#[doc = include_str!("../../docs/guide/01-install.md")]
+#[doc = include_str!("../../docs/guide/02-tensors.md")]
+#[doc = include_str!("../../docs/guide/03-dtypes.md")]
+#[doc = include_str!("../../docs/guide/04-shapes.md")]
+#[doc = include_str!("../../docs/guide/05-randomness.md")]
+#[doc = include_str!("../../docs/guide/06-jit.md")]
+#[doc = include_str!("../../docs/guide/07-gradients.md")]
+#[doc = include_str!("../../docs/guide/08-writes.md")]
+#[doc = include_str!("../../docs/guide/09-modules.md")]
+#[doc = include_str!("../../docs/guide/10-training.md")]
+pub struct Guide;
