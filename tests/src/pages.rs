@@ -88,4 +88,12 @@ pub struct Errors;
 #[doc = include_str!("../../docs/guide/08-writes.md")]
 #[doc = include_str!("../../docs/guide/09-modules.md")]
 #[doc = include_str!("../../docs/guide/10-training.md")]
+#[doc = include_str!("../../docs/guide/11-devices.md")]
+#[doc = include_str!("../../docs/guide/12-models.md")]
+#[doc = include_str!("../../docs/guide/13-export.md")]
+#[doc = include_str!("../../docs/guide/14-subclasses.md")]
+#[doc = include_str!("../../docs/guide/15-transforms.md")]
+#[doc = include_str!("../../docs/guide/16-executors.md")]
+#[doc = include_str!("../../docs/guide/17-errors.md")]
+#[doc = include_str!("../../docs/guide/18-profiles.md")]
 pub struct Guide;
