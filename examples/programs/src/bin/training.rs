@@ -135,7 +135,9 @@ fn main() -> Result<()> {
     if let Some(folder) = &folder {
         std::fs::create_dir_all(folder).map_err(|e| Error::new("E904", format!("{}: {e}", folder.display())))?;
     }
-    train(folder.as_deref(), STEPS).map(drop)
+    let report = train(folder.as_deref(), STEPS)?;
+    println!("{} steps; {:.1} % of the held-out points are right", report.losses.len(), report.accuracy * 100.0);
+    Ok(())
 }
 
 #[cfg(test)]
