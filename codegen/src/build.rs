@@ -65,8 +65,11 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
         files.paths().iter().for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));
     }
     match pipeline::compile_files(&files, upstream) {
-        Ok(compiled) => {
+        Ok(mut compiled) => {
             remember(&compiled, upstream);
+            if target.page.is_some() {
+                compiled.add_examples(|_| true);
+            }
             let table = compiled.table();
             let artifacts = Artifacts::emit(target, &compiled.rows, &compiled.parts(), &table);
             let mut units = artifacts.database;

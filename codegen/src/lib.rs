@@ -9,6 +9,7 @@
 //! | [`check`], [`check::rows`] | the checks of a database; the rows that calls of a name may mean |
 //! | [`check::cases`], [`check::dtypes`] | calls of a row, drawn from its signature |
 //! | [`check::points::run`] | a call with data: its results and gradients |
+//! | [`examples`] | calls of a row with data, for tests and for documentation |
 //! | [`check::recorded`] | recorded calls of PyTorch, and whether rows give equal results |
 
 pub mod atomic;
@@ -17,6 +18,7 @@ mod camel;
 pub mod check;
 pub mod diag;
 pub mod emit;
+pub mod examples;
 pub mod files;
 pub mod grade;
 pub mod known;

@@ -6,7 +6,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`dtype`], [`promote`], [`scalar`], [`dim`] | element types, the promotion algorithm, numbers, sizes |
-//! | [`f8`] | floats of eight bits |
+//! | [`minifloat`] | floats of four and eight bits |
 //! | [`lang`] | syntax trees of the rule languages, their parser and printer |
 //! | [`row`] | a row as data: texts and their syntax trees |
 //! | [`builtins`] | the table of scalar builtins: the trusted core |
@@ -14,7 +14,7 @@
 //! | [`signature`] | solving a signature for a call: sizes, dtypes, options, refusals, result types |
 //! | [`loop_nest`] | a row's meaning at concrete ranks: loops over typed scalar expressions |
 //! | [`eval`] | evaluators: of nests over any scalar domain, of the tensor language over any machine |
-//! | [`derive`] | linearise and transpose |
+//! | [`derive`](mod@derive) | linearise and transpose |
 //! | [`batch`] | the row that applies a row to every slice |
 //! | [`philox`] | the counter-based random numbers |
 //! | [`refusals`] | the refusals that are decided only when a program runs |

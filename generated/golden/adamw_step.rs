@@ -63,7 +63,28 @@ impl Default for AdamwStep {
 ///
 /// `adamw_step(p: T[..S], grad: T[..S], m: T[..S], v: T[..S], step: T[], lr: T[]; beta1: f64 = 0.9, beta2: f64 = 0.999, eps: f64 = 1e-8, decay: f64 = 0.01) -> (p2: T[..S], m2: T[..S], v2: T[..S])`
 ///
-/// A point: `{p: [1, -2], grad: [0.5, -1], m: [0.2, 0.1], v: [0.3, 0.04], step: 3, lr: 0.1, p2: [0.990516451, -1.99700185], m2: [0.23, -0.01], v2: [0.29995, 0.04096]}`.
+/// Takes `f16`, `bf16`, `f32`, `f64`; another dtype is refused.
+///
+/// [Meaning, gradient and kernels of `adamw_step`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#adamw_step)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let p = Tensor::from([1.0, -2.0]);
+/// let grad = Tensor::from([0.5, -1.0]);
+/// let m = Tensor::from([0.2, 0.1]);
+/// let v = Tensor::from([0.3, 0.04]);
+/// let step = Tensor::scalar(3.0);
+/// let lr = Tensor::scalar(0.1);
+/// let (p2, m2, v2) = ops::adamw_step(&p, &grad, &m, &v, &step, &lr);
+/// let (got, wanted) = (p2.to_f64()?, [0.990516, -1.997]);
+/// assert!(got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-5 * 1.997));
+/// let (got, wanted) = (m2.to_f64()?, [0.23, -0.01]);
+/// assert!(got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-5));
+/// let (got, wanted) = (v2.to_f64()?, [0.29995, 0.04096]);
+/// assert!(got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-5));
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn adamw_step(
     p: &Tensor,

@@ -46,6 +46,18 @@ pub struct Amax {
 /// `amax(x: T[..S]; dims: Dims(S, empty = all) = all, keepdim: bool = false) -> T[..S[!dims; keepdim]]`
 ///
 /// Refused unless `size(S[dims]) > 0`: amax needs at least one element.
+///
+/// [Meaning, gradient and kernels of `amax`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#amax)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let x = Tensor::from([[0.66006, 0.16805, 0.81366], [0.34145, 0.57428, 0.15059]]);
+/// let out = ops::amax(&x);
+/// let (got, wanted) = (out.to_f64()?, [0.81366]);
+/// assert!(got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-5));
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn amax(x: &Tensor) -> Tensor {
     amax_with(x, Amax::default())

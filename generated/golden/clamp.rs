@@ -54,7 +54,19 @@ if some(hi) { min(y, hi) } else { y }",
 ///
 /// Refused unless `some(lo) || some(hi)`: clamp needs a bound.
 ///
-/// A point: `{x: [1, 2], lo: [0, 'nan'], out: [1, 'nan'], grad: {x: [1, 0], lo: [0, 0]}}`.
+/// [Meaning, gradient and kernels of `clamp`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#clamp)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let x = Tensor::from([[0.66006, 0.16805, 0.81366]]);
+/// let lo = Tensor::from([[0.34145, 0.57428, 0.15059]]);
+/// let hi = Tensor::from([0.25127, 0.19857, 0.59109]);
+/// let out = ops::clamp(&x, &lo, &hi);
+/// let (got, wanted) = (out.to_f64()?, [0.25127, 0.19857, 0.59109]);
+/// assert!(got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-5));
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn clamp(x: impl Operand, lo: impl Into<Limit>, hi: impl Into<Limit>) -> Tensor {
     api::call_one(&CLAMP, vec![x.arg(), lo.into().arg(), hi.into().arg()])

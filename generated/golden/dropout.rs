@@ -51,7 +51,19 @@ impl Default for Dropout {
 ///
 /// Refused unless `0 <= p && p <= 1`: p must lie in 0..1.
 ///
-/// A point: `{x: [1, 2, 3, 4, 5, 6], key: [7, 11], out: [2, 0, 6, 8, 10, 0]}`.
+/// Takes `f16`, `bf16`, `f32`, `f64`; another dtype is refused.
+///
+/// [Meaning, gradient and kernels of `dropout`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#dropout)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let x = Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+/// let key = Key::of_data(&Tensor::from([7i64, 11]));
+/// let out = ops::dropout(&x, &key);
+/// assert_eq!(out.to_f64()?, [2.0, 0.0, 6.0, 8.0, 10.0, 0.0]);
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn dropout(x: &Tensor, key: impl KeyArg) -> Tensor {
     dropout_with(x, key, Dropout::default())

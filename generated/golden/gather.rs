@@ -33,7 +33,17 @@ pub(crate) static GATHER: Symbol = Symbol::new(
 ///
 /// `gather(x: T[..P, N@dim, ..Q], index: Index[..P, M@dim, ..Q]; dim: Dim) -> T[..P, M, ..Q]`
 ///
-/// A point: `{x: [[1, 2, 3], [4, 5, 6]], index: [[1, 0, 1]], dim: 0, out: [[4, 2, 6]]}`.
+/// [Meaning, gradient and kernels of `gather`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#gather)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// let index = Tensor::from([[1i64, 0, 1]]);
+/// let out = ops::gather(&x, &index, 0);
+/// assert_eq!(out.to_f64()?, [4.0, 2.0, 6.0]);
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn gather(x: &Tensor, index: &Tensor, dim: impl Into<Dim>) -> Tensor {
     api::call_one(&GATHER, vec![x.arg(), index.arg(), Value::size(Into::<Dim>::into(dim))])

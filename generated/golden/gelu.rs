@@ -66,7 +66,19 @@ impl Default for Gelu {
 ///
 /// `gelu(x: T; approximate: enum(none, tanh) = none) -> T`
 ///
-/// A point: `{x: [1, -0.5], out: [0.841344746068543, -0.15426876936299344]}`.
+/// Takes `f16`, `bf16`, `f32`, `f64`; another dtype is refused.
+///
+/// [Meaning, gradient and kernels of `gelu`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#gelu)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let x = Tensor::from([1.0, -0.5]);
+/// let out = ops::gelu(&x);
+/// let (got, wanted) = (out.to_f64()?, [0.841345, -0.154269]);
+/// assert!(got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-5));
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn gelu(x: impl Operand) -> Tensor {
     gelu_with(x, Gelu::default())

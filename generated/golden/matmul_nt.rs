@@ -36,7 +36,19 @@ pub(crate) static MATMUL_NT: Symbol = Symbol::new(
 ///
 /// `matmul_nt(x: T[..B, K], w: T[N, K]) -> T[..B, N]`
 ///
-/// A point: `{x: 'i32 [3, 4]', w: 'i32 [[1, 2]]', out: 'i32 [11]'}`.
+/// Takes `u8`, `i8`, `i16`, `i32`, `i64`, `f16`, `bf16`, `f32`, `f64`; another dtype is refused.
+///
+/// [Meaning, gradient and kernels of `matmul_nt`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#matmul_nt)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let x = Tensor::from([3i32, 4]);
+/// let w = Tensor::from([[1i32, 2]]);
+/// let out = ops::matmul_nt(&x, &w);
+/// assert_eq!(out.to_f64()?, [11.0]);
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn matmul_nt(x: &Tensor, w: &Tensor) -> Tensor {
     api::call_one(&MATMUL_NT, vec![x.arg(), w.arg()])

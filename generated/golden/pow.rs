@@ -38,7 +38,20 @@ pub(crate) static POW: Symbol = Symbol::new(
 ///
 /// Refused unless `!(is_int(T) && is_number(y) && y < 0)`: integers to negative powers.
 ///
-/// A point: `{x: 'number 2', y: 'number 0', out: 'i64 1'}`.
+/// Takes `u8`, `i8`, `i16`, `i32`, `i64`, `f16`, `bf16`, `f32`, `f64`; another dtype is refused.
+///
+/// [Meaning, gradient and kernels of `pow`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#pow)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let x = Tensor::from([[2.94174, 0.20054, 3.79751], [1.16665, 2.46387, 0.10328]]);
+/// let y = Tensor::from([[-2.13198, -2.58372, 0.78078], [-2.36646, -2.72676, -2.60268]]);
+/// let out = ops::pow(&x, &y);
+/// let (got, wanted) = (out.to_f64()?, [0.100218, 63.521, 2.8344, 0.694365, 0.0855367, 368.299]);
+/// assert!(got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-5 * 368.299));
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn pow(x: impl Operand, y: impl Operand) -> Tensor {
     api::call_one(&POW, vec![x.arg(), y.arg()])

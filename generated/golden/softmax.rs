@@ -36,7 +36,18 @@ pub(crate) static SOFTMAX: Symbol = Symbol::new(
 ///
 /// `softmax(x: T[..P, N@dim, ..Q]; dim: Dim) -> T[..P, N, ..Q]`
 ///
-/// A point: `{x: [0, 1000, 0, 0], dim: 0, out: [0, 1, 0, 0]}`.
+/// Takes `f16`, `bf16`, `f32`, `f64`; another dtype is refused.
+///
+/// [Meaning, gradient and kernels of `softmax`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#softmax)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let x = Tensor::from([0.0, 1000.0, 0.0, 0.0]);
+/// let out = ops::softmax(&x, 0);
+/// assert_eq!(out.to_f64()?, [0.0, 1.0, 0.0, 0.0]);
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn softmax(x: &Tensor, dim: impl Into<Dim>) -> Tensor {
     api::call_one(&SOFTMAX, vec![x.arg(), Value::size(Into::<Dim>::into(dim))])

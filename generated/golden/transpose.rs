@@ -32,6 +32,18 @@ pub(crate) static TRANSPOSE: Symbol = Symbol::new(
 /// Axes dim0 and dim1 exchanged.
 ///
 /// `transpose(x: T[..S]; dim0: Dim(S), dim1: Dim(S)) -> T[..S[swap(dim0, dim1)]]`
+///
+/// [Meaning, gradient and kernels of `transpose`](https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md#transpose)
+///
+/// ```
+/// use fulgurite::prelude::*;
+///
+/// let x = Tensor::from([[0.66006, 0.16805, 0.81366], [0.34145, 0.57428, 0.15059]]);
+/// let out = ops::transpose(&x, 0, 0);
+/// let (got, wanted) = (out.to_f64()?, [0.66006, 0.16805, 0.81366, 0.34145, 0.57428, 0.15059]);
+/// assert!(got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-5));
+/// # Ok::<(), Error>(())
+/// ```
 #[track_caller]
 pub fn transpose(x: &Tensor, dim0: impl Into<Dim>, dim1: impl Into<Dim>) -> Tensor {
     api::call_one(&TRANSPOSE, vec![

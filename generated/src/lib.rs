@@ -51,7 +51,7 @@
 //! | make tensors of other tensors | [`subclass`], [`classes`] |
 //! | share work among processes | [`pipeline`], [`schedule`], [`comm`] |
 //! | look rows up by name | [`symbol`], [`foreign`] |
-//! | build on the parts below | [`api`], [`operand`], [`buffer`], [`parts`], [`intrinsics`], [`core`] |
+//! | know what operators take and tensors hold | [`operand`], [`buffer`], [`core`] |
 //!
 //! # Rows of your own
 //!
@@ -74,7 +74,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! The repository's `docs/tour.md` follows one row to one trained step.
+//! The repository's `docs/guide` has a page for each part of a program, and `docs/tour.md` follows one row to one trained
+//! step.
 
 // Derived code refers to this crate by its public name.
 extern crate self as fulgurite;
@@ -98,9 +99,12 @@ pub use fulgurite_runtime::{
     try_value_and_grad, value_and_grad, vjp, vmap, vmap_with, while_loop, zeros_like,
 };
 pub use modules::{
-    api, bind, buffer, checkpoint, comm, devices, error, executors, foreign, intrinsics, jit, operand, parts, pipeline,
-    profile, schedule, scope, subclass, symbol, tensor, trace, transforms, tree, viewer,
+    bind, buffer, checkpoint, comm, devices, error, executors, foreign, jit, operand, pipeline, profile, schedule,
+    scope, subclass, symbol, tensor, trace, transforms, tree, viewer,
 };
+// What generated code, tools and the crates of this repository stand on.
+#[doc(hidden)]
+pub use modules::{api, intrinsics, parts};
 #[doc(hidden)]
 pub use {fulgurite_runtime as __runtime, inventory as __inventory};
 

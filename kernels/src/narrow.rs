@@ -36,7 +36,7 @@ multi! {
     /// Rounds f32 to bf16.
     ///
     /// # Safety
-    /// The contract of [`round_f16`] holds.
+    /// The contract of `round_f16` holds.
     unsafe fn round_bf16(n: usize, ins: *const *const u8, outs: *const *mut u8, _nums: *const u64) {
         // SAFETY: the caller's pointers hold `n` elements. They may be equal, because each element is read before it is
         // written.

@@ -195,7 +195,7 @@ multi! {
 }
 
 multi! {
-    /// Adds the products of two lines of f32 to an accumulator, with the bits that [`line`] gives for these products.
+    /// Adds the products of two lines of f32 to an accumulator, with the bits that `line` gives for these products.
     ///
     /// # Safety
     /// `x` and `y` hold `n` registers of f32, `acc` one accumulator that no other code uses.
@@ -229,7 +229,7 @@ impl FoldFn {
     /// Folds `n` elements from byte `from` on of the lines whose pointers are at `lines`.
     ///
     /// # Safety
-    /// The contract of [`line`] or [`products`] holds for those elements; `lines` holds a pointer for each line.
+    /// The contract of `line` or [`products`] holds for those elements; `lines` holds a pointer for each line.
     #[inline(always)]
     pub unsafe fn call(self, lines: *const *mut u8, from: usize, n: usize, acc: *mut u8) {
         // SAFETY: the caller upholds the contract of this function.

@@ -95,7 +95,7 @@ pub fn write(x: &Tensor, value: Tensor) -> Tensor {
     put(x, value, true, Loc::caller())
 }
 
-/// Like [`write`], with a value that other handles share: `x.copy_(&y)`.
+/// Like [`write()`], with a value that other handles share: `x.copy_(&y)`.
 #[track_caller]
 pub fn copy(x: &Tensor, value: &Tensor) -> Tensor {
     put(x, value.clone(), false, Loc::caller())

@@ -9,7 +9,7 @@
 //! | [`error`] | errors for users |
 //! | [`buffer`], [`tensor`], [`tree`] | memory, the handle that users hold, values made of handles |
 //! | [`scope`] | the traces that are open on this thread |
-//! | [`jit`] | compiled functions, gradients, operators outside of traces |
+//! | [`jit`](mod@jit) | compiled functions, gradients, operators outside of traces |
 //! | [`api`], [`operand`], [`prelude`] | functions for generated code; `+ - * /` |
 //! | [`subclass`] | tensor subclasses for programs |
 //! | [`foreign`] | calls of rows under PyTorch's names |

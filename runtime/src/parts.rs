@@ -8,7 +8,7 @@
 //! | [`traced`] | a function of types as a trace, with symbolic sizes if the arguments have such |
 //! | [`cut`], [`whole_forward`] | a joint trace as forward and backward; its forward before it is cut |
 //! | [`CompiledPart`], [`ForwardPart`] | a part that only reads, and one that also writes to tensors in memory |
-//! | [`cell_of`], [`data`], [`value`], [`write`], [`aliases`], [`same_types`] | tensors in memory, and their types |
+//! | [`cell_of`], [`data`], [`value`], [`write()`], [`aliases`], [`same_types`] | tensors in memory, and their types |
 //! | [`line_costs`], [`bytes_of`], [`written_later`], [`Network`] | the costs and constraints of a cut |
 
 pub use crate::jit::same_types;
@@ -62,7 +62,7 @@ pub fn record<T: Tree>(
 }
 
 /// The trace of a function of values with these paths and types, as it was recorded. If sizes of the arguments are
-/// symbolic, sizes of the values are polynomials of them; a [`Recording`](fulgurite_core::dim::Recording) that the caller
+/// symbolic, sizes of the values are polynomials of them; a [`Recording`] that the caller
 /// has started receives the comparisons on which the trace relies.
 ///
 /// # Errors

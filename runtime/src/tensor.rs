@@ -313,8 +313,9 @@ impl Tensor {
     /// The errors of [`Tensor::buffer`]; E743 if the elements are not `T`.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
-        let buffer = self.buffer()?;
-        buffer.to_vec().map_err(|_| self.wrong_dtype::<T>(Loc::caller()))
+        // inside of the closure the caller would be this function
+        let loc = Loc::caller();
+        self.buffer()?.to_vec().map_err(|_| self.wrong_dtype::<T>(loc))
     }
 
     /// The elements as f64, whatever their type (i64 beyond 2^53 rounds).

@@ -71,22 +71,21 @@ fn headings(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Crates downstream copy profiles from a page: these are ours.
+/// Crates downstream copy profiles from two pages: these are ours.
 #[test]
-fn the_page_for_other_crates_has_our_profiles() {
-    let (page, ours) = (read(&root().join("docs/downstream.md")), read(&root().join("Cargo.toml")));
+fn the_pages_for_other_crates_have_our_profiles() {
     let profiles = |text: &str| -> Vec<(String, String)> {
         let sections = text.split("\n[").filter(|section| section.starts_with("profile."));
         let level = |section: &str| section.lines().find(|line| line.starts_with("opt-level")).map(str::to_owned);
         sections.filter_map(|s| Some((s.lines().next()?.to_owned(), level(s)?))).collect()
     };
-    let (copied, ours) = (profiles(&page), profiles(&ours));
-    assert!(!copied.is_empty());
-    let others = copied.iter().filter(|profile| !ours.contains(profile));
-    none(
-        others.map(|(section, level)| format!("[{section} {level}")).collect(),
-        "docs/downstream.md differs from Cargo.toml",
-    );
+    let ours = profiles(&read(&root().join("Cargo.toml")));
+    for page in ["docs/downstream.md", "docs/guide/18-profiles.md"] {
+        let copied = profiles(&read(&root().join(page)));
+        assert!(!copied.is_empty(), "{page}");
+        let others = copied.iter().filter(|profile| !ours.contains(profile));
+        none(others.map(|(section, level)| format!("[{section} {level}")).collect(), &format!("{page} and Cargo.toml"));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Sizes and lists of sizes get values first, options follow by their types, and shapes are built from the parameters'
 //! patterns. [`signature::solve`] decides: a call that it refuses is dropped, and another one is tried. So a new row is
 //! tested without a line of test code, and no test has its own interpretation of a signature. A row of which drawing finds
-//! few calls is tested with calls that are like its own points ([`examples`]).
+//! few calls is tested with calls that are like its own points (`examples`).
 //!
 //! Sizes are pairwise distinct if there are enough of them, so that swapped axes cannot hide; half of the calls
 //! broadcast; every presence and word of an option comes up in turn ([`choices`]).

@@ -1,6 +1,6 @@
 //! Random functions of a user as data: calls of any row, views, writes, random draws, regions.
 //!
-//! A function has one meaning in every way of running it ([`ways`]), up to the effect of rounding ([`near`]). Functions
+//! A function has one meaning in every way of running it ([`ways`]), up to the effect of rounding (`near`). Functions
 //! are drawn from words ([`draw`]), so that proptest can shrink a failing one; a function prints as text.
 
 pub mod draw;

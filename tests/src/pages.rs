@@ -79,3 +79,24 @@ pub struct PytorchPage;
 #[doc = include_str!("../../docs/errors/E758.md")]
 #[doc = include_str!("../../docs/errors/E759.md")]
 pub struct Errors;
+
+/// The programs of the user's guide.
+#[doc = include_str!("../../docs/guide/01-install.md")]
+#[doc = include_str!("../../docs/guide/02-tensors.md")]
+#[doc = include_str!("../../docs/guide/03-dtypes.md")]
+#[doc = include_str!("../../docs/guide/04-shapes.md")]
+#[doc = include_str!("../../docs/guide/05-randomness.md")]
+#[doc = include_str!("../../docs/guide/06-jit.md")]
+#[doc = include_str!("../../docs/guide/07-gradients.md")]
+#[doc = include_str!("../../docs/guide/08-writes.md")]
+#[doc = include_str!("../../docs/guide/09-modules.md")]
+#[doc = include_str!("../../docs/guide/10-training.md")]
+#[doc = include_str!("../../docs/guide/11-devices.md")]
+#[doc = include_str!("../../docs/guide/12-models.md")]
+#[doc = include_str!("../../docs/guide/13-export.md")]
+#[doc = include_str!("../../docs/guide/14-subclasses.md")]
+#[doc = include_str!("../../docs/guide/15-transforms.md")]
+#[doc = include_str!("../../docs/guide/16-executors.md")]
+#[doc = include_str!("../../docs/guide/17-errors.md")]
+#[doc = include_str!("../../docs/guide/18-profiles.md")]
+pub struct Guide;

@@ -5,8 +5,10 @@
 //! generated code; only this file knows their names.
 
 use super::{Emitted, Target, names};
+use fulgurite_core::DType;
 use fulgurite_core::lang::ast::*;
 use fulgurite_core::row::{Meaning, Row};
+use fulgurite_core::signature::{Env, const_eval};
 use std::fmt::Write;
 
 /// The types that generated items use; the types of a row's options must not have these names.
@@ -62,29 +64,29 @@ impl Export {
 
 /// The functions of one row.
 pub struct Api {
-    name: String,
-    params: Vec<Slot>,
-    positional: Vec<Slot>,
-    fields: Vec<Slot>,
-    result: Outcome,
+    pub(super) name: String,
+    pub(super) params: Vec<Slot>,
+    pub(super) positional: Vec<Slot>,
+    pub(super) fields: Vec<Slot>,
+    pub(super) result: Outcome,
     /// Whether the first parameter can be a method's `self`.
-    method: bool,
+    pub(super) method: bool,
     /// Whether a variant writes to it.
     in_place: bool,
 }
 
 /// One argument of the generated function.
-struct Slot {
+pub(super) struct Slot {
     /// Position in the row's signature.
-    at: usize,
-    name: String,
-    ty: String,
+    pub(super) at: usize,
+    pub(super) name: String,
+    pub(super) ty: String,
     /// The conversion from the Rust argument to a `Value<Tensor>`.
     value: String,
     /// The default as Rust, for fields.
-    default: String,
+    pub(super) default: String,
     /// The name and text of an enum that must be emitted.
-    words: Option<(String, String)>,
+    pub(super) words: Option<(String, String)>,
 }
 
 impl Slot {
@@ -94,7 +96,7 @@ impl Slot {
     }
 }
 
-enum Outcome {
+pub(super) enum Outcome {
     One,
     Tuple(usize),
     List,
@@ -145,7 +147,8 @@ impl Api {
         Some(Api { name: names::ident(&names::flat(op)), params, positional, fields, result, method, in_place })
     }
 
-    fn options(&self) -> String {
+    /// The name of the struct of its options.
+    pub(super) fn options(&self) -> String {
         names::ident(&names::camel(self.name.trim_end_matches('_')))
     }
 
@@ -204,7 +207,9 @@ impl Api {
             .join(", ")
     }
 
-    fn docs(&self, row: &Emitted, indent: &str) -> String {
+    /// The documentation: the row's sentence and signature, what it refuses, its section of the page of operators, and
+    /// an example.
+    fn docs(&self, row: &Emitted, target: &Target, indent: &str) -> String {
         let mut text = format!(
             "{indent}/// {}.\n{indent}///\n{indent}/// `{}{}`\n",
             no_links(&row.doc),
@@ -219,14 +224,36 @@ impl Api {
                 no_links(&r.message)
             );
         }
-        if let Some(point) = &row.point {
-            let _ = writeln!(text, "{indent}///\n{indent}/// A point: `{point}`.");
+        if let Some(takes) = takes(&row.row) {
+            let _ = writeln!(text, "{indent}///\n{indent}/// Takes {takes}; another dtype is refused.");
+        }
+        if let Some(page) = target.page {
+            let anchor = row.row.op.as_str().replace('.', "");
+            let _ = writeln!(
+                text,
+                "{indent}///\n{indent}/// [Meaning, gradient and kernels of `{}`]({page}#{anchor})",
+                row.row.op
+            );
+        }
+        let is_method = !indent.is_empty();
+        match (row.example.as_ref().and_then(|example| example.lines(self, row, is_method)), &row.point) {
+            (Some(lines), _) => {
+                let _ = writeln!(text, "{indent}///");
+                for line in &lines {
+                    text += format!("{indent}/// {line}").trim_end();
+                    text.push('\n');
+                }
+            }
+            (None, Some(point)) => {
+                let _ = writeln!(text, "{indent}///\n{indent}/// A point: `{point}`.");
+            }
+            (None, None) => {}
         }
         text
     }
 
     /// The function, its options and their enums.
-    pub fn function(&self, row: &Emitted) -> String {
+    pub fn function(&self, row: &Emitted, target: &Target) -> String {
         let mut text = String::new();
         for (_, words) in self.positional.iter().chain(&self.fields).filter_map(|s| s.words.as_ref()) {
             text += words;
@@ -250,7 +277,7 @@ impl Api {
             let _ = writeln!(
                 text,
                 "{stamp}{}#[track_caller]\n{} {{\n{body}\n}}\n",
-                self.docs(row, ""),
+                self.docs(row, target, ""),
                 self.head("", &[]),
             );
             return text;
@@ -285,7 +312,7 @@ impl Api {
         let _ = writeln!(
             text,
             "{stamp}{}#[track_caller]\n{} {{\n    {name}_with{turbofish}({passed}{comma}{options}::default())\n}}\n",
-            self.docs(row, ""),
+            self.docs(row, target, ""),
             self.head("", &[]),
             name = self.name,
         );
@@ -310,7 +337,7 @@ impl Api {
         let qualify = |text: &str| qualify(text, target.runtime);
         let mut declaration = format!(
             "{}    #[track_caller]\n    fn {}{generics}(&self{comma}{}) -> {returns};\n",
-            self.docs(row, "    "),
+            self.docs(row, target, "    "),
             self.name,
             qualify(&args)
         );
@@ -574,8 +601,17 @@ fn no_links(text: &str) -> String {
     text.replace('[', "\\[")
 }
 
+/// The dtypes that `T` may be, if they are not all that tensors compute in and no option decides.
+fn takes(row: &Row) -> Option<String> {
+    let set = const_eval::dtype_set(&Env::default(), row.dtypes.as_ref()?).ok()?;
+    let all = DType::STORED.iter().all(|dtype| set.contains(*dtype));
+    let have = DType::STORED.iter().chain(&DType::STORAGE).filter(|dtype| set.contains(**dtype));
+    let names: Vec<String> = have.map(|dtype| format!("`{dtype}`")).collect();
+    (!all && !names.is_empty()).then(|| names.join(", "))
+}
+
 /// A word of an `enum`: `self` would be a keyword.
-fn variant(word: &str) -> String {
+pub(super) fn variant(word: &str) -> String {
     names::ident(&names::camel(word))
 }
 

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod cpu;
+pub mod examples;
 pub mod names;
 pub mod scalar;
 pub mod subclasses;
@@ -28,6 +29,8 @@ pub struct Emitted {
     pub doc: String,
     /// The first point that stands in the row, as it is written.
     pub point: Option<String>,
+    /// A call with its results, for the documentation; [`crate::pipeline::Compiled::add_examples`] finds it.
+    pub example: Option<examples::CallExample>,
     /// The database file, as diagnostics name it.
     pub file: String,
     /// The line of `op:`; a derived row has that of its origin.
@@ -73,6 +76,8 @@ pub struct Target {
     pub tables: &'static str,
     /// The name of the extension trait, which lets upstream and downstream methods coexist.
     pub methods: String,
+    /// The page on which each row has a section, for a crate that has such a page; its rows get examples too.
+    pub page: Option<&'static str>,
 }
 
 impl Target {
@@ -84,6 +89,7 @@ impl Target {
             kernels: "::fulgurite_kernels",
             tables: "&fulgurite_row_kernels::TABLES",
             methods: "TensorOps".into(),
+            page: Some("https://github.com/fulgurite/fulgurite/blob/main/docs/operators.md"),
         }
     }
 
@@ -96,6 +102,7 @@ impl Target {
             kernels: "::fulgurite::__kernels",
             tables: "&kernels::ROWS",
             methods,
+            page: None,
         }
     }
 }
@@ -126,7 +133,7 @@ impl Artifacts {
             let mut text = names::head(&row.file);
             text += &symbols::unit(&target.krate, row);
             if let Some(api) = &api {
-                text += &api.function(row);
+                text += &api.function(row, target);
                 functions.push(api.export(row));
                 if let Some((declaration, definition)) = api.method(row, target) {
                     methods.push((declaration, definition));

@@ -266,7 +266,7 @@ pub fn index(
     text += &calls_text(runtime, &foreign_calls(calls, rows));
     let _ = writeln!(
         text,
-        "/// The rows of this crate.\npub static DATABASE: {runtime}::symbol::Database =\n    {runtime}::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS, kernels: {kernels}, classes: &CLASSES, calls: &CALLS }};\n"
+        "/// The rows of this crate.\n#[doc(hidden)]\npub static DATABASE: {runtime}::symbol::Database =\n    {runtime}::symbol::Database {{ krate: {krate:?}, symbols: &SYMBOLS, kernels: {kernels}, classes: &CLASSES, calls: &CALLS }};\n"
     );
     Unit { path: "database.rs".into(), text }
 }

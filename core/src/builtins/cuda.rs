@@ -3,7 +3,7 @@
 use super::Builtin;
 use crate::{DType, Scalar};
 
-/// CUDA C++ definitions of the `fg_*` functions in [`Record::cuda`](super::Record::cuda).
+/// CUDA C++ definitions of the `fg_*` functions in `Record::cuda`.
 ///
 /// The text needs only C++17, the overloaded mathematical functions and the fixed-width integer names, so it also
 /// compiles for the CPU with `FG` empty and `<cmath>` included. It is tested that way, without a device.

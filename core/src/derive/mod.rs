@@ -1,13 +1,13 @@
 //! Derivatives: linearise, then transpose.
 //!
-//! [`derive`] gives, for each argument of a row that a gradient can flow to, a VJP rule in the tensor language, and the
+//! [`derive()`] gives, for each argument of a row that a gradient can flow to, a VJP rule in the tensor language, and the
 //! rows that these rules call:
 //!
-//! - a **pointwise** row is differentiated as a term ([`term`], [`linear`], [`rules`]). A derivative that is one
+//! - a **pointwise** row is differentiated as a term ([`term`], [`linear`], `rules`). A derivative that is one
 //!   operation is spelled with that operation's row (`unbroadcast(g * y, x)`); any other becomes a pointwise row
 //!   `sin.vjp.x(x, d_out)`, which rounds once.
 //! - an **index** row is linear in its reads: reading `x` at places `e(o)` transposes to
-//!   `sum[o if e(o) == i](d_out[o])`, a row `conv.vjp.x` in the language of rows ([`index`]). Further values of the
+//!   `sum[o if e(o) == i](d_out[o])`, a row `conv.vjp.x` in the language of rows (`index`). Further values of the
 //!   forward that a gradient needs (a maximum, a count) are computed once, by rows of their own
 //!   (`amax.vjp.x.part1`), and passed as arguments.
 //! - a **composite** row has no rules here: the caller differentiates through its body. A `host` row needs none.
@@ -71,7 +71,7 @@ impl Derived {
 pub enum Note {
     /// No derivative flows to this argument, for this reason.
     Zero(Name, &'static str),
-    /// A rule of [`rules`] shortened the derivative in this argument.
+    /// A rule of `rules` shortened the derivative in this argument.
     Rule(Name, &'static str),
     /// The row is a composite: its body is differentiated.
     ThroughBody,

@@ -2,7 +2,7 @@
 //!
 //! Terms read from a row's text keep its operations ([`Op::Bin`]), because a condition must decide as the row's own
 //! does, to the last bit. Terms that a derivation builds are sums and products with coefficients ([`Op::Sum`],
-//! [`Op::Prod`]), to which the named rules of [`super::rules`] apply during construction.
+//! [`Op::Prod`]), to which the named rules of `super::rules` apply during construction.
 
 use super::NotDerivable;
 use super::make;

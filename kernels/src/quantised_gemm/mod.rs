@@ -1,6 +1,6 @@
 //! Vectors times a weight of integers in groups. The weight is never written out as
 //! floats as a whole: few vectors read the integers, for many vectors a part of the weight is written out at a time
-//! ([`panels`]).
+//! (`panels`).
 //!
 //! For few vectors, a result is the sum of `scale · Σ x · q` over groups, plus `zero · Σ x`. [`LANES`] such sums run
 //! side by side through all groups, in their order, and are added in a tree at the end. Results depend neither on the

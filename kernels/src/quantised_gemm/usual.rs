@@ -36,7 +36,7 @@ pub trait Usual: Stored {
     /// The lane-wise sums of `N` columns from `j` on, for a vector that [`Usual::ready`] prepared.
     ///
     /// # Safety
-    /// The contract of [`super::dots`] holds; the product [`fits`].
+    /// The contract of `dots` holds; the product `fits`.
     unsafe fn lanes<R: Register, const N: usize>(p: &Operands<'_, Self>, vector: &Vector, j: usize) -> [R; N];
 }
 
@@ -45,7 +45,7 @@ pub fn fits<Q: Usual>(depth: usize, group: usize) -> bool {
     group == GROUP && depth.is_multiple_of(Q::STEP)
 }
 
-/// Computes `N` columns, at most [`TOGETHER`], as [`super::dots`] does.
+/// Computes `N` columns, at most [`TOGETHER`], as [`dots`] does.
 ///
 /// # Safety
 /// The contract of [`Usual::lanes`] holds.

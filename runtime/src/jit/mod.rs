@@ -2,7 +2,7 @@
 //! later calls.
 //!
 //! A call flattens its arguments, compares their types and fixed parts with those of the program used last, and runs
-//! that program. Otherwise the function is traced on stand-ins ([`tracing`]), the trace goes through the pipeline
+//! that program. Otherwise the function is traced on stand-ins (`tracing`), the trace goes through the pipeline
 //! ([`stages`]), and the program is cached with its result, a tree into which later results are put.
 //!
 //! **Invariant:** a call that finds its program formats nothing, and allocates only its results.

@@ -115,7 +115,7 @@ pub struct TagDecl {
     pub carrier: Carrier,
     /// Whether lines recorded next to a kept line get the tag too.
     pub inherit: bool,
-    /// Whether losing the tag is an error ([`ErrorKind::TagLost`](crate::ErrorKind::TagLost)).
+    /// Whether losing the tag is an error ([`ErrorKind::TagLost`]).
     pub must_survive: bool,
     /// The policies.
     pub policies: Policies,

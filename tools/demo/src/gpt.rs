@@ -146,7 +146,7 @@ impl Gpt {
         self.ln.at(&h)
     }
 
-    /// The mean of -ln(probability) of the true next symbols. `x, y: i64[b, t]`; `again` as in [`Gpt::through`].
+    /// The mean of -ln(probability) of the true next symbols. `x, y: i64[b, t]`; `again` as in `Gpt::through`.
     pub fn loss(&self, x: &Tensor, y: &Tensor, again: bool) -> Tensor {
         match self.precision {
             Precision::Bf16 => autocast(DType::BF16, || self.plain_loss(x, y, again)),

@@ -10,6 +10,7 @@ use fulgurite_codegen::check::gradients::samples;
 use fulgurite_codegen::check::gradients::show::number;
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::check::{element, points};
+use fulgurite_codegen::examples::drawn;
 use fulgurite_codegen::schema::RowSource;
 use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::Elem;
@@ -17,7 +18,6 @@ use fulgurite_core::row::Row;
 use fulgurite_core::signature::{self, ArgTy, OutTy};
 use fulgurite_core::{DType, Name, Scalar, TensorTy, Value, derive};
 use fulgurite_ops_verbs::explain::cost;
-use fulgurite_ops_verbs::export::calls;
 use serde_json::{Value as Json, json};
 
 use crate::plot::{self, Curve};
@@ -26,6 +26,8 @@ use crate::plot::{self, Curve};
 const EXAMPLES: usize = 3;
 const SHAPES: usize = 6;
 const REFUSALS: usize = 6;
+/// Drawn calls have at most this many elements.
+const DRAWN: usize = 16;
 /// Gradients are shown for arguments of at most this many elements, because each takes a run.
 const MOVED: usize = 16;
 /// A tensor is shown with at most this many elements.
@@ -57,7 +59,7 @@ impl Computed<'_> {
         let mut examples: Vec<Json> =
             points::arguments(self.source, self.row).filter_map(|args| self.example(args)).take(EXAMPLES).collect();
         let left = EXAMPLES - examples.len();
-        examples.extend(calls::arguments(self.source, self.row, self.set, left, |args| self.example(args.to_vec())));
+        examples.extend(drawn(self.source, self.row, self.set, (left, DRAWN), |args| self.example(args.to_vec())));
         examples
     }
 

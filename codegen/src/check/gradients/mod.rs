@@ -5,7 +5,7 @@
 //! independent of the derivation of rules. A declared rule is refuted by [`arrays::instance`]s: small calls with
 //! pairwise distinct sizes, every combination of options, and data inside the domain. At ties and kinks the reference
 //! is the derived rule, because it carries the conventions there. A rule of a scalar row needs no instances if it has
-//! the same normal form as the derived rule ([`proof`]). The gradient of a program at a point comes from the rules of
+//! the same normal form as the derived rule (`proof`). The gradient of a program at a point comes from the rules of
 //! the rows that it calls ([`arrays::tape`]).
 
 pub mod arrays;

@@ -11,9 +11,10 @@ use fulgurite_core::Name;
 /// # Errors
 /// The first message, if the database is broken.
 pub fn of(op: &Name, files: &Files, upstream: &Table) -> Result<Vec<Unit>, String> {
-    let compiled = pipeline::compile_files(files, upstream).map_err(|refused| {
+    let mut compiled = pipeline::compile_files(files, upstream).map_err(|refused| {
         refused.diagnostics.sorted().first().map_or("the database is broken".to_owned(), |diag| diag.message.clone())
     })?;
+    compiled.add_examples(|row| row.row.op == *op);
     let wanted: Vec<_> =
         compiled.rows.iter().filter(|row| row.row.op == *op || row.derived_from == Some(*op)).cloned().collect();
     Ok(units(&wanted, &compiled.table()))

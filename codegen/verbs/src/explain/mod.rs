@@ -174,6 +174,7 @@ pub fn kernels(source: &RowSource, row: &Arc<Row>, table: &dyn Rows) -> [(&'stat
         row: row.clone(),
         doc: source.doc.text.clone(),
         point: None,
+        example: None,
         file: String::new(),
         line: 1,
         derived_from: None,

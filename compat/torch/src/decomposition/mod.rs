@@ -1,6 +1,6 @@
 //! Programs as Python functions over arrays, so that compilers of other frameworks fuse rows with their neighbours.
 //!
-//! The program is traced and decomposed to rows with loop nests, and each nest becomes array expressions ([`nest`]): an
+//! The program is traced and decomposed to rows with loop nests, and each nest becomes array expressions (`nest`): an
 //! index variable becomes an axis, an element of a tensor a view or a gather, a reduction one over axes. The words of the
 //! array library are in [`array_library`] and in the table of builtins.
 //!

@@ -1,9 +1,9 @@
 //! The CPU executor: it makes steps of items, and runs kernels for lines that are not loops.
 //!
-//! Fusions become programs over [`tiles`] of [`tile_kernels`], or copies and sums of windows ([`im2col`]). Products become
-//! matrix products ([`lines`], also for windows; [`product`] for other layouts and dtypes, [`small_gemm`] for few rows,
-//! [`quantised_gemm`] for weights quantised in groups).
-//! [`scan`]s run along lines.
+//! Fusions become programs over `tiles` of `tile_kernels`, or copies and sums of windows (`im2col`). Products become
+//! matrix products (`lines`, also for windows; `product` for other layouts and dtypes, `small_gemm` for few rows,
+//! `quantised_gemm` for weights quantised in groups).
+//! `scan`s run along lines.
 
 mod im2col;
 mod lines;

@@ -1,8 +1,8 @@
 //! Rematerialisation: the backward computes values again instead of keeping them.
 //!
 //! Two sources decide, one after the other. *Marks* are checkpoint regions and the tags `recompute`, `must_save`,
-//! `no_save`. *A budget* is met by a minimum cut of the forward ([`cut`]) with costs from the rows. Both choose a set
-//! of values, and [`again::clones`] edits the joint trace: backward lines read clones of the lines that make these
+//! `no_save`. *A budget* is met by a minimum cut of the forward (`cut`) with costs from the rows. Both choose a set
+//! of values, and `again::clones` edits the joint trace: backward lines read clones of the lines that make these
 //! values.
 //!
 //! **Invariant:** no line that writes is cloned. A clone reads the key of its line, so it draws equal numbers. Values

@@ -3,7 +3,7 @@
 //! A value is batched (it has a slice per element of the batch, along a new first axis) or all slices share it. A line
 //! without batched arguments stays a single line. Any other line becomes, by the kind of its row ([`Way`]), a call of
 //! its row on aligned arguments, a call of the row with one more axis, or the lines of its body. No batching rule is
-//! written by hand. If a call of the row itself provably is its batched form ([`same`]), that call is bound, because it
+//! written by hand. If a call of the row itself provably is its batched form (`same`), that call is bound, because it
 //! has a name, gradient rules and kernels.
 
 mod args;

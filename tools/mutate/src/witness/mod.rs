@@ -1,8 +1,8 @@
 //! Witness search: finds a call that distinguishes a wrong row from the right one, which the row's points lack.
 //!
-//! Calls are drawn near those of both rows' families ([`calls`]), with data at ties, at extreme numbers and in between
-//! ([`data`]). Rows differ if one refuses a call that the other accepts, in types, in values, or in gradients. A
-//! witness is written as a point of the right row ([`point`]). An unsuccessful search proves nothing.
+//! Calls are drawn near those of both rows' families (`calls`), with data at ties, at extreme numbers and in between
+//! (`data`). Rows differ if one refuses a call that the other accepts, in types, in values, or in gradients. A
+//! witness is written as a point of the right row (`point`). An unsuccessful search proves nothing.
 
 mod calls;
 mod data;
