@@ -33,6 +33,8 @@ mod refusals;
 mod symbolic;
 #[path = "properties/types.rs"]
 mod types;
+#[path = "properties/weak.rs"]
+mod weak;
 #[path = "properties/writes.rs"]
 mod writes;
 
@@ -66,6 +68,7 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p15_in_place_is_functional", applies: writes::applies, check: writes::check },
     Property { name: "p17_symbolic_sizes", applies: every, check: symbolic::sizes },
     Property { name: "p21_halves_round_once", applies: halves::applies, check: halves::check },
+    Property { name: "p22_weaker_arguments", applies: weak::applies, check: weak::check },
     Property { name: "p19_gradients_are_of_the_same_order", applies: orders::applies, check: orders::check },
     Property { name: "p14_batches_are_slices", applies: batching::applies, check: batching::check },
     Property { name: "p16_refusals_are_alive", applies: alive::applies, check: alive::check },

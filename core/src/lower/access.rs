@@ -7,6 +7,7 @@ use crate::counted;
 use crate::lang::ast::*;
 use crate::loop_nest::*;
 use crate::promote::Kind;
+use crate::row::Row;
 use crate::signature::const_eval::{self, At};
 use crate::signature::shapes::{self, implicit_list};
 use crate::signature::{ArgTy, Env, Size};
@@ -92,19 +93,12 @@ impl Lowering<'_> {
         }
     }
 
-    /// An argument of a comparison, as a value of the joined dtype: a zero-dim f64, or a number, is rounded to the f16
-    /// of its operand before they are compared. Other values are rounded once, in the result.
+    /// An argument of a comparison, as a value of the dtype to which it is [rounded](rounded_to).
     pub(super) fn compared(&self, e: LoopExpr, stored: Option<DType>) -> LoopExpr {
-        let kind = self.row.promote.as_ref().map(|kind| const_eval::kind(&self.env, kind));
-        if !matches!(kind, Some(Ok(Kind::Bool))) {
-            return e;
-        }
         let compute = e.ty();
-        match self.env.dtype(Name::new("T")) {
-            Some(j) if j.opmath() == compute && j != compute && stored != Some(j) => {
-                build::cast(build::cast(e, j), compute)
-            }
-            _ => e,
+        match rounded_to(self.row, &self.env, compute, stored) {
+            Some(joined) => build::cast(build::cast(e, joined), compute),
+            None => e,
         }
     }
 
@@ -355,4 +349,12 @@ fn zip_names(e: &Expr, f: &mut impl FnMut(Name)) {
             }
         }
     }
+}
+
+/// The joined dtype to which an argument of a comparison is rounded before it is compared: a zero-dim f64, or a number
+/// (`stored` is `None`), is rounded to the f16 of its operand. Other values are rounded once, in the result.
+pub fn rounded_to(row: &Row, env: &Env, compute: DType, stored: Option<DType>) -> Option<DType> {
+    let kind = row.promote.as_ref().map(|kind| const_eval::kind(env, kind));
+    let joined = env.dtype(Name::new("T")).filter(|_| matches!(kind, Some(Ok(Kind::Bool))))?;
+    (joined.opmath() == compute && joined != compute && stored != Some(joined)).then_some(joined)
 }

@@ -22,6 +22,7 @@ use crate::signature::{Env, Item, OutTy, Refusal, Solved};
 use crate::{Dim, Name};
 use std::borrow::Cow;
 
+pub use access::rounded_to;
 pub use build::{cast, holds, int_op, positions, select};
 
 /// Finds the pointwise rows that an `expr` calls.

@@ -4,10 +4,16 @@ use super::registry;
 use crate::executors::Line;
 use crate::executors::fusion::graph::row::{RowArg, RowKernel};
 use fulgurite_core::lang::ast::Elem;
+use fulgurite_core::lower::rounded_to;
 use fulgurite_core::lower::variant::{numbers, variant};
-use fulgurite_core::signature::Item;
+use fulgurite_core::signature::{Env, Item};
 use fulgurite_core::{DType, Name};
 use fulgurite_kernels::abi::Level;
+
+/// The dtype of the tensor in a slot.
+fn stored(env: &Env, slot: usize) -> Option<DType> {
+    Some(env.slots.get(slot)?.as_ref()?.dtype)
+}
 
 /// The tile kernel of a pointwise line, if there is one for its options and dtype, and all its numbers are known.
 pub(super) fn of(line: &Line) -> Option<RowKernel> {
@@ -28,6 +34,9 @@ pub(super) fn of(line: &Line) -> Option<RowKernel> {
         };
         match solved.env.item(p.name.name)? {
             Item::Absent => {}
+            // The kernel computes with values that are not rounded; those of the builtins are.
+            Item::Tensor(slot) if rounded_to(row, &solved.env, d, stored(&solved.env, *slot)).is_some() => return None,
+            Item::Num(_) if rounded_to(row, &solved.env, d, None).is_some() => return None,
             Item::Tensor(slot) => args.push(RowArg::Elem(line.place(*slot)?, d)),
             Item::Num(s) => args.push(RowArg::Number(*s, d)),
             _ => return None,
