@@ -18,7 +18,7 @@ const WIDTH: usize = 100;
 const UNDIVIDED: &str = "Operators";
 
 /// Rows of the file from one dividing comment to the next.
-pub struct Group {
+pub struct RowGroup {
     /// The comment up to its first colon.
     pub title: String,
     /// The rest of the comment after its first colon.
@@ -105,8 +105,8 @@ fn anchor(op: &str) -> String {
 }
 
 /// The rows of a database under the comments that divide its file.
-pub fn groups(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sources: &Sources) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+pub fn groups(database: &Database, checked: &Checked, table: &(dyn Rows + Sync), sources: &Sources) -> Vec<RowGroup> {
+    let mut groups: Vec<RowGroup> = Vec::new();
     let mut end = 0;
     for (source, row) in database.rows.iter().zip(&checked.rows) {
         let name = source.op.place;
@@ -118,7 +118,7 @@ pub fn groups(database: &Database, checked: &Checked, table: &(dyn Rows + Sync),
             (None, Some(group)) => group.rows.push(explained),
             (divider, _) => {
                 let (title, says) = divider.unwrap_or_else(|| (UNDIVIDED.to_owned(), String::new()));
-                groups.push(Group { title, says, rows: vec![explained] });
+                groups.push(RowGroup { title, says, rows: vec![explained] });
             }
         }
     }
