@@ -140,7 +140,7 @@ pub struct Train {
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub text: Option<PathBuf>,
     /// Seed of the random numbers
-    #[arg(long, value_name = "N", default_value_t = 1337, help_heading = "Data")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1337, help_heading = "Data")]
     pub seed: u64,
 
     /// Train this model that PyTorch exported, on --data, by --loss
@@ -165,23 +165,23 @@ pub struct Train {
     pub weights: Option<PathBuf>,
 
     /// Steps in all
-    #[arg(long, value_name = "N", help_heading = "Length")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Length")]
     pub steps: Option<u64>,
     /// About this many seconds: the number of steps is set from the speed of the first ones
-    #[arg(long, value_name = "S", conflicts_with = "steps", help_heading = "Length")]
+    #[arg(long, allow_negative_numbers = true, value_name = "S", conflicts_with = "steps", help_heading = "Length")]
     pub seconds: Option<f64>,
 
     /// Blocks of attention and MLP (text)
-    #[arg(long, value_name = "N", help_heading = "Model")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model")]
     pub depth: Option<usize>,
     /// Numbers per character in the model (text)
-    #[arg(long, value_name = "N", help_heading = "Model")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model")]
     pub width: Option<usize>,
     /// Attention heads (text)
-    #[arg(long, value_name = "N", help_heading = "Model")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model")]
     pub heads: Option<usize>,
     /// Characters that the model looks back (text)
-    #[arg(long, value_name = "N", help_heading = "Model")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model")]
     pub context: Option<usize>,
 
     /// Precision of the model's computations (text); its parameters stay f32
@@ -189,16 +189,16 @@ pub struct Train {
     pub precision: Option<Precision>,
 
     /// Pieces of text, or images, a step
-    #[arg(long, value_name = "N", help_heading = "Optimiser")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Optimiser")]
     pub batch: Option<usize>,
     /// Largest learning rate
-    #[arg(long, value_name = "X", help_heading = "Optimiser")]
+    #[arg(long, allow_negative_numbers = true, value_name = "X", help_heading = "Optimiser")]
     pub lr: Option<f64>,
     /// Bound of the gradient's norm: longer gradients are scaled to it
-    #[arg(long, value_name = "X", help_heading = "Optimiser")]
+    #[arg(long, allow_negative_numbers = true, value_name = "X", help_heading = "Optimiser")]
     pub clip: Option<f64>,
     /// Weight decay: the share of every weight that is subtracted per step, times the learning rate
-    #[arg(long, value_name = "X", help_heading = "Optimiser")]
+    #[arg(long, allow_negative_numbers = true, value_name = "X", help_heading = "Optimiser")]
     pub decay: Option<f64>,
 
     /// Folder of the run: metrics, settings, checkpoints
@@ -209,17 +209,17 @@ pub struct Train {
           conflicts_with_all = ["seed", "seconds", "depth", "width", "heads", "context", "precision", "batch", "lr", "clip", "decay"])]
     pub resume: Option<PathBuf>,
     /// Save after every N steps (0: only at the end)
-    #[arg(long, value_name = "N", help_heading = "Files")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Files")]
     pub save_every: Option<u64>,
     /// Draw the loss curve at the end, and digits that were read wrong: FILE.png or FILE.svg
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub plot: Option<PathBuf>,
 
     /// Number of threads (default: one per core)
-    #[arg(long, value_name = "N", help_heading = "Run")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Run")]
     pub threads: Option<usize>,
     /// Print a line after every N steps, where lines are not redrawn
-    #[arg(long, value_name = "N", help_heading = "Run")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Run")]
     pub log_every: Option<u64>,
     /// The profile of the command.
     #[command(flatten)]
@@ -491,19 +491,27 @@ pub struct Conformance {
     pub only: Option<String>,
 }
 
+/// Parses a count of which there must be some.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a whole number from 1 on is needed".to_owned()),
+        Ok(n) => Ok(n),
+    }
+}
+
 /// Options of `schedule`.
 #[derive(Args, Clone, Debug)]
 pub struct Schedule {
     /// The schedule to draw: gpipe, 1f1b, interleaved, bfs, zb1p, zbv, dualpipev; without one, all are compared
     pub name: Option<String>,
     /// Ranks
-    #[arg(long, value_name = "P", default_value_t = 4)]
+    #[arg(long, value_name = "P", default_value_t = 4, value_parser = at_least_one)]
     pub ranks: usize,
     /// Micro-batches
-    #[arg(long, value_name = "M", default_value_t = 16)]
+    #[arg(long, value_name = "M", default_value_t = 16, value_parser = at_least_one)]
     pub micro_batches: usize,
     /// Stages per rank, where the schedule does not fix it
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", value_parser = at_least_one)]
     pub stages_per_rank: Option<usize>,
     /// Times of a rank's share of the model for a micro-batch: forward, gradient of inputs, gradient of weights
     #[arg(long, value_name = "F,I,W", default_value = "1,1,1")]

@@ -56,6 +56,20 @@ fn rows_of_a_file_need_no_build() {
     assert!(ran.err.contains("another row in this program"), "{}", ran.err);
 }
 
+/// Rows in the signatures of other libraries have names with dots, and a name of theirs leads to the row.
+#[test]
+fn names_of_other_libraries_are_known() {
+    let f = Folder::new("eval-foreign");
+    let eval = |expression: &str| fulgurite(&f.0, &["eval", expression]);
+    assert_eq!(eval("aten.add([1, 2], [3, 4], alpha = 2)").fine().out, "[7, 10]  f32[2]\n");
+    let ran = eval("concat([[1]], [[2]])").refused(2, "E903");
+    assert!(ran.err.contains("`cat` is the row of"), "{}", ran.err);
+    let ran = eval("torch.relu([1])").refused(2, "E903");
+    assert!(ran.err.contains("`relu` is the row of"), "{}", ran.err);
+    eval("aten.nothing([1])").refused(2, "E903");
+    eval("aten.add").refused(2, "E917");
+}
+
 #[test]
 fn wrong_expressions_are_shown_with_their_place() {
     let f = Folder::new("eval-wrong");

@@ -15,6 +15,10 @@ fn schedules_are_compared_and_drawn() {
     let ran = fulgurite(&f.0, &["--json", "schedule", "zbv", "--ranks", "2", "--micro-batches", "4"]).fine();
     let object: serde_json::Value = serde_json::from_str(&ran.out).expect("an object");
     assert_eq!((&object["makespan"], &object["ranks"][0]["peak"]), (&12.5.into(), &4.into()), "{}", ran.out);
+    for option in ["--ranks", "--micro-batches", "--stages-per-rank"] {
+        let ran = fulgurite(&f.0, &["schedule", option, "0"]);
+        assert!(ran.status == Some(2) && ran.err.contains("a whole number from 1 on"), "{option}: {}", ran.err);
+    }
     fulgurite(&f.0, &["schedule", "nothing"]).refused(2, "E751");
     fulgurite(&f.0, &["schedule", "--times", "1,2"]).refused(2, "E921");
 }

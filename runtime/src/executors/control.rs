@@ -8,7 +8,7 @@ use super::{CompileOptions, Compiled, ExecError, Kernel, TensorMut, TensorRef, c
 use crate::buffer::pool::OutOfMemory;
 use crate::buffer::{Buffer, BufferError};
 use crate::trace::{Arena, Control, ControlKind, LineProgram, Trace};
-use fulgurite_core::DType;
+use fulgurite_core::{DType, counted};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ struct Steps {
 
 impl Kernel for Steps {
     fn name(&self) -> String {
-        format!("scan of {} steps", self.length)
+        format!("scan of {}", counted(self.length, "step", "steps"))
     }
 
     fn steps(&self) -> Vec<String> {

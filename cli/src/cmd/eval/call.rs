@@ -276,8 +276,16 @@ enum Slot<'s> {
 /// 2^63, the first float beyond i64.
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// Adds the name that is nearest to `row` to a fault that says that there is no such row.
+/// Adds the row that has this name in another library, or the name that is nearest to `row`, to a fault that says that
+/// there is no such row.
 pub fn suggest(fault: Fault, row: &str) -> Fault {
+    // `concat`, `torch.concat` and the overload `concat.names` are one name
+    let wanted = row.rsplit('.').next().unwrap_or(row);
+    let is_named = |form: &str| form.split('(').next().is_some_and(|name| name.split('.').any(|part| part == wanted));
+    if let Some(call) = symbol::foreign_calls().find(|call| is_named(call.form)) {
+        let (library, form) = (call.library, call.form);
+        return fault.help(format!("`{}` is the row of `{library}.{form}`: `cargo ops explain {}`", call.op, call.op));
+    }
     let rows = symbol::all();
     let names = rows.iter().map(|s| s.name()).filter(|n| !n.contains('.'));
     match fulgurite_codegen::nearest::nearest(row, names) {

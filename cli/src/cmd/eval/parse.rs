@@ -276,6 +276,21 @@ impl Parser<'_> {
             Token::Number(value) => Kind::Number(value),
             Token::Text(text) => Kind::Text(text),
             Token::Name(name) if self.eat('(') => Kind::Call(name, self.args(')')?),
+            // a row of another library's operator: `torch.addmm(…)`
+            Token::Name(name) if *self.peek() == Token::Sign('.') => {
+                let mut name = name;
+                while self.eat('.') {
+                    let (Token::Name(part), _) = self.next() else {
+                        self.at -= 1;
+                        return Err(self.expected("the name of an operator"));
+                    };
+                    name = format!("{name}.{part}");
+                }
+                if !self.eat('(') {
+                    return Err(self.expected("`(`"));
+                }
+                Kind::Call(name, self.args(')')?)
+            }
             Token::Name(name) => match name.as_str() {
                 "true" | "false" => Kind::Bool(name == "true"),
                 "inf" => Kind::Number(Scalar::Float(f64::INFINITY)),

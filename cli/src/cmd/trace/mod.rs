@@ -45,7 +45,11 @@ pub fn run(args: &args::Trace, ui: &Ui) -> Outcome {
         return Ok(());
     }
     if let Some([from, to]) = args.diff.as_deref() {
-        let (old, new) = (text(find(&stages, from)?, args.depth)?, text(find(&stages, to)?, args.depth)?);
+        let lines_of = |name: &str| {
+            let stage = find(&stages, name)?;
+            is_trace(stage).and_then(|()| text(stage, args.depth))
+        };
+        let (old, new) = (lines_of(from)?, lines_of(to)?);
         let lines = diff::unified(&old, &new);
         match ui.mode() {
             Mode::Json => ui.object(&json!({"v": 1, "from": from, "to": to, "diff": lines})),
@@ -110,12 +114,18 @@ fn no_traces() -> Fault {
     Fault { status: crate::fault::BUG, ..Fault::failed("E921", "the compiler kept no trace") }
 }
 
-/// The trace of a stage. The last stage has the steps of a program instead.
-fn parsed(stage: &CompileStage) -> Result<Trace, Fault> {
-    if stage.name == "compiled" {
-        let claim = "the stage `compiled` has steps, which have no lines and values of their own";
-        return Err(Fault::usage("E921", claim).help("ask of `simplified`: `--why` says in which step a line runs"));
+/// Refuses the last stage, which has the steps of a program instead of a trace.
+fn is_trace(stage: &CompileStage) -> Result<(), Fault> {
+    if stage.name != "compiled" {
+        return Ok(());
     }
+    let claim = "the stage `compiled` has steps, which have no lines and values of their own";
+    Err(Fault::usage("E921", claim).help("ask of `simplified`: `--why` says in which step a line runs"))
+}
+
+/// The trace of a stage.
+fn parsed(stage: &CompileStage) -> Result<Trace, Fault> {
+    is_trace(stage)?;
     Ok(Trace::parse(&text(stage, 0)?)?)
 }
 

@@ -11,7 +11,7 @@ use crate::executors::ExecError;
 use crate::executors::fusion::fuse::Separate;
 use crate::executors::transfer::unfetched;
 use crate::trace::BoundSymbolId;
-use fulgurite_core::DType;
+use fulgurite_core::{DType, counted};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
@@ -116,8 +116,8 @@ impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} steps, arena {} bytes (in use at most {}), results {} bytes",
-            self.steps.len(),
+            "{}, arena {} bytes (in use at most {}), results {} bytes",
+            counted(self.steps.len(), "step", "steps"),
             self.arena,
             self.peak,
             self.outputs

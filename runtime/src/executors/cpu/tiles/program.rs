@@ -10,11 +10,11 @@
 
 use crate::executors::fusion::graph::ValueId;
 use crate::executors::program::host_step::{HostStep, Memory, Stopped};
-use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::kernel::Combine;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
+use fulgurite_core::{DType, counted};
 use fulgurite_kernels::copy::{gather2d, scatter2d};
 use fulgurite_kernels::gather::{ScatterFn, ScatterLineFn, add_line, gather, gather_line, outside};
 use fulgurite_kernels::reduce::FoldFn;
@@ -624,7 +624,8 @@ impl HostStep for Program {
             self.phases.iter().map(|p| p.before.len() + p.lines.len() + p.tiles.len() + p.after.len()).sum();
         let loops: Vec<String> = self.sizes.iter().map(|n| n.to_string()).collect();
         let walks = if self.phases.len() > 1 { format!(", {} walks", self.phases.len()) } else { String::new() };
-        format!("fusion {}: {steps} steps{walks}, tile {}x{}", loops.join("x"), self.tile.0, self.tile.1)
+        let steps = counted(steps, "step", "steps");
+        format!("fusion {}: {steps}{walks}, tile {}x{}", loops.join("x"), self.tile.0, self.tile.1)
     }
 
     fn traffic(&self) -> usize {
