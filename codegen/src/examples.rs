@@ -11,10 +11,12 @@ use crate::emit::examples::{CallExample, ExampleTensor};
 use crate::parallel;
 use crate::pipeline::Compiled;
 use crate::schema::RowSource;
+use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{self, ArgTy, OutTy};
-use fulgurite_core::{DType, Name, Value};
+use fulgurite_core::{DType, Name, Scalar, Value};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// The most elements of the arguments and of the results of an example, because people read it; a row that needs more
 /// gets a call of up to twice its smallest.
@@ -122,7 +124,57 @@ fn example(source: &RowSource, emitted: &Emitted, set: &RowSet<'_>) -> Option<Ca
     };
     let points = points::arguments(source, row).take(TRIED).filter(|args| elements(args) <= SHOWN);
     let of_points = points.filter_map(|args| written(&args)).next();
-    of_points.or_else(|| drawn(source, row, set, (1, SHOWN), written).into_iter().next())
+    let of_points = of_points.or_else(|| drawn(source, row, set, (1, SHOWN), written).into_iter().next());
+    of_points.or_else(|| unevaluated(row, &written))
+}
+
+/// A call of a row that makes a tensor of a class, whose text the generator does not evaluate.
+fn unevaluated(row: &Row, written: &dyn Fn(&[Value<V<f64>>]) -> Option<CallExample>) -> Option<CallExample> {
+    let family = family(row, DType::F32);
+    let makes_class = |case: &&Case| case.solved.outs.iter().any(|out| matches!(out, OutTy::FromBody));
+    let axes = |case: &Case| case.args.iter().flat_map(Value::tensors).all(|t| t.rank() > 0);
+    let few = |case: &&Case| (1..=2 * SHOWN).contains(&case.numel()) && axes(case) && case.args.iter().all(is_full);
+    let mut cases: Vec<&Case> = family.cases.iter().filter(makes_class).filter(few).collect();
+    cases.sort_by_key(|case| case.numel());
+    cases.iter().find_map(|case| written(&with_defaults(row, case)?))
+}
+
+/// The arguments of a call with plain elements, in which options have their defaults.
+fn with_defaults(row: &Row, case: &Case) -> Option<CallArguments> {
+    let params = row.sig.params.iter().map(|param| (param.name.name, true));
+    let needed = row.sig.opts.iter().map(|opt| (opt.name.name, opt.default.is_none() && !opt.optional));
+    // an option keeps its number
+    let option = |n: usize| n >= row.sig.params.len();
+    let given = params.chain(needed).zip(&case.args).enumerate();
+    let given = given.filter(|(_, ((_, needed), arg))| *needed && !arg.is_absent());
+    let value = |n: usize, arg: &Value<ArgTy>| match arg {
+        Value::Num(number) if option(n) => Some(Value::Num(*number)),
+        arg => filled(arg),
+    };
+    let named = given.map(|(n, ((name, _), arg))| Some((name, value(n, arg)?))).collect::<Option<Vec<_>>>()?;
+    signature::arrange(row, Vec::new(), named).ok()
+}
+
+/// An argument of this type with plain elements. A number in place of a tensor becomes one, because fields of classes are
+/// tensors.
+fn filled(arg: &Value<ArgTy>) -> Option<Value<V<f64>>> {
+    if let Value::Num(number) = arg {
+        return Some(Value::Tensor(V::Array(Arc::new(Array::from_scalars(DType::F32, &[], [*number])))));
+    }
+    let mut whole = true;
+    let value = arg.map(&mut |ty| match ty {
+        ArgTy::Tensor(t) => {
+            let shape: Vec<usize> = t.shape.iter().map(|d| d.value().unsigned_abs() as usize).collect();
+            let elements = (0..t.numel()).map(|n| Scalar::Int((n as i64 * 5) % 9 - 3));
+            V::Array(Arc::new(Array::from_scalars(t.dtype, &shape, elements)))
+        }
+        ArgTy::Key => V::Key([1, 0]),
+        ArgTy::Number(_) => {
+            whole = false;
+            V::Key([0, 0])
+        }
+    });
+    whole.then_some(value)
 }
 
 /// The number of elements of all tensors; one without elements counts as very many, because it shows nothing.
