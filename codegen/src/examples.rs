@@ -133,16 +133,18 @@ fn unevaluated(row: &Row, written: &dyn Fn(&[Value<V<f64>>]) -> Option<CallExamp
     let family = family(row, DType::F32);
     let makes_class = |case: &&Case| case.solved.outs.iter().any(|out| matches!(out, OutTy::FromBody));
     let axes = |case: &Case| case.args.iter().flat_map(Value::tensors).all(|t| t.rank() > 0);
-    let few = |case: &&Case| (1..=2 * SHOWN).contains(&case.numel()) && axes(case) && case.args.iter().all(is_full);
+    let few = |case: &&Case| (1..=4 * SHOWN).contains(&case.numel()) && axes(case) && case.args.iter().all(is_full);
     let mut cases: Vec<&Case> = family.cases.iter().filter(makes_class).filter(few).collect();
     cases.sort_by_key(|case| case.numel());
-    cases.iter().find_map(|case| written(&with_defaults(row, case)?))
+    // a default may need larger sizes than an example has
+    let of = |defaults: bool| cases.iter().find_map(|case| written(&plain_arguments(row, case, defaults)?));
+    of(true).or_else(|| of(false))
 }
 
-/// The arguments of a call with plain elements, in which options have their defaults.
-fn with_defaults(row: &Row, case: &Case) -> Option<CallArguments> {
+/// The arguments of a call with plain elements. With `defaults`, options have their defaults.
+fn plain_arguments(row: &Row, case: &Case, defaults: bool) -> Option<CallArguments> {
     let params = row.sig.params.iter().map(|param| (param.name.name, true));
-    let needed = row.sig.opts.iter().map(|opt| (opt.name.name, opt.default.is_none() && !opt.optional));
+    let needed = row.sig.opts.iter().map(|opt| (opt.name.name, !defaults || opt.default.is_none() && !opt.optional));
     // an option keeps its number
     let option = |n: usize| n >= row.sig.params.len();
     let given = params.chain(needed).zip(&case.args).enumerate();
