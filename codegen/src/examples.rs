@@ -125,11 +125,11 @@ fn example(source: &RowSource, emitted: &Emitted, set: &RowSet<'_>) -> Option<Ca
     let points = points::arguments(source, row).take(TRIED).filter(|args| elements(args) <= SHOWN);
     let of_points = points.filter_map(|args| written(&args)).next();
     let of_points = of_points.or_else(|| drawn(source, row, set, (1, SHOWN), written).into_iter().next());
-    of_points.or_else(|| unevaluated(row, &written))
+    of_points.or_else(|| unevaluated(row, written))
 }
 
 /// A call of a row that makes a tensor of a class, whose text the generator does not evaluate.
-fn unevaluated(row: &Row, written: &dyn Fn(&[Value<V<f64>>]) -> Option<CallExample>) -> Option<CallExample> {
+fn unevaluated(row: &Row, written: impl Fn(&[Value<V<f64>>]) -> Option<CallExample>) -> Option<CallExample> {
     let family = family(row, DType::F32);
     let makes_class = |case: &&Case| case.solved.outs.iter().any(|out| matches!(out, OutTy::FromBody));
     let axes = |case: &Case| case.args.iter().flat_map(Value::tensors).all(|t| t.rank() > 0);
