@@ -73,6 +73,9 @@ export async function violations(page) {
   return found.map((v) => `${v.impact} ${v.id}: ${v.help}\n    ${v.at.join("\n    ")}`);
 }
 
+/** Each width and each colour once, for tests of many pages. */
+export const FEW_LOOKS = [{ width: 400, scheme: "light", height: 800 }, { width: 1600, scheme: "dark", height: 1000 }];
+
 /** The widths and colours in which a page is looked at. */
 export const LOOKS = [400, 1600].flatMap((width) => ["light", "dark"].map((scheme) => ({ width, scheme, height: width < 700 ? 800 : 1000 })));
 

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { LOOKS, command, fits, launch, missing, missingCommand, open, shot, violations } from "./page.mjs";
+import { FEW_LOOKS, command, fits, launch, missing, missingCommand, open, shot, violations } from "./page.mjs";
 
 const skip = missing() || missingCommand();
 
@@ -25,7 +25,7 @@ after(async () => {
   if (folder) rmSync(folder, { recursive: true });
 });
 
-for (const look of LOOKS) {
+for (const look of FEW_LOOKS) {
   test(`schedules can be read at ${look.width} pixels, ${look.scheme}`, { skip }, async () => {
     const { page, context, faults } = await open(browser, file, look);
     assert.ok(await fits(page), "the page is wider than its window");

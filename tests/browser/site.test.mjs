@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { LOOKS, command, fits, launch, missing, missingCommand, open, shot, violations } from "./page.mjs";
+import { FEW_LOOKS, command, fits, launch, missing, missingCommand, open, shot, violations } from "./page.mjs";
 
 const skip = missing() || missingCommand();
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
@@ -96,7 +96,7 @@ const PAGES = ["index.html", "operators.html", "errors.html", "operators/gelu.ht
   "operators/cross_entropy.html", "operators/onnx.Conv.html", "subclasses/MaskedTensor.html", "book/tour.html",
   "families/activations.html", "errors/E401.html"];
 
-for (const look of LOOKS) {
+for (const look of FEW_LOOKS) {
   test(`pages can be read at ${look.width} pixels, ${look.scheme}`, { skip }, async () => {
     for (const name of PAGES) {
       const { page, context, faults } = await open(browser, file(name), look);
@@ -110,7 +110,7 @@ for (const look of LOOKS) {
 }
 
 test("the other colours and the menu of narrow pages are one click away", { skip }, async () => {
-  const { page, context, faults } = await open(browser, file("operators/gelu.html"), LOOKS[0]);
+  const { page, context, faults } = await open(browser, file("operators/gelu.html"), FEW_LOOKS[0]);
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const before = await ground();
   await page.click("#theme");
