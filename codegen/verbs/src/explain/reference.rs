@@ -213,7 +213,7 @@ fn facts(row: &Explained) -> Vec<String> {
     }
     if !row.like.is_empty() {
         let names: Vec<String> = row.like.iter().map(|name| format!("`{name}`")).collect();
-        all.push(format!("PyTorch: {}.", names.join(", ")));
+        all.push(format!("Other libraries: {}.", names.join(", ")));
     }
     all
 }
