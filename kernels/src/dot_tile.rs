@@ -25,9 +25,10 @@ pub fn rows_of(columns: usize, isa: Level) -> usize {
     }
 }
 
-/// Whether `columns` columns are computed faster as dot products than as one vector, by sums of `depth` terms.
-pub fn pays(columns: usize, depth: usize) -> bool {
-    columns * (depth.div_ceil(LANES) + EXTRA) < depth
+/// Whether `columns` columns of `rows` rows are computed faster as dot products than as one vector, by sums of `depth`
+/// terms. Their terms are copied one by one first, for all rows.
+pub fn pays(rows: usize, columns: usize, depth: usize) -> bool {
+    rows * columns * (depth.div_ceil(LANES) + EXTRA) + columns * depth < rows * depth
 }
 
 /// The operands of a tile.

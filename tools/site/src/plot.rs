@@ -31,6 +31,9 @@ pub struct Curve {
 /// reader says.
 pub fn svg(x: &[f64], curves: &[Curve], title: &str) -> Option<String> {
     let (first, last) = (*x.first()?, *x.last()?);
+    if !(first < last) {
+        return None;
+    }
     let (low, high) = range(curves)?;
     let across = |v: f64| LEFT + (v - first) / (last - first) * (WIDTH - LEFT - RIGHT);
     let down = |v: f64| TOP + (high - v) / (high - low) * (HEIGHT - TOP - BOTTOM);
@@ -96,7 +99,8 @@ fn range(curves: &[Curve]) -> Option<(f64, f64)> {
     let low = if inner_least - least > inner { inner_least - 0.1 * inner } else { least };
     let high = if most - inner_most > inner { inner_most + 0.1 * inner } else { most };
     let room = 0.06 * (high - low).max(1e-9 * high.abs()).max(1e-3);
-    Some((low - room, high + room))
+    let (low, high) = (low - room, high + room);
+    (high - low).is_finite().then_some((low, high))
 }
 
 /// The path of a curve; it is broken where the function jumps, is not finite, or leaves the picture.
@@ -134,9 +138,13 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / LABELS;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| *step >= rough).unwrap_or(power);
+    // beyond f64's digits there are no round numbers between the bounds
+    if !(step.is_finite() && step > 0.0 && low.abs().max(high.abs()) / step < 1e12) {
+        return Vec::new();
+    }
     let first = (low / step).ceil() as i64;
     let last = (high / step).floor() as i64;
-    (first..=last.min(first + 20)).map(|n| n as f64 * step).collect()
+    (first..=last).map(|n| n as f64 * step).collect()
 }
 
 fn label(v: f64) -> String {
@@ -158,6 +166,17 @@ mod tests {
         assert_eq!(moves(&line(vec![0.0, 0.0, 0.0, 0.0])), 1);
         assert_eq!(moves(&line(vec![0.0, 0.0, 1.0, 1.0])), 2);
         assert_eq!(moves(&line(vec![0.0, f64::NAN, 0.0, f64::INFINITY])), 2);
+    }
+
+    #[test]
+    fn numbers_at_the_ends_of_the_range_are_drawn_without_labels() {
+        for values in [vec![1e300, 1e300], vec![1e-300, 0.0], vec![0.0, 0.0]] {
+            let made = line(values);
+            assert!(made.contains("<path") && !made.contains("NaN"), "{made}");
+        }
+        assert_eq!(line(vec![1e308, -1e308]), "", "the distance is no f64");
+        let one = Curve { name: "f".to_owned(), values: vec![1.0, 1.0], slopes: vec![0.0; 2] };
+        assert_eq!(svg(&[1.0, 1.0], &[one], "f"), None);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl LineProduct {
         let (m, n, k) = (loops.rows.size, loops.columns.count(), loops.depth);
         let cost = 150.0 + around as f64 * (100.0 + (2 * m * n * k) as f64 / FLOPS_PER_NS + (n * k) as f64 / 16.0);
         let (compute, moving, finite) = (tile::pick(isa), move_to::pick(isa), finite::pick(isa));
-        let (tail, checks) = (Tail::new(k, isa), c.exact.is_some());
+        let (tail, checks) = (Tail::new(m, k, isa), c.exact.is_some());
         Some(LineProduct { loops, tile: tile_size, block, compute, moving, finite, tail, checks, cost })
     }
 

@@ -236,7 +236,8 @@ fn sliding_columns(
     let mut copy = fitting(&shared);
     if slides.len() > 1 && terms > 1 {
         let other = fitting(&each);
-        let cost = |copy: &WindowCopy| copied(copy, all) + rows as f64 * worked(&columns(copy), copy, all, depth);
+        let cost =
+            |copy: &WindowCopy| copied(copy, all) + rows as f64 * worked(&columns(copy), copy, all, (rows, depth));
         if cost(&other) < cost(&copy) {
             copy = other;
         }
@@ -276,9 +277,9 @@ fn copied(copy: &WindowCopy, all: usize) -> f64 {
 }
 
 /// The work of one row of a product over all windows, in steps of one vector.
-fn worked(columns: &Columns, copy: &WindowCopy, all: usize, depth: usize) -> f64 {
+fn worked(columns: &Columns, copy: &WindowCopy, all: usize, (rows, depth): (usize, usize)) -> f64 {
     let block = copy.axes()[0].windows;
-    let of = |first: usize| tail::work(columns.with_first(block.min(all - first)).count(), depth);
+    let of = |first: usize| tail::work(columns.with_first(block.min(all - first)).count(), rows, depth);
     (0..all).step_by(block).map(of).sum()
 }
 

@@ -10,6 +10,7 @@ pub(super) const MOST: usize = 12;
 
 /// The last columns of blocks.
 pub(super) struct Tail {
+    rows: usize,
     depth: usize,
     compute: dot_tile::Fn,
     isa: Level,
@@ -25,19 +26,20 @@ pub(super) struct Packed {
 }
 
 impl Tail {
-    /// The last columns of products with this many terms.
-    pub fn new(depth: usize, isa: Level) -> Tail {
-        Tail { depth, compute: dot_tile::pick(isa), isa }
+    /// The last columns of products with this many rows and terms.
+    pub fn new(rows: usize, depth: usize, isa: Level) -> Tail {
+        Tail { rows, depth, compute: dot_tile::pick(isa), isa }
     }
 
     /// How many of the last of `count` columns are computed as dot products.
     pub fn of(&self, count: usize) -> usize {
-        columns(count, self.depth)
+        columns(count, self.rows, self.depth)
     }
 
     /// The elements of the packed columns of a block.
     pub fn room(&self) -> usize {
-        MOST * self.depth.next_multiple_of(LANES)
+        let most = if pays(self.rows, 1, self.depth) { MOST } else { 0 };
+        most * self.depth.next_multiple_of(LANES)
     }
 
     /// Copies columns from lines to `to`.
@@ -88,14 +90,14 @@ impl Tail {
     }
 }
 
-/// How many of the last of `count` columns are computed as dot products by sums of `depth` terms.
-pub(super) fn columns(count: usize, depth: usize) -> usize {
+/// How many of the last of `count` columns of `rows` rows are computed as dot products by sums of `depth` terms.
+fn columns(count: usize, rows: usize, depth: usize) -> usize {
     let rest = count % LANES;
-    if (1..=MOST).contains(&rest) && pays(rest, depth) { rest } else { 0 }
+    if (1..=MOST).contains(&rest) && pays(rows, rest, depth) { rest } else { 0 }
 }
 
-/// The work of a row of `count` columns, in steps of one vector.
-pub(super) fn work(count: usize, depth: usize) -> f64 {
-    let rest = columns(count, depth);
+/// The work of one of `rows` rows of `count` columns, in steps of one vector.
+pub(super) fn work(count: usize, rows: usize, depth: usize) -> f64 {
+    let rest = columns(count, rows, depth);
     (((count - rest).div_ceil(LANES) * depth) + rest * depth.div_ceil(LANES)) as f64
 }
