@@ -31,7 +31,7 @@ pub struct Curve {
 /// reader says.
 pub fn svg(x: &[f64], curves: &[Curve], title: &str) -> Option<String> {
     let (first, last) = (*x.first()?, *x.last()?);
-    if !(first < last) {
+    if first.partial_cmp(&last) != Some(std::cmp::Ordering::Less) {
         return None;
     }
     let (low, high) = range(curves)?;
