@@ -50,6 +50,17 @@ test("questions are answered by the search", { skip }, async () => {
   await context.close();
 });
 
+test("words of the book are found", { skip }, async () => {
+  const { page, context, faults } = await open(browser, file("index.html"));
+  await page.focus("#query");
+  await page.waitForFunction(() => window.TEXTS);
+  await page.fill("#query", "atomic sums scatters");
+  const links = await page.locator("#found a").evaluateAll((all) => all.map((a) => a.getAttribute("href")));
+  assert.ok(links[0]?.includes("book/cuda.html"), `${links.slice(0, 5)}`);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
 test("the keyboard alone leads from a question to a page", { skip }, async () => {
   const { page, context, faults } = await open(browser, file("errors/E401.html"));
   await page.keyboard.press("/");

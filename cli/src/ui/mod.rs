@@ -12,6 +12,8 @@ pub mod picture;
 pub mod raster;
 
 use crate::fault::Fault;
+use fulgurite_ops_verbs::cli as ops;
+use fulgurite_ops_verbs::explain::wrap;
 use serde_json::Value;
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
@@ -48,7 +50,7 @@ pub struct Ui {
     wishes: Wishes,
     mode: Mode,
     colour: bool,
-    width: usize,
+    columns: usize,
     closed: Cell<bool>,
 }
 
@@ -69,8 +71,6 @@ pub enum Ink {
 
 /// The width of the verb at the start of a status line.
 const VERB: usize = 11;
-/// At most this many columns of a line, because longer ones are hard to read.
-const WIDEST: usize = 100;
 
 impl Ui {
     /// The terminal of this process.
@@ -84,8 +84,7 @@ impl Ui {
             (false, false) => Mode::Plain,
         };
         let colour = wishes.colour.unwrap_or(mode == Mode::Pretty && !set("NO_COLOR"));
-        let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).or_else(terminal_columns);
-        Ui { wishes, mode, colour, width: columns.unwrap_or(WIDEST).clamp(20, WIDEST), closed: Cell::new(false) }
+        Ui { wishes, mode, colour, columns: ops::columns(), closed: Cell::new(false) }
     }
 
     /// How progress is shown.
@@ -100,9 +99,9 @@ impl Ui {
     pub fn colour(&self) -> bool {
         self.colour
     }
-    /// The columns of a line.
+    /// The columns of a line of prose, at most 100.
     pub fn width(&self) -> usize {
-        self.width
+        self.columns.min(ops::WIDEST)
     }
     /// Whether the reader of standard output has closed it.
     pub fn closed(&self) -> bool {
@@ -124,9 +123,12 @@ impl Ui {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// A result: a line on standard output. A closed pipe is recorded and is not an error: see [`Ui::closed`].
+    /// A result: a line on standard output, in several where it is wider than the terminal. A closed pipe is recorded
+    /// and is not an error: see [`Ui::closed`].
     pub fn result(&self, line: &str) {
         let mut out = std::io::stdout().lock();
+        let wrapped = (self.mode == Mode::Pretty).then(|| wrap(line, self.columns).join("\n"));
+        let line = wrapped.as_deref().unwrap_or(line);
         if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
             self.closed.set(true);
         }
@@ -187,9 +189,4 @@ impl Ui {
     pub fn glyph<'a>(&self, glyph: &'a str, ascii: &'a str) -> &'a str {
         if self.wishes.ascii { ascii } else { glyph }
     }
-}
-
-/// The width that the terminal reports, by clap's own means; `None` if there is no terminal.
-fn terminal_columns() -> Option<usize> {
-    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }

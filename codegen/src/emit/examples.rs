@@ -31,6 +31,8 @@ pub enum ExampleTensor {
 const TOLERANCE: &str = "1e-5";
 /// The macro that examples call. It is named here, because the generator itself may not stop.
 const ASSERT: &str = "assert";
+/// The type of two integers of four bits in Rust, for which the language has no literal.
+const PAIR: &str = "U4x2";
 /// A result with more elements is not shown.
 const MOST: usize = 32;
 
@@ -109,9 +111,11 @@ impl CallExample {
                 _ => return None,
             }
         }
-        let head = ["```".to_owned(), "use fulgurite::prelude::*;".to_owned(), String::new()];
+        let pair = lets.iter().any(|line| line.contains(PAIR)).then(|| format!("use fulgurite::buffer::{PAIR};"));
+        let head = ["```".to_owned()].into_iter().chain(pair);
+        let head = head.chain(["use fulgurite::prelude::*;".to_owned(), String::new()]);
         let tail = ["# Ok::<(), Error>(())".to_owned(), "```".to_owned()];
-        Some(head.into_iter().chain(lets).chain(tail).collect())
+        Some(head.chain(lets).chain(tail).collect())
     }
 }
 
@@ -238,7 +242,7 @@ fn tensor(t: &ExampleTensor) -> Option<String> {
         ExampleTensor::Array(array) => array,
     };
     let (suffix, cast) = match array.dtype {
-        DType::F64 | DType::Bool => ("", ""),
+        DType::F64 | DType::Bool | DType::U4X2 => ("", ""),
         DType::F32 => ("f32", ""),
         DType::I64 => ("i64", ""),
         DType::I32 => ("i32", ""),
@@ -251,6 +255,7 @@ fn tensor(t: &ExampleTensor) -> Option<String> {
     let elements: Vec<String> = match &array.data {
         Data::Float(data) => data.iter().map(|x| float(*x)).collect::<Option<_>>()?,
         Data::Int(data) if array.dtype == DType::Bool => data.iter().map(|x| (*x != 0).to_string()).collect(),
+        Data::Int(data) if array.dtype == DType::U4X2 => data.iter().map(|x| format!("{PAIR}({x})")).collect(),
         Data::Int(data) => data.iter().map(i64::to_string).collect(),
     };
     let first = elements.first().map(|first| format!("{first}{suffix}"))?;

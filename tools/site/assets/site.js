@@ -54,8 +54,8 @@ const slug = (property) => property.replaceAll(" ", "-");
 // The score of a word that is only near: it counts where nothing is nearer.
 const NEAR = 10;
 
-// How well an entry answers one word: 0 is not at all.
-function answers(entry, word) {
+// How well an entry answers one word: 0 is not at all. The text is that of a section of the book.
+function answers(entry, text, word) {
   if (word.startsWith("is:")) {
     const wanted = word.slice(3);
     return entry.p.some((p) => slug(p).startsWith(wanted)) ? NEAR + 1 : 0;
@@ -80,6 +80,7 @@ function answers(entry, word) {
   const says = entry.d.toLowerCase();
   if (says.split(/[^a-z0-9]+/).includes(word)) return 25;
   if (says.includes(word)) return 15;
+  if (word.length > 2 && text.includes(word)) return NEAR + 1;
   if (word.length > 3 && edits(last, word, 2) <= (word.length > 5 ? 2 : 1)) return NEAR;
   // `cumulative` is shortened to `cum` in a name
   if (word.length > 6 && last.startsWith(word.slice(0, 3))) return NEAR;
@@ -92,8 +93,9 @@ function find(text) {
   if (!words.length) return [];
   const scored = [];
   let most = 1;
-  for (const entry of window.INDEX ?? []) {
-    const scores = words.map((word) => answers(entry, word));
+  for (const [i, entry] of (window.INDEX ?? []).entries()) {
+    const text = window.TEXTS?.[i] ?? "";
+    const scores = words.map((word) => answers(entry, text, word));
     const met = scores.filter(Boolean).length;
     if (met < most) continue;
     most = met;
@@ -160,7 +162,18 @@ function list() {
   if (all.length) choose(0);
 }
 
+// The words of the book are loaded at the first question; until they are there, names and sentences answer.
+function loadTexts() {
+  if (byId("texts")) return;
+  const script = document.createElement("script");
+  script.id = "texts";
+  script.src = `${window.ROOT}assets/texts.js`;
+  script.addEventListener("load", () => { if (!found.hidden) list(); });
+  document.head.append(script);
+}
+
 query.addEventListener("input", list);
+query.addEventListener("focus", loadTexts);
 query.addEventListener("focus", () => { if (query.value) list(); });
 query.addEventListener("keydown", (event) => {
   if (event.key === "ArrowDown") choose(chosen + 1);

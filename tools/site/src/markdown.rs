@@ -13,6 +13,8 @@ pub struct Heading {
     pub text: String,
     /// The anchor.
     pub anchor: String,
+    /// The words below it, up to the next heading, without marks.
+    pub below: String,
 }
 
 /// A page as HTML.
@@ -48,6 +50,9 @@ pub fn render(text: &str, link: &dyn Fn(&str) -> String) -> Rendered {
             }
             Event::End(TagEnd::CodeBlock) => {
                 let Some((language, text)) = code.take() else { continue };
+                if let Some(above) = rendered.headings.last_mut() {
+                    above.below += &text;
+                }
                 Event::Html(CowStr::from(block(&text, &language)))
             }
             Event::Text(text) if code.is_some() => {
@@ -72,7 +77,7 @@ pub fn render(text: &str, link: &dyn Fn(&str) -> String) -> Rendered {
                 let made = format!(
                     "<h{level} id=\"{id}\">{inner}<a class=\"self\" href=\"#{id}\" aria-label=\"Link to this section\">#</a></h{level}>\n"
                 );
-                rendered.headings.push(Heading { level, text, anchor: id });
+                rendered.headings.push(Heading { level, text, anchor: id, below: String::new() });
                 Event::Html(CowStr::from(made))
             }
             Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
@@ -103,7 +108,13 @@ pub fn render(text: &str, link: &dyn Fn(&str) -> String) -> Rendered {
                 }
                 inside.push(event);
             }
-            None => out.push(event),
+            None => {
+                if let (Event::Text(part) | Event::Code(part), Some(above)) = (&event, rendered.headings.last_mut()) {
+                    above.below += part;
+                    above.below += " ";
+                }
+                out.push(event);
+            }
         }
     }
     html::push_html(&mut rendered.html, out.into_iter());
@@ -144,6 +155,7 @@ mod tests {
         let made = render("# A `b` c\n\n[x](y.md)\n\n# A b c\n", &|link| link.replace(".md", ".html"));
         let anchors: Vec<&str> = made.headings.iter().map(|h| h.anchor.as_str()).collect();
         assert_eq!(anchors, ["a-b-c", "a-b-c-1"]);
+        assert_eq!(made.headings[0].below, "x ");
         assert!(made.html.contains("href=\"y.html\""), "{}", made.html);
     }
 }

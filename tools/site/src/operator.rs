@@ -99,6 +99,7 @@ impl<'a> Operator<'a> {
             names: self.names.clone(),
             properties: self.properties(),
             main,
+            text: String::new(),
         }
     }
 

@@ -18,6 +18,15 @@ pub struct Entry {
     pub properties: Vec<String>,
     /// Whether it is an operator of the main database.
     pub main: bool,
+    /// The words of a section of the book.
+    pub text: String,
+}
+
+/// The script that gives the words of the entries, in their order. The page loads it at the first question, because it is
+/// several times as long as the index.
+pub fn texts(entries: &[Entry]) -> String {
+    let texts: Vec<String> = entries.iter().map(|e| e.text.to_lowercase()).collect();
+    format!("window.TEXTS = {};\n", Value::from(texts))
 }
 
 /// The script that gives the index to the page: a page that was opened from a folder may load scripts, but not data.

@@ -125,6 +125,7 @@ pub fn files(subject: &Subject, told: &(dyn Fn(usize, usize) + Sync)) -> Result<
         names: Vec::new(),
         properties: Vec::new(),
         main: false,
+        text: String::new(),
     }));
     entries.extend(pages::PAGES.iter().map(|page| Entry {
         name: page.code.to_owned(),
@@ -134,12 +135,14 @@ pub fn files(subject: &Subject, told: &(dyn Fn(usize, usize) + Sync)) -> Result<
         names: Vec::new(),
         properties: Vec::new(),
         main: false,
+        text: String::new(),
     }));
     let press = Press::new(&common(subject, &families, &classes))?;
     let mut files = vec![
         SiteFile { path: "assets/site.css".to_owned(), text: include_str!("../assets/site.css").to_owned() },
         SiteFile { path: "assets/site.js".to_owned(), text: include_str!("../assets/site.js").to_owned() },
         SiteFile { path: "assets/index.js".to_owned(), text: search::script(&entries) },
+        SiteFile { path: "assets/texts.js".to_owned(), text: search::texts(&entries) },
     ];
     files.push(press.page("index.html", "index.html", &subject.title, json!({"entries": entries.len()}))?);
     files.push(press.page("operators.html", "operators.html", "All operators", all(&families))?);
@@ -350,6 +353,7 @@ fn book_entries(book: Option<&Book>) -> Vec<Entry> {
             names: Vec::new(),
             properties: Vec::new(),
             main: false,
+            text: h.below.clone(),
         };
         headings.iter().map(entry).collect()
     };

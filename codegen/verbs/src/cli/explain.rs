@@ -10,7 +10,7 @@ use super::fault::CommandFault;
 use super::load::{Loaded, load_or_built_in};
 use super::paint::Paint;
 use super::{Common, FINE, Outcome, classes};
-use crate::explain::{self, pages};
+use crate::explain::{self, pages, wrap};
 
 /// Explains a row, a tensor subclass or an error code.
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ impl Explain {
         let head = |text: &str| paint.verb(text);
         let faint = |text: &str| paint.faint(text);
         if let Some(class) = classes::find(loaded, &self.what) {
-            let text = if common.json { format!("{}\n", class.json()) } else { class.text(&head, &faint) };
+            let text = if common.json { format!("{}\n", class.json()) } else { class.text(&head, &faint, paint.columns) };
             out.write_all(text.as_bytes())?;
             return Ok(FINE);
         }
@@ -59,7 +59,7 @@ impl Explain {
         if common.json {
             writeln!(out, "{}", explained.json())?;
         } else {
-            out.write_all(explained.text(&head, &faint).as_bytes())?;
+            out.write_all(explained.text(&head, &faint, paint.columns).as_bytes())?;
         }
         Ok(FINE)
     }
@@ -95,7 +95,8 @@ impl Explain {
                 if common.json {
                     writeln!(out, "{}", page.json())?;
                 } else {
-                    out.write_all(page.text.as_bytes())?;
+                    let lines = wrap(page.text, paint.columns);
+                    lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
                 }
                 Ok(FINE)
             }

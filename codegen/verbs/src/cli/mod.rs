@@ -40,7 +40,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use fault::CommandFault;
 pub use fulgurite_codegen::known::kept;
 pub use load::{Loaded, load, load_or_built_in, load_over_built_in};
-pub use paint::Paint;
+pub use paint::{Paint, WIDEST, columns};
 
 /// The status of success.
 pub const FINE: i32 = 0;

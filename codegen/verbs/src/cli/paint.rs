@@ -1,14 +1,19 @@
-//! Colours of the output.
+//! Colours and width of the output.
 
 use std::io::IsTerminal;
 
 use super::When;
 
-/// Whether colours are used.
+/// At most this many columns of a line of prose, because longer ones are hard to read.
+pub const WIDEST: usize = 100;
+
+/// The form of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     /// Whether colours are used.
     pub color: bool,
+    /// The columns of a line: those of the terminal, at most 100.
+    pub columns: usize,
 }
 
 impl Paint {
@@ -22,7 +27,7 @@ impl Paint {
                 std::io::stdout().is_terminal() && std::io::stderr().is_terminal() && !set("NO_COLOR") && !dumb
             }
         };
-        Paint { color }
+        Paint { color, columns: columns().min(WIDEST) }
     }
 
     /// `text` in the colour of a verb or a name.
@@ -49,4 +54,11 @@ impl Paint {
     pub(super) fn status(self, verb: &str, text: &str) -> String {
         format!("{} {text}\n", self.verb(&format!("{verb:>12}")))
     }
+}
+
+/// The columns that `COLUMNS` or the terminal says; 100 if neither does.
+pub fn columns() -> usize {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    said.or_else(terminal).unwrap_or(WIDEST).max(20)
 }

@@ -75,10 +75,9 @@ impl ExplainedClass {
         groups.into_iter().filter(|(_, _, ops)| !ops.is_empty()).collect()
     }
 
-    /// One screen of text. `head` and `faint` colour a word.
-    pub fn text(&self, head: &dyn Fn(&str) -> String, faint: &dyn Fn(&str) -> String) -> String {
+    /// A text with lines of at most `width` columns. `head` and `faint` colour a word.
+    pub fn text(&self, head: &dyn Fn(&str) -> String, faint: &dyn Fn(&str) -> String, width: usize) -> String {
         const KEY: usize = 16;
-        const WIDTH: usize = 100;
         let mut text = format!(
             "{}{}   {}\n  {}\n",
             head(&self.class),
@@ -87,7 +86,7 @@ impl ExplainedClass {
             self.doc
         );
         let mut line = |key: &str, value: &str| {
-            let lines: Vec<String> = value.lines().flat_map(|l| wrap(l, WIDTH - KEY - 3)).collect();
+            let lines: Vec<String> = value.lines().flat_map(|l| wrap(l, width.saturating_sub(KEY + 3))).collect();
             let gap = if key.chars().count() > KEY { format!("\n  {:KEY$} ", "") } else { " ".to_owned() };
             let _ =
                 writeln!(text, "  {}{gap}{}", head(&format!("{key:<KEY$}")), lines.join(&format!("\n  {:KEY$} ", "")));

@@ -246,31 +246,31 @@ fn found(source: &RowSource, row: &Row) -> Vec<(&'static str, String)> {
 }
 
 impl Explained {
-    /// One screen of text. `head` and `faint` colour a word.
-    pub fn text(&self, head: &dyn Fn(&str) -> String, faint: &dyn Fn(&str) -> String) -> String {
+    /// A text with lines of at most `width` columns. `head` and `faint` colour a word.
+    pub fn text(&self, head: &dyn Fn(&str) -> String, faint: &dyn Fn(&str) -> String, width: usize) -> String {
         const KEY: usize = 9;
-        const WIDTH: usize = 100;
+        let room = width.saturating_sub(KEY + 3);
         let title = format!("{}{}", self.op, self.sig);
         let right = format!("{} · {}", self.kind, self.place);
-        let gap = WIDTH.saturating_sub(title.chars().count() + right.chars().count());
+        let gap = width.saturating_sub(title.chars().count() + right.chars().count());
         let mut text = match gap {
             // The title is too long for one line.
             0 | 1 => {
-                let title = wrap(&title, WIDTH).join("\n");
+                let title = wrap(&title, width).join("\n");
                 format!("{}{}\n  {}\n", head(&self.op), &title[self.op.len()..], faint(&right))
             }
             gap => format!("{}{}{:gap$}{}\n", head(&self.op), self.sig, "", faint(&right)),
         };
-        text += &format!("  {}\n", self.doc);
+        wrap(&format!("  {}", self.doc), width).iter().for_each(|line| text += &format!("{line}\n"));
         let mut line = |key: &str, value: &str, reason: &str| {
             let indent = format!("\n  {:KEY$} ", "");
-            let lines = wrap(value, WIDTH - KEY - 3);
+            let lines = wrap(value, room);
             let last = lines.last().map_or(0, |line| line.chars().count());
-            let fits = KEY + 3 + last + 3 + reason.chars().count() <= WIDTH;
+            let fits = KEY + 3 + last + 3 + reason.chars().count() <= width;
             let reason = match reason {
                 "" => String::new(),
                 reason if fits => format!("   {}", faint(reason)),
-                reason => wrap(reason, WIDTH - KEY - 3).iter().map(|line| format!("{indent}{}", faint(line))).collect(),
+                reason => wrap(reason, room).iter().map(|line| format!("{indent}{}", faint(line))).collect(),
             };
             text += &format!("  {} {}{reason}\n", head(&format!("{key:<KEY$}")), lines.join(&indent));
         };
