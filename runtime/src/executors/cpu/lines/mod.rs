@@ -48,6 +48,8 @@ struct LineProduct {
     tile: (usize, usize),
     /// For columns that are not windows, those of a block; for windows, the windows of the first axis.
     block: usize,
+    /// For copied lines, their starts in a panel of one vector of columns, of two, and so on.
+    starts: Vec<Vec<u32>>,
     compute: tile::Fn,
     moving: move_to::Fn,
     finite: finite::Fn,
@@ -88,7 +90,13 @@ impl LineProduct {
         let cost = 150.0 + around as f64 * (100.0 + (2 * m * n * k) as f64 / FLOPS_PER_NS + (n * k) as f64 / 16.0);
         let (compute, moving, finite) = (tile::pick(isa), move_to::pick(isa), finite::pick(isa));
         let (tail, checks) = (Tail::new(m, k, isa), c.exact.is_some());
-        Some(LineProduct { loops, tile: tile_size, block, compute, moving, finite, tail, checks, cost })
+        let starts = match &loops.source {
+            Source::Copied { .. } => (1..=tile_size.1)
+                .map(|vectors| (0..k).map(|line| u32::try_from(line * vectors * LANES).ok()).collect())
+                .collect::<Option<_>>()?,
+            Source::Lines | Source::Windows(_) => Vec::new(),
+        };
+        Some(LineProduct { loops, tile: tile_size, block, starts, compute, moving, finite, tail, checks, cost })
     }
 
     /// Whether these loops are a product of this form.
@@ -131,6 +139,18 @@ impl LineProduct {
         if self.loops.rows.size == 1 { block.max(TILE) } else { TILE }
     }
 
+    /// The panels in which the lines of a block of `all` columns are copied: the first column of each, and its vectors. A
+    /// tile reads one panel from its begin to its end.
+    fn panels(&self, all: usize) -> impl Iterator<Item = (usize, usize)> {
+        let tail = self.tail.of(all);
+        let last = (tail > 0).then_some(1);
+        tiles(all - tail, self.tile.1).chain(last).scan(0, |at, vectors| {
+            let first = *at;
+            *at += vectors * LANES;
+            Some((first, vectors))
+        })
+    }
+
     /// Copies the lines of a block of columns, if they do not lie side by side.
     ///
     /// # Safety
@@ -141,34 +161,60 @@ impl LineProduct {
             // SAFETY: the caller upholds the contract of this function.
             Source::Windows(w) => unsafe { w.copy(from, to, number * self.block) },
             Source::Copied { sums, column } => {
-                let cols = self.block.min(self.loops.columns.count() - number * self.block);
-                let from = from.wrapping_offset((number * self.block) as isize * column);
-                let (last, outer) = match sums.split_last() {
-                    Some((last, outer)) => (*last, outer),
-                    None => ((1, 0), sums.as_slice()),
-                };
-                let around: usize = outer.iter().map(|l| l.0).product();
-                for i in 0..around {
-                    let (mut rest, mut from) = (i, from);
-                    for (size, stride) in outer.iter().rev() {
-                        from = from.wrapping_offset((rest % size) as isize * stride);
-                        rest /= size;
-                    }
-                    let to = to.wrapping_add(i * last.0 * self.block);
-                    let (from_steps, to_steps) = ((last.1, *column), (self.block as isize, 1));
-                    // SAFETY: the caller upholds the contract; columns behind the last are zeros, so that tiles read
-                    // numbers.
-                    unsafe {
-                        (self.moving)(&Moved { from, from_steps, to, to_steps, rows: last.0, cols });
-                        if cols < self.block {
-                            for line in 0..last.0 {
-                                let end = to.add(line * self.block + cols);
-                                std::ptr::write_bytes(end, 0, self.block - cols);
-                            }
-                        }
+                let all = self.block.min(self.loops.columns.count() - number * self.block);
+                for (first, vectors) in self.panels(all) {
+                    let from = from.wrapping_offset((number * self.block + first) as isize * column);
+                    let to = to.wrapping_add(first * self.loops.depth);
+                    let columns = (vectors * LANES, (all - first).min(vectors * LANES));
+                    // SAFETY: the caller upholds the contract of this function; the panel has these columns.
+                    unsafe { self.copy_panel((from, *column), to, columns, sums) };
+                }
+            }
+        }
+    }
+
+    /// Copies lines of `cols` columns to a panel that is `width` columns wide.
+    ///
+    /// # Safety
+    /// `from` is the start of the lines, whose columns lie `column` apart; `to` has room for the panel.
+    unsafe fn copy_panel(
+        &self,
+        (from, column): (*const f32, isize),
+        to: *mut f32,
+        (width, cols): (usize, usize),
+        sums: &[(usize, isize)],
+    ) {
+        let (last, outer) = match sums.split_last() {
+            Some((last, outer)) => (*last, outer),
+            None => ((1, 0), sums),
+        };
+        let around: usize = outer.iter().map(|l| l.0).product();
+        for i in 0..around {
+            let (mut rest, mut from) = (i, from);
+            for (size, stride) in outer.iter().rev() {
+                from = from.wrapping_offset((rest % size) as isize * stride);
+                rest /= size;
+            }
+            let to = to.wrapping_add(i * last.0 * width);
+            let (from_steps, to_steps) = ((last.1, column), (width as isize, 1));
+            // SAFETY: the caller upholds the contract; columns behind the last are zeros, so that tiles read numbers.
+            unsafe {
+                (self.moving)(&Moved { from, from_steps, to, to_steps, rows: last.0, cols });
+                if cols < width {
+                    for line in 0..last.0 {
+                        std::ptr::write_bytes(to.add(line * width + cols), 0, width - cols);
                     }
                 }
             }
+        }
+    }
+
+    /// The place of a column in the copy of a block, or in the lines themselves, and the starts of lines of a tile of
+    /// `vectors` from there.
+    fn place(&self, origin: *const f32, column: usize, vectors: usize) -> (*const f32, &[u32]) {
+        match self.starts.get(vectors - 1) {
+            Some(starts) => (origin.wrapping_add(column * self.loops.depth), starts),
+            None => (origin.wrapping_add(column), &self.loops.lines),
         }
     }
 
@@ -188,8 +234,9 @@ impl LineProduct {
     unsafe fn pack_tail(&self, (lines, copy): (*const f32, *const f32), number: usize, to: *mut f32) -> Packed {
         let (_, count, origin) = self.columns(number, lines, copy);
         let packed = Packed { at: to, columns: self.tail.of(count) };
+        let (origin, lines) = self.place(origin, count - packed.columns, 1);
         // SAFETY: the caller upholds the contract of this function.
-        unsafe { self.tail.pack(origin.wrapping_add(count - packed.columns), &self.loops.lines, packed) };
+        unsafe { self.tail.pack(origin, lines, packed) };
         packed
     }
 
@@ -214,6 +261,8 @@ impl LineProduct {
         let alone = l.rows.size == 1;
         let done = packed.wrapping_add(self.packed());
         let panel = self.tile.0 * l.depth * size_of::<f32>();
+        // A tile of whole columns that lie side by side in the result is written there at once.
+        let direct = matches!(columns.0.as_slice(), [only] if only.to == 1) && !alone && !self.checks;
         let mut all_finite = true;
         let mut row = from;
         while row < to {
@@ -239,16 +288,21 @@ impl LineProduct {
                 }
                 // Lines that are not copied are not read beyond their end; the last tile starts earlier.
                 let at = if beyond { column } else { column.min(count.saturating_sub(width)) };
-                let to = if alone { done.wrapping_add(at) } else { done };
-                let (b, lines) = (origin.wrapping_add(at), l.lines.as_slice());
-                let t = Tile { rows, vectors, a: left, row: step, b, lines, to, to_row: width, add: false };
+                let direct = direct && at + width <= count;
+                let (to, to_row) = match direct {
+                    true => (result.wrapping_add(at), l.rows.c as usize),
+                    false if alone => (done.wrapping_add(at), width),
+                    false => (done, width),
+                };
+                let (b, lines) = self.place(origin, at, vectors);
+                let t = Tile { rows, vectors, a: left, row: step, b, lines, to, to_row, add: false };
                 // SAFETY: the caller upholds the contract; rows and columns of the tile exist, and it has room.
                 unsafe {
                     (self.compute)(&t);
                     if self.checks {
                         all_finite &= (self.finite)(to, rows * width);
                     }
-                    if !alone {
+                    if !alone && !direct {
                         columns.write(&Done { at: to, width, first: at, rows }, result, l.rows.c, self.moving);
                     }
                 }

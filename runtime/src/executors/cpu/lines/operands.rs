@@ -40,7 +40,7 @@ pub(super) struct Loops {
     pub columns: Columns,
     /// The source of the lines.
     pub source: Source,
-    /// The start of each line, in the operand or in the copy of a block.
+    /// The start of each line, in the operand or in the copy of windows; empty for lines that are copied to panels.
     pub lines: Vec<u32>,
     /// The summed elements.
     pub depth: usize,
@@ -296,8 +296,7 @@ fn plain(n: ProductLoop, sums: Vec<(usize, isize)>, depth: usize, rows: usize) -
     // Tiles do not read beyond the end of lines that are not copied, so such lines are as wide as a tile.
     let narrow = last < MOST_VECTORS * LANES && !last.is_multiple_of(LANES);
     if n.b != 1 || narrow || clash {
-        let lines = (0..depth).map(|k| u32::try_from(k * block(n.size, depth)).ok()).collect::<Option<_>>()?;
-        return Some((columns, Source::Copied { sums, column: n.b }, lines));
+        return Some((columns, Source::Copied { sums, column: n.b }, Vec::new()));
     }
     let mut lines = Vec::with_capacity(depth);
     for k in 0..depth {
