@@ -140,7 +140,7 @@ pub struct Train {
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub text: Option<PathBuf>,
     /// Seed of the random numbers
-    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1337, help_heading = "Data")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1337, help_heading = "Data", value_parser = whole::<u64>)]
     pub seed: u64,
 
     /// Train this model that PyTorch exported, on --data, by --loss
@@ -165,23 +165,23 @@ pub struct Train {
     pub weights: Option<PathBuf>,
 
     /// Steps in all
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Length")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Length", value_parser = whole::<u64>)]
     pub steps: Option<u64>,
     /// About this many seconds: the number of steps is set from the speed of the first ones
     #[arg(long, allow_negative_numbers = true, value_name = "S", conflicts_with = "steps", help_heading = "Length")]
     pub seconds: Option<f64>,
 
     /// Blocks of attention and MLP (text)
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model", value_parser = whole::<usize>)]
     pub depth: Option<usize>,
     /// Numbers per character in the model (text)
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model", value_parser = whole::<usize>)]
     pub width: Option<usize>,
     /// Attention heads (text)
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model", value_parser = whole::<usize>)]
     pub heads: Option<usize>,
     /// Characters that the model looks back (text)
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Model", value_parser = whole::<usize>)]
     pub context: Option<usize>,
 
     /// Precision of the model's computations (text); its parameters stay f32
@@ -189,7 +189,7 @@ pub struct Train {
     pub precision: Option<Precision>,
 
     /// Pieces of text, or images, a step
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Optimiser")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Optimiser", value_parser = whole::<usize>)]
     pub batch: Option<usize>,
     /// Largest learning rate
     #[arg(long, allow_negative_numbers = true, value_name = "X", help_heading = "Optimiser")]
@@ -209,17 +209,17 @@ pub struct Train {
           conflicts_with_all = ["seed", "seconds", "depth", "width", "heads", "context", "precision", "batch", "lr", "clip", "decay"])]
     pub resume: Option<PathBuf>,
     /// Save after every N steps (0: only at the end)
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Files")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Files", value_parser = whole::<u64>)]
     pub save_every: Option<u64>,
     /// Draw the loss curve at the end, and digits that were read wrong: FILE.png or FILE.svg
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub plot: Option<PathBuf>,
 
     /// Number of threads (default: one per core)
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Run")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Run", value_parser = whole::<usize>)]
     pub threads: Option<usize>,
     /// Print a line after every N steps, where lines are not redrawn
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Run")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Run", value_parser = whole::<u64>)]
     pub log_every: Option<u64>,
     /// The profile of the command.
     #[command(flatten)]
@@ -238,20 +238,20 @@ pub struct Train {
 #[command(next_help_heading = "Processes")]
 pub struct Processes {
     /// Start N processes on this machine; under `mpirun -n N` there are N already
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub ranks: Option<usize>,
     /// Train D copies of the model on shares of each batch (without a number: one per rank)
-    #[arg(long, value_name = "D", num_args = 0..=1, default_missing_value = "0")]
+    #[arg(long, value_name = "D", num_args = 0..=1, default_missing_value = "0", value_parser = whole::<usize>)]
     pub data_parallel: Option<usize>,
     /// The schedule by which the ranks of a copy run as a pipeline: gpipe, 1f1b, interleaved, bfs, zb1p, zbv,
     /// dualpipev, or a file in the format of `fulgurite schedule --check`
     #[arg(long, value_name = "SCHEDULE")]
     pub pipeline: Option<String>,
     /// Micro-batches of a copy's share (default: twice the ranks of its pipeline)
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = whole::<usize>)]
     pub micro_batches: Option<usize>,
     /// Stages per rank, where the schedule does not fix it
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", value_parser = whole::<usize>)]
     pub stages_per_rank: Option<usize>,
     /// End the run when a rank waits longer than S seconds for another (default: 60)
     #[arg(long, value_name = "S")]
@@ -268,22 +268,22 @@ pub struct Sample {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub prompt: Option<String>,
     /// Characters to write
-    #[arg(long, value_name = "N", default_value_t = 400)]
+    #[arg(long, value_name = "N", default_value_t = 400, value_parser = whole::<usize>)]
     pub tokens: usize,
     /// Sharpness of the choice: below 1 likely characters become more likely, above 1 less
     #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
     pub temperature: f64,
     /// Choose among the K most likely characters only
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = whole::<usize>)]
     pub top_k: Option<usize>,
     /// Seed of the random numbers
-    #[arg(long, value_name = "N", default_value_t = 1337)]
+    #[arg(long, value_name = "N", default_value_t = 1337, value_parser = whole::<u64>)]
     pub seed: u64,
     /// Storage of the blocks' matrices: as trained, or quantised in groups to integers of 8 or 4 bits
     #[arg(long, value_name = "FORM", default_value = "f32")]
     pub weights: Weights,
     /// Number of threads (default: one per core)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub threads: Option<usize>,
 }
 
@@ -342,7 +342,7 @@ pub struct Trace {
     #[arg(long, conflicts_with_all = ["stages", "diff", "value", "why"])]
     pub memory: bool,
     /// The depth to which bodies of lines are opened
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>)]
     pub depth: usize,
     /// Write all stages as one page for a browser, which needs no network: stages side by side, values with their uses,
     /// steps, bodies, and memory over time
@@ -391,10 +391,10 @@ pub struct Bench {
     #[arg(long, value_name = "W", conflicts_with = "list")]
     pub run: Option<String>,
     /// Timed repetitions
-    #[arg(long, value_name = "K", default_value_t = 30)]
+    #[arg(long, value_name = "K", default_value_t = 30, value_parser = whole::<usize>)]
     pub reps: usize,
     /// Threads
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub threads: Option<usize>,
     /// Name the workloads
     #[arg(long)]
@@ -461,10 +461,10 @@ pub struct Run {
     #[arg(long, value_name = "FORM", default_value = "f32")]
     pub quantise: Weights,
     /// Seed of the random numbers, for models that draw some
-    #[arg(long, value_name = "N", default_value_t = 1337)]
+    #[arg(long, value_name = "N", default_value_t = 1337, value_parser = whole::<u64>)]
     pub seed: u64,
     /// Number of threads (default: one per core)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub threads: Option<usize>,
     /// The profile of the command.
     #[command(flatten)]
@@ -489,6 +489,11 @@ pub struct Conformance {
     /// Only cases of operators whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
+}
+
+/// Parses a count.
+fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "a whole number from 0 on is needed".to_owned())
 }
 
 /// Parses a count of which there must be some.
@@ -517,19 +522,19 @@ pub struct Schedule {
     #[arg(long, value_name = "F,I,W", default_value = "1,1,1")]
     pub times: String,
     /// Delay from the end of an action until another rank has its result
-    #[arg(long, value_name = "T", default_value_t = 0)]
+    #[arg(long, value_name = "T", default_value_t = 0, value_parser = whole::<u64>)]
     pub delay: u64,
     /// The time of two overlapping actions, in percent of their sum
-    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = whole::<u64>)]
     pub overlap: u64,
     /// Bytes that a micro-batch keeps alive in a rank's share of the model
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>)]
     pub bytes: u64,
     /// At most this many bytes alive on a rank
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub memory: Option<u64>,
     /// At most this many micro-batches alive on a rank
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub live: Option<usize>,
     /// Check this file: one line per rank, `r0: 0F0 0F1 0B0 0B1`
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
@@ -549,7 +554,7 @@ pub struct Schedule {
 #[derive(Args, Clone, Debug)]
 pub struct Doctor {
     /// Number of threads, as in other commands
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub threads: Option<usize>,
 }
 

@@ -179,19 +179,9 @@ impl Parser<'_> {
         if self.depth > DEEPEST {
             return Err(wrong(self.text, self.span(), format!("brackets are more than {DEEPEST} deep")));
         }
-        let mut left = self.binary(&['+', '-'], |p| p.binary(&['*', '/', '%'], Parser::unary))?;
-        while *self.peek() == Token::Name("as".to_owned()) {
-            self.at += 1;
-            self.count()?;
-            let (Token::Name(dtype), end) = self.next() else {
-                self.at -= 1;
-                return Err(self.expected("a dtype"));
-            };
-            let span = left.span.start..end.end;
-            left = Expr { kind: Kind::As(Box::new(left), dtype), span };
-        }
+        let sum = self.binary(&['+', '-'], |p| p.binary(&['*', '/', '%'], Parser::unary))?;
         self.depth -= 1;
-        Ok(left)
+        Ok(sum)
     }
 
     fn binary(
@@ -225,14 +215,32 @@ impl Parser<'_> {
             signs += 1;
         }
         let mut expr = self.post()?;
-        if signs % 2 == 1 {
-            let end = expr.span.end;
-            let number = |value| Expr { kind: Kind::Number(value), span: start..end };
-            expr = match expr.kind {
-                Kind::Number(Scalar::Int(value)) => number(Scalar::Int(-value)),
-                Kind::Number(Scalar::Float(value)) => number(Scalar::Float(-value)),
-                _ => Expr { span: start..expr.span.end, ..call("neg", vec![expr]) },
+        let mut negative = signs % 2 == 1;
+        if let (true, Kind::Number(value)) = (negative, &expr.kind) {
+            // the sign belongs to the number, because the least integer has no positive counterpart
+            let value = match value {
+                Scalar::Float(value) => Scalar::Float(-value),
+                Scalar::Int(value) => Scalar::Int(-value),
+                Scalar::Bool(value) => Scalar::Int(-i64::from(*value)),
             };
+            expr = Expr { kind: Kind::Number(value), span: start..expr.span.end };
+            negative = false;
+        }
+        let expr = self.casts(expr)?;
+        Ok(if negative { Expr { span: start..expr.span.end, ..call("neg", vec![expr]) } } else { expr })
+    }
+
+    /// The casts behind an operand, which bind as tightly as in rows.
+    fn casts(&mut self, mut expr: Expr) -> Result<Expr, Fault> {
+        while *self.peek() == Token::Name("as".to_owned()) {
+            self.at += 1;
+            self.count()?;
+            let (Token::Name(dtype), end) = self.next() else {
+                self.at -= 1;
+                return Err(self.expected("a dtype"));
+            };
+            let span = expr.span.start..end.end;
+            expr = Expr { kind: Kind::As(Box::new(expr), dtype), span };
         }
         Ok(expr)
     }
