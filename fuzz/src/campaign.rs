@@ -39,8 +39,8 @@ pub struct Campaign<'t> {
 impl<'t> Campaign<'t> {
     /// A campaign over the target's seeds and its committed corpus.
     pub fn new(target: &'t Target, seed: u64) -> Campaign<'t> {
-        let mut kept = (target.seeds)();
-        kept.extend(corpus(target).into_iter().map(|(_, input)| input));
+        let mut kept: Vec<Vec<u8>> = corpus(target).into_iter().map(|(_, input)| input).collect();
+        kept.extend((target.seeds)());
         let seeds = kept.len();
         let (draws, signs, passed) = (Draws::new(seed), HashSet::new(), Passed::default());
         Campaign { target, draws, kept, seeds, signs, passed, ran: 0, accepted: 0 }

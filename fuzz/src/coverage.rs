@@ -1,7 +1,7 @@
 //! The counters of an instrumented build: how often each edge of the program was passed.
 //!
 //! The compiler adds them with `-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3
-//! -Cllvm-args=-sanitizer-coverage-inline-8bit-counters`, on a stable toolchain too. Without these flags nobody calls
+//! -Cllvm-args=-sanitizer-coverage-inline-8bit-counters`, on a stable toolchain too. Without these flags nothing calls
 //! the function below, there are no counters, and the answers alone guide the fuzzer.
 
 use std::ptr;

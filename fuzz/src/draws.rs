@@ -29,6 +29,11 @@ impl Draws {
         self.below(n) == 0
     }
 
+    /// A number in `1..=n`, more often a small one: an input with many mutations is nearly always refused.
+    pub fn few(&mut self, n: usize) -> usize {
+        1 + self.below(n).min(self.below(n)).min(self.below(n))
+    }
+
     /// One of these items; the default of its type if there is none.
     pub fn pick<T: Clone + Default>(&mut self, items: &[T]) -> T {
         items.get(self.below(items.len())).cloned().unwrap_or_default()

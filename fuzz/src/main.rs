@@ -1,5 +1,6 @@
 //! The command: runs a target for some seconds, or one input.
 
+use fulgurite_fuzz::campaign::End;
 use fulgurite_fuzz::supervisor::{self, Settings};
 use fulgurite_fuzz::target::Target;
 use fulgurite_fuzz::{targets, trial};
@@ -13,6 +14,7 @@ Usage: cargo run -p fulgurite-fuzz -- [TARGET] [options]
 Without a target: every target in turn.
 
   --seconds N     how long each target runs; 30 if it is not given
+  --inputs N      how many inputs each target runs, instead of a time
   --seed N        the seed of its draws; 1 if it is not given
   --all           go on after a finding, and report one of each kind
   --findings DIR  where findings go; fuzz/findings if it is not given
@@ -27,26 +29,33 @@ struct Arguments {
     settings: Settings,
     input: Option<PathBuf>,
     worker: Option<PathBuf>,
+    here: bool,
     list: bool,
 }
 
 fn arguments() -> Result<Arguments, String> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/findings"));
-    let settings = Settings { seed: 1, time: Duration::from_secs(30), all: false, folder };
-    let mut read = Arguments { target: None, settings, input: None, worker: None, list: false };
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let settings = Settings { seed: 1, end: End::Time(Duration::from_secs(30)), all: false, folder, program };
+    let mut read = Arguments { target: None, settings, input: None, worker: None, here: false, list: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
         match word.as_str() {
             "--seconds" => {
                 let seconds = value()?.parse().ok().and_then(|n| Duration::try_from_secs_f64(n).ok());
-                read.settings.time = seconds.ok_or("`--seconds` is a number")?;
+                read.settings.end = End::Time(seconds.ok_or("`--seconds` is a number")?);
+            }
+            "--inputs" => {
+                let inputs = value()?.parse().map_err(|_| "`--inputs` is a whole number")?;
+                read.settings.end = End::Inputs(inputs);
             }
             "--seed" => read.settings.seed = value()?.parse().map_err(|_| "`--seed` is a whole number")?,
             "--all" => read.settings.all = true,
             "--findings" => read.settings.folder = value()?.into(),
             "--input" => read.input = Some(value()?.into()),
             "--worker" => read.worker = Some(value()?.into()),
+            "--here" => read.here = true,
             "--list" => read.list = true,
             "--help" | "-h" => return Err(String::new()),
             name if !name.starts_with('-') && read.target.is_none() => read.target = Some(name.to_owned()),
@@ -81,6 +90,7 @@ fn run(arguments: Arguments) -> Result<bool, String> {
     };
     let io = |e: std::io::Error| e.to_string();
     match (chosen.as_slice(), &arguments.input, &arguments.worker) {
+        ([target], Some(path), _) if !arguments.here => supervisor::one(target, &arguments.settings, path).map_err(io),
         ([target], Some(path), _) => {
             let input = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
             match trial::run(target, &input) {

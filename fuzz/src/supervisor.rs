@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 pub struct Settings {
     /// The seed of its draws.
     pub seed: u64,
-    /// How long it takes.
-    pub time: Duration,
+    /// When it ends.
+    pub end: End,
+    /// The command of this crate, which runs the inputs.
+    pub program: PathBuf,
     /// Whether it goes on after a finding.
     pub all: bool,
     /// Where findings go.
@@ -24,7 +26,7 @@ pub struct Settings {
 }
 
 /// The most memory of the process that runs inputs, in kB: mapped memory escapes the count of the allocator.
-const MEMORY: usize = 12 << 20;
+const MEMORY: usize = 3 << 20;
 /// The status of a process that had findings.
 const FOUND: i32 = 1;
 /// At most this many processes for a campaign, because inputs that end theirs may be frequent.
@@ -39,7 +41,7 @@ pub fn work(target: &Target, settings: &Settings, kept: &Path) -> io::Result<boo
     let started = Instant::now();
     let mut campaign = Campaign::new(target, settings.seed);
     let (mut kinds, mut failed) = (BTreeSet::new(), Ok(()));
-    campaign.run(End::Time(settings.time), |input, fault| {
+    campaign.run(settings.end, |input, fault| {
         if kinds.insert(fault.kind.clone()) {
             failed = report(target, settings, input, &fault, true);
         }
@@ -63,21 +65,36 @@ fn report(target: &Target, settings: &Settings, input: &[u8], fault: &Fault, her
     Ok(())
 }
 
-/// This program with further arguments, within bounds of memory.
-fn process(arguments: &[String]) -> io::Result<Command> {
-    let program = std::env::current_exe()?;
+/// The command with further arguments, within bounds of memory.
+fn process(settings: &Settings, arguments: &[String]) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -c 0; ulimit -v {MEMORY}; exec \"$0\" \"$@\"")]).arg(program).args(arguments);
-    Ok(command)
+    let bounded = format!("ulimit -c 0; ulimit -v {MEMORY}; exec \"$0\" \"$@\"");
+    command.args(["-c", &bounded]).arg(&settings.program).args(arguments);
+    command
+}
+
+/// Runs one input in a process of its own; true if it is a finding.
+///
+/// # Errors
+/// The error of the system, if no process can be started.
+pub fn one(target: &Target, settings: &Settings, input: &Path) -> io::Result<bool> {
+    let status = process(settings, &lone(target, input)).status()?;
+    if !matches!(status.code(), Some(0 | FOUND)) {
+        println!("{}", ended(status).says);
+    }
+    Ok(!status.success())
+}
+
+/// The arguments for one input.
+fn lone(target: &Target, input: &Path) -> [String; 4] {
+    [target.name.to_owned(), "--input".to_owned(), input.display().to_string(), "--here".to_owned()]
 }
 
 /// Whether this input ends the process that reads it.
 fn ends(target: &Target, settings: &Settings, input: &[u8]) -> bool {
     let path = settings.folder.join(format!("{}.tried", target.name));
-    let ran = std::fs::write(&path, input).and_then(|()| {
-        let arguments = [target.name.to_owned(), "--input".to_owned(), path.display().to_string()];
-        process(&arguments)?.stdout(Stdio::null()).stderr(Stdio::null()).status()
-    });
+    let ran = std::fs::write(&path, input)
+        .and_then(|()| process(settings, &lone(target, &path)).stdout(Stdio::null()).stderr(Stdio::null()).status());
     _ = std::fs::remove_file(&path);
     ran.is_ok_and(|status| !matches!(status.code(), Some(0 | FOUND)))
 }
@@ -92,25 +109,30 @@ pub fn supervise(target: &Target, settings: &Settings) -> io::Result<bool> {
     let kept = settings.folder.join(format!("{}.{}.running", target.name, settings.seed));
     let mut found = false;
     for n in 0..PROCESSES {
-        let left = settings.time.saturating_sub(started.elapsed());
-        if n > 0 && left < Duration::from_secs(2) {
-            break;
-        }
+        let end = match settings.end {
+            End::Time(time) => {
+                let left = time.saturating_sub(started.elapsed());
+                if n > 0 && left < Duration::from_secs(2) {
+                    break;
+                }
+                ["--seconds".to_owned(), left.as_secs_f64().to_string()]
+            }
+            End::Inputs(inputs) => ["--inputs".to_owned(), inputs.to_string()],
+        };
         // A process that was ended has drawn its inputs: the next one draws others.
         let seed = settings.seed.wrapping_add(n.wrapping_mul(1_000_003));
         let mut arguments = vec![
             target.name.to_owned(),
             "--worker".to_owned(),
             kept.display().to_string(),
-            "--seconds".to_owned(),
-            left.as_secs_f64().to_string(),
             "--seed".to_owned(),
             seed.to_string(),
             "--findings".to_owned(),
             settings.folder.display().to_string(),
         ];
+        arguments.extend(end);
         arguments.extend(settings.all.then(|| "--all".to_owned()));
-        let status = process(&arguments)?.status()?;
+        let status = process(settings, &arguments).status()?;
         match status.code() {
             Some(0) => break,
             Some(FOUND) => {

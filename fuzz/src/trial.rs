@@ -131,15 +131,15 @@ fn once(target: &Target, input: &[u8]) -> (Result<Answer, Fault>, Duration) {
     let longest = target.limits.longest(input.len());
     LIMIT.store(now() + (longest * HANGS).as_millis() as u64, Relaxed);
     let started = Instant::now();
-    let (ran, memory) = memory::measured(target.limits.piece, || {
-        panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)))
-    });
+    let (ran, memory) =
+        memory::measured(target.limits.piece, || panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input))));
     let took = started.elapsed();
     LIMIT.store(0, Relaxed);
     let most = target.limits.most(input.len());
     let outcome = match ran {
         Err(_) => {
-            let said = PANIC.with(|last| last.borrow_mut().take()).unwrap_or_else(|| "a panic in another thread".into());
+            let said =
+                PANIC.with(|last| last.borrow_mut().take()).unwrap_or_else(|| "a panic in another thread".into());
             Err(Fault { kind: format!("panic {}", place(&said)), says: said })
         }
         Ok(Err(law)) => Err(Fault { kind: format!("law {}", form(&law)), says: law }),

@@ -25,6 +25,7 @@ pub const CRATES: &[&str] = &[
     "tools/demo",
     "tools/bench",
     "tools/conformance",
+    "fuzz",
     "cli",
     "tests",
 ];

@@ -77,11 +77,11 @@ const STRUCTURES: &[(&[u8; 4], &[(usize, usize)])] = &[
 pub fn numbers_mutated(draws: &mut Draws, whole: &[u8]) -> Vec<u8> {
     let mut made = whole.to_vec();
     let mut fields = Vec::new();
-    for at in 0..made.len().saturating_sub(4) {
+    for at in made.windows(2).enumerate().filter(|(_, pair)| *pair == b"PK").map(|(at, _)| at) {
         let known = STRUCTURES.iter().find(|(signature, _)| made[at..].starts_with(&signature[..]));
         fields.extend(known.iter().flat_map(|(_, fields)| fields.iter()).map(|(place, width)| (at + place, *width)));
     }
-    for _ in 0..1 + draws.below(3) {
+    for _ in 0..draws.few(3) {
         let (place, width) = draws.pick(&fields);
         let Some(field) = made.get_mut(place..place + width) else { continue };
         let mut old = [0; 8];

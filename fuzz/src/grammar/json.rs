@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 pub fn mutant(draws: &mut Draws, text: &[u8], other: &[u8]) -> Option<Vec<u8>> {
     let mut whole: Value = serde_json::from_slice(text).ok()?;
     let other: Value = serde_json::from_slice(other).unwrap_or_default();
-    for _ in 0..=draws.below(4) {
+    for _ in 0..draws.few(4) {
         let source = if draws.one_in(3) { whole.clone() } else { other.clone() };
         let (to, from) = (draws.pick(&paths(&whole)), draws.pick(&paths(&source)));
         // the value of another text that has the same key is more likely to be accepted
         let key = to.rsplit('/').next().unwrap_or_default();
-        let alike: Vec<String> = paths(&source).into_iter().filter(|path| path.rsplit('/').next() == Some(key)).collect();
+        let alike: Vec<String> =
+            paths(&source).into_iter().filter(|path| path.rsplit('/').next() == Some(key)).collect();
         let from = if draws.one_in(2) && !alike.is_empty() { draws.pick(&alike) } else { from };
         let part = source.pointer(&from).cloned().unwrap_or_default();
         mutate(&mut whole, &to, part, draws);

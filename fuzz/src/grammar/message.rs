@@ -23,7 +23,7 @@ enum Held {
 pub fn mutant(draws: &mut Draws, bytes: &[u8], other: &[u8]) -> Option<Vec<u8>> {
     let mut whole = parsed(bytes, 0)?;
     let other = parsed(other, 0).unwrap_or_default();
-    for _ in 0..=draws.below(4) {
+    for _ in 0..draws.few(4) {
         let source = if draws.one_in(2) || other.is_empty() { whole.clone() } else { other.clone() };
         let (mut count, mut kept) = (0, None);
         pick(&source, draws.below(size(&source)), &mut count, &mut kept);

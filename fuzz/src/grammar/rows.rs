@@ -43,7 +43,7 @@ pub fn mutate(draws: &mut Draws, a: &[u8], b: &[u8], words: &[&str]) -> Vec<u8> 
     if made.is_empty() || draws.one_in(20) {
         return text::mutate(draws, a.as_bytes(), b.as_bytes(), words);
     }
-    for _ in 0..1 + draws.below(3) {
+    for _ in 0..draws.few(3) {
         let at = draws.below(made.len());
         let other = draws.pick(&others);
         match draws.below(12) {
@@ -60,6 +60,9 @@ pub fn mutate(draws: &mut Draws, a: &[u8], b: &[u8], words: &[&str]) -> Vec<u8> 
 /// A row with a key of another one, or without a key, or with a word changed inside of one value.
 fn crossed(draws: &mut Draws, row: &str, other: &str, words: &[&str]) -> String {
     let (mut own, others) = (keys(row), keys(other));
+    if own.is_empty() {
+        return other.to_owned();
+    }
     let at = draws.below(own.len());
     let taken = draws.pick(&others);
     match draws.below(6) {

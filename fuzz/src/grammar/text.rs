@@ -4,13 +4,41 @@ use crate::draws::Draws;
 
 /// Numbers at which sizes, indices, offsets and options go wrong.
 pub const NUMBERS: &[&str] = &[
-    "0", "1", "2", "3", "-1", "-2", "7", "64", "65", "255", "1000", "65536", "2147483647", "2147483648", "4294967296",
-    "4611686018427387904", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
-    "18446744073709551615", "99999999999999999999", "0.5", "1e-5", "1e300", "1e999", "inf", "nan", "-inf", "0.0", "-0.0",
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "-2",
+    "7",
+    "64",
+    "65",
+    "255",
+    "1000",
+    "65536",
+    "2147483647",
+    "2147483648",
+    "4294967296",
+    "4611686018427387904",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "99999999999999999999",
+    "0.5",
+    "1e-5",
+    "1e300",
+    "1e999",
+    "inf",
+    "nan",
+    "-inf",
+    "0.0",
+    "-0.0",
 ];
 
 /// Characters that readers treat in ways of their own.
-const ODD: &[&str] = &["é", "\u{0}", "\t", "\r", "\n", "'", "\"", "`", "\\", "#", "//", "\u{feff}", "😀", " ", "%", "{}"];
+const ODD: &[&str] =
+    &["é", "\u{0}", "\t", "\r", "\n", "'", "\"", "`", "\\", "#", "//", "\u{feff}", "😀", " ", "%", "{}"];
 
 const PAIRS: &[&str] = &["->", "<-", "=>", "==", "!=", "<=", ">=", "&&", "||", ".."];
 
@@ -61,7 +89,7 @@ fn owned(text: &str) -> Vec<String> {
 /// `text` with one to four mutations, crossed with `other`; `words` are those of the language.
 pub fn mutant(draws: &mut Draws, text: &str, other: &str, words: &[&str]) -> String {
     let (mut made, other) = (owned(text), owned(other));
-    for _ in 0..1 + draws.below(4) {
+    for _ in 0..draws.few(4) {
         once(draws, &mut made, &other, words);
     }
     made.concat()
@@ -195,7 +223,7 @@ fn lines(draws: &mut Draws, made: &mut Vec<String>, other: &[String]) {
 /// Bytes replaced, removed, repeated or inserted.
 pub fn bytes(draws: &mut Draws, whole: &[u8]) -> Vec<u8> {
     let mut made = whole.to_vec();
-    for _ in 0..1 + draws.below(3) {
+    for _ in 0..draws.few(3) {
         if made.is_empty() {
             made.push(draws.bits() as u8);
         }

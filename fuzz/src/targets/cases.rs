@@ -29,7 +29,8 @@ fn seeds() -> Vec<Vec<u8>> {
 fn names() -> &'static Vec<String> {
     static NAMES: OnceLock<Vec<String>> = OnceLock::new();
     NAMES.get_or_init(|| {
-        let of = |seed: &Vec<u8>| serde_json::from_slice::<serde_json::Value>(seed).ok()?["op"].as_str().map(str::to_owned);
+        let of =
+            |seed: &Vec<u8>| serde_json::from_slice::<serde_json::Value>(seed).ok()?["op"].as_str().map(str::to_owned);
         seeds().iter().filter_map(of).collect()
     })
 }
@@ -58,7 +59,9 @@ fn run(input: &[u8]) -> Outcome {
             no_bug(&tally.results)?;
             match run() {
                 Ok(again) if again.results == tally.results => {}
-                Ok(again) => return Err(format!("the second run gives another result:\n{}{}", tally.results, again.results)),
+                Ok(again) => {
+                    return Err(format!("the second run gives another result:\n{}{}", tally.results, again.results));
+                }
                 Err((_, why)) => return Err(format!("the second run is refused: {why}")),
             }
             let forms = tally.results.split('"').skip(1).step_by(2).map(crate::target::form).take(60);

@@ -19,7 +19,7 @@ pub const TARGET: Target = Target {
 /// The small models: others take long to write and to read.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = files::below("compat/models/data", "pt2");
-    seeds.retain(|seed| seed.len() < 60_000);
+    seeds.retain(|seed| seed.len() < 40_000);
     seeds
 }
 

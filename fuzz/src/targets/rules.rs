@@ -19,11 +19,77 @@ pub const TARGET: Target = Target {
 };
 
 const WORDS: &[&str] = &[
-    "x", "y", "N", "S", "s", "T", "i", "n", "dim", "let", "if", "else", "match", "as", "in", "sum", "prod", "amax",
-    "argmax", "any", "skip", "_", "List", "enum", "Dim", "Dims", "Shape", "Ints", "Size", "Perm", "Index", "Key", "acc",
-    "real", "f32", "i64", "bool", "float", "like", "mut", "keepdim", "empty", "all", "infer", "unbroadcast", "some",
-    "->", "<-", "=>", "..", "~", "!", "@", "?", ":", ";", ",", "+", "-", "*", "/", "%", "==", "&&", "||", "(", ")", "[",
-    "]", "{", "}",
+    "x",
+    "y",
+    "N",
+    "S",
+    "s",
+    "T",
+    "i",
+    "n",
+    "dim",
+    "let",
+    "if",
+    "else",
+    "match",
+    "as",
+    "in",
+    "sum",
+    "prod",
+    "amax",
+    "argmax",
+    "any",
+    "skip",
+    "_",
+    "List",
+    "enum",
+    "Dim",
+    "Dims",
+    "Shape",
+    "Ints",
+    "Size",
+    "Perm",
+    "Index",
+    "Key",
+    "acc",
+    "real",
+    "f32",
+    "i64",
+    "bool",
+    "float",
+    "like",
+    "mut",
+    "keepdim",
+    "empty",
+    "all",
+    "infer",
+    "unbroadcast",
+    "some",
+    "->",
+    "<-",
+    "=>",
+    "..",
+    "~",
+    "!",
+    "@",
+    "?",
+    ":",
+    ";",
+    ",",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "==",
+    "&&",
+    "||",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
 ];
 
 /// The values of the keys of all rows that are rules.
@@ -33,7 +99,8 @@ fn seeds() -> Vec<Vec<u8>> {
         for line in row.lines() {
             let Some((key, value)) = line.trim_start().split_once(':') else { continue };
             let value = value.trim().trim_matches('\'');
-            let rule = matches!(key, "sig" | "expr" | "decomp" | "view" | "x" | "torch" | "aten" | "require" | "promote");
+            let rule =
+                matches!(key, "sig" | "expr" | "decomp" | "view" | "x" | "torch" | "aten" | "require" | "promote");
             if rule && value.len() > 3 && !value.starts_with(['{', '|']) {
                 seeds.push(value.as_bytes().to_vec());
             }
@@ -89,6 +156,9 @@ fn run(input: &[u8]) -> Outcome {
         lang::parse_alias(&text).err(),
     ];
     let accepted = answers.iter().any(Option::is_none);
-    let said = answers.iter().enumerate().map(|(n, e)| format!("{n} {}", e.as_ref().map(ToString::to_string).unwrap_or_default()));
+    let said = answers
+        .iter()
+        .enumerate()
+        .map(|(n, e)| format!("{n} {}", e.as_ref().map(ToString::to_string).unwrap_or_default()));
     Ok(Answer { accepted, ..Answer::refused(said) })
 }

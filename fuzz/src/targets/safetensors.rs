@@ -17,6 +17,23 @@ pub const TARGET: Target = Target {
     tested: 2000,
 };
 
+/// The dtypes of the format, with the bytes of an element.
+const DTYPES: [(&str, usize); 13] = [
+    ("BOOL", 1),
+    ("U8", 1),
+    ("I8", 1),
+    ("I16", 2),
+    ("U16", 2),
+    ("F16", 2),
+    ("BF16", 2),
+    ("I32", 4),
+    ("F32", 4),
+    ("F64", 8),
+    ("I64", 8),
+    ("F8_E4M3", 1),
+    ("F8_E5M2", 1),
+];
+
 /// A file with this header and this many bytes of data.
 fn file(header: &[u8], data: usize) -> Vec<u8> {
     let mut made = (header.len() as u64).to_le_bytes().to_vec();
@@ -28,12 +45,12 @@ fn file(header: &[u8], data: usize) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = files::below("compat/models/data", "safetensors");
     seeds.retain(|seed| seed.len() < 4000);
-    let dtypes = [
-        ("BOOL", 1), ("U8", 1), ("I8", 1), ("I16", 2), ("U16", 2), ("F16", 2), ("BF16", 2), ("I32", 4), ("F32", 4),
-        ("F64", 8), ("I64", 8), ("F8_E4M3", 1), ("F8_E5M2", 1),
-    ];
-    for (dtype, size) in dtypes {
-        let header = format!("{{\"__metadata__\":{{\"k\":\"v\"}},\"a.0\":{{\"dtype\":\"{dtype}\",\"shape\":[2,3],\"data_offsets\":[0,{0}]}},\"b\":{{\"dtype\":\"{dtype}\",\"shape\":[],\"data_offsets\":[{0},{1}]}}}}", 6 * size, 7 * size);
+    for (dtype, size) in DTYPES {
+        let header = format!(
+            "{{\"__metadata__\":{{\"k\":\"v\"}},\"a.0\":{{\"dtype\":\"{dtype}\",\"shape\":[2,3],\"data_offsets\":[0,{0}]}},\"b\":{{\"dtype\":\"{dtype}\",\"shape\":[],\"data_offsets\":[{0},{1}]}}}}",
+            6 * size,
+            7 * size
+        );
         seeds.push(file(header.as_bytes(), 7 * size));
     }
     seeds.push(file(b"{}", 0));
@@ -45,8 +62,35 @@ fn header(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.get(8..)?.split_at_checked(length)
 }
 
+/// A file by the grammar: its tensors stand one after the other, and at most one number is wrong.
+fn drawn(draws: &mut Draws) -> Vec<u8> {
+    let (mut entries, mut end) = (Vec::new(), 0usize);
+    for n in 0..draws.below(5) {
+        let (dtype, size) = DTYPES[draws.below(DTYPES.len())];
+        let shape: Vec<usize> = (0..draws.below(5)).map(|_| [0, 1, 2, 3, 4, 7][draws.below(6)]).collect();
+        let start = end;
+        end += size * shape.iter().product::<usize>();
+        let name = draws.pick(&["a", "a.0", "", "é", "x/y", "_", "a b"]);
+        entries.push(format!(
+            "\"{name}{n}\":{{\"dtype\":\"{dtype}\",\"shape\":{shape:?},\"data_offsets\":[{start},{end}]}}"
+        ));
+    }
+    if draws.one_in(3) {
+        entries.insert(0, "\"__metadata__\":{\"k\":\"v\"}".to_owned());
+    }
+    let mut text = format!("{{{}}}", entries.join(","));
+    if draws.one_in(2) {
+        text = text::mutant(draws, &text, &text, &["F32", "shape"]);
+    }
+    text += &" ".repeat(draws.below(9));
+    file(text.as_bytes(), end)
+}
+
 /// Mutations of the header's values, of its text, of its length, and of the data.
 fn mutate(draws: &mut Draws, a: &[u8], b: &[u8]) -> Vec<u8> {
+    if draws.one_in(2) {
+        return drawn(draws);
+    }
     let Some((own, data)) = header(a) else { return text::bytes(draws, a) };
     let other = header(b).map_or(&[][..], |(other, _)| other);
     let numbers: [u64; 8] = [0, 1, 2, u64::MAX, i64::MAX as u64, 1 << 32, own.len() as u64 + 1, a.len() as u64];
@@ -58,7 +102,12 @@ fn mutate(draws: &mut Draws, a: &[u8], b: &[u8]) -> Vec<u8> {
             return made;
         }
         1 => return text::bytes(draws, a),
-        2 => text::mutate(draws, own, other, &["F32", "I64", "shape", "dtype", "data_offsets", "__metadata__", "\\u0000"]),
+        2 => text::mutate(
+            draws,
+            own,
+            other,
+            &["F32", "I64", "shape", "dtype", "data_offsets", "__metadata__", "\\u0000"],
+        ),
         3 => {
             let size = data.len();
             data.resize(draws.below(2 * size + 2), 0);

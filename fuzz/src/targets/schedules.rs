@@ -17,8 +17,28 @@ pub const TARGET: Target = Target {
 };
 
 const WORDS: &[&str] = &[
-    "0F0", "1F0", "0B0", "1B1", "0I0", "0W0", "2F5", "(0F1;1B0)O", "0F1>", ">1F1", "R0", "R1", "r0:", "r1:", "r2",
-    "stages", "micro-batches", "place", "tie", "stages 2, micro-batches 2, place 0 1\n", ", tie 0 1", "\n",
+    "0F0",
+    "1F0",
+    "0B0",
+    "1B1",
+    "0I0",
+    "0W0",
+    "2F5",
+    "(0F1;1B0)O",
+    "0F1>",
+    ">1F1",
+    "R0",
+    "R1",
+    "r0:",
+    "r1:",
+    "r2",
+    "stages",
+    "micro-batches",
+    "place",
+    "tie",
+    "stages 2, micro-batches 2, place 0 1\n",
+    ", tie 0 1",
+    "\n",
 ];
 
 fn seeds() -> Vec<Vec<u8>> {
