@@ -28,6 +28,9 @@ pub struct Campaign<'t> {
     draws: Draws,
     kept: Vec<Vec<u8>>,
     seeds: usize,
+    /// How many of the committed inputs and seeds have run.
+    begun: usize,
+    committed: usize,
     signs: HashSet<u64>,
     passed: Passed,
     /// Inputs that have run.
@@ -40,13 +43,14 @@ impl<'t> Campaign<'t> {
     /// A campaign over the target's seeds and its committed corpus.
     pub fn new(target: &'t Target, seed: u64) -> Campaign<'t> {
         let mut kept: Vec<Vec<u8>> = corpus(target).into_iter().map(|(_, input)| input).collect();
+        let committed = kept.len();
         kept.extend((target.seeds)());
         let seeds = kept.len();
         let (draws, signs, passed) = (Draws::new(seed), HashSet::new(), Passed::default());
-        Campaign { target, draws, kept, seeds, signs, passed, ran: 0, accepted: 0 }
+        Campaign { target, draws, kept, seeds, begun: 0, committed, signs, passed, ran: 0, accepted: 0 }
     }
 
-    /// Runs the seeds, then inputs that are made of them, up to the end. `found` gets each fault, and says whether to go
+    /// Runs the committed inputs, then seeds and inputs that are made of them, up to the end. `found` gets each fault, and says whether to go
     /// on.
     pub fn run(&mut self, end: End, mut found: impl FnMut(&[u8], Fault) -> bool) {
         let started = Instant::now();
@@ -55,10 +59,13 @@ impl<'t> Campaign<'t> {
             End::Time(most) => started.elapsed() < most,
         };
         while goes_on(self.ran) {
-            let input = match self.kept.get(self.ran).filter(|_| self.ran < self.seeds) {
-                Some(seed) => seed.clone(),
+            // all committed inputs first, and then seeds between the inputs that are made of them
+            let seed = self.begun < self.committed || self.begun < self.seeds && self.draws.one_in(4);
+            let input = match self.kept.get(self.begun).filter(|_| seed) {
+                Some(input) => input.clone(),
                 None => self.next(),
             };
+            self.begun += usize::from(seed);
             self.ran += 1;
             match trial::run(self.target, &input) {
                 Ok(answer) => {
@@ -67,7 +74,7 @@ impl<'t> Campaign<'t> {
                     for sign in answer.signs {
                         new |= self.signs.insert(sign);
                     }
-                    if new && self.ran > self.seeds {
+                    if new && !seed {
                         self.keep(input);
                     }
                 }

@@ -15,7 +15,7 @@ pub const TARGET: Target = Target {
     mutate,
     run,
     limits: READER,
-    tested: 12_000,
+    tested: 6000,
 };
 
 const WORDS: &[&str] = &[
