@@ -3,14 +3,16 @@
 use super::files;
 use crate::draws::Draws;
 use crate::grammar::text;
-use crate::target::{Answer, Outcome, PROGRAM, Target, no_bug};
+use crate::target::{Answer, Outcome, PROGRAM, Target, form, no_bug};
 use fulgurite::buffer::Buffer;
 use fulgurite::core::lang::ast::{Elem, OptType};
 use fulgurite::core::loc::Loc;
 use fulgurite::core::{DType, Name, Scalar, TensorTy, Value};
 use fulgurite::parts::CompiledPart;
 use fulgurite::symbol;
-use fulgurite::trace::{PrintOptions, ProxyId, ProxyTy, Trace, verify};
+use fulgurite::trace::{PrintOptions, ProxyId, ProxyTy, SplitSide, Trace, verify};
+use fulgurite::transforms::vjp::float_inputs;
+use fulgurite::transforms::{simplify, value_and_grad};
 use fulgurite::{Builder, Error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -135,7 +137,9 @@ fn drawn(seed: u64) -> String {
         };
         values.push(builder.input("x", ty));
     }
-    let symbols = symbol::all();
+    // derivatives of derivatives are added while gradients are taken, so that there would be more of them each time
+    let mut symbols = symbol::all();
+    symbols.retain(|symbol| symbol.name().matches(".vjp").count() <= 1);
     for _ in 0..40 {
         let Some(symbol) = symbols.get(draws.below(symbols.len())).filter(|symbol| !symbol.is_control()) else {
             continue;
@@ -237,6 +241,28 @@ fn ends_soon(printed: &str) -> bool {
     !printed.contains("while_loop(") && !text::tokens(printed).into_iter().any(large)
 }
 
+/// Compiles the trace and runs it twice: equal bits, or one refusal, whose form is given.
+fn twice(trace: &Trace, inputs: &[Buffer], printed: &str) -> Result<String, String> {
+    let said = |e: &Error| {
+        let said = format!("{} {}", e.code(), e.claim());
+        no_bug(&e.to_string()).map(|()| said).map_err(|why| format!("{why}\n{printed}"))
+    };
+    let part = match CompiledPart::new(trace, &[]) {
+        Ok(part) => part,
+        Err(e) => return said(&e).map(|said| form(&said)),
+    };
+    let bits = |outs: Result<Vec<Buffer>, Error>| match outs {
+        Ok(outs) => Ok(Ok(outs.iter().map(|out| out.as_bytes().to_vec()).collect::<Vec<_>>())),
+        Err(e) => said(&e).map(Err),
+    };
+    let first = bits(part.run(&mut inputs.to_vec()))?;
+    let second = bits(part.run(&mut inputs.to_vec()))?;
+    match first == second {
+        true => Ok(first.err().map(|said| form(&said)).unwrap_or_default()),
+        false => Err(format!("the second run gives another result: {first:?}, {second:?}\n{printed}")),
+    }
+}
+
 fn run(input: &[u8]) -> Outcome {
     let text = match seed(input) {
         Some(seed) => drawn(seed),
@@ -263,22 +289,24 @@ fn run(input: &[u8]) -> Outcome {
     if is_small(&trace) && ends_soon(&printed) {
         let inputs = trace.inputs().iter().enumerate();
         let inputs = inputs.map(|(n, input)| data(&trace.arena.ty(input.proxy), n)).collect::<Result<Vec<_>, _>>()?;
-        let part = match CompiledPart::new(&trace, &[]) {
-            Ok(part) => part,
-            Err(e) => return refused(&e),
-        };
-        let bits = |outs: Result<Vec<Buffer>, Error>| match outs {
-            Ok(outs) => Ok(outs.iter().map(|out| out.as_bytes().to_vec()).collect::<Vec<_>>()),
-            Err(e) => Err(format!("{} {}", e.code(), e.claim())),
-        };
-        let first = bits(part.run(&mut inputs.clone()));
-        let second = bits(part.run(&mut inputs.clone()));
-        if first != second {
-            return Err(format!("the second run gives another result: {first:?}, {second:?}\n{printed}"));
-        }
-        if let Err(e) = &first {
-            no_bug(e)?;
-            signs.push(crate::target::form(e));
+        signs.push(twice(&trace, &inputs, &printed)?);
+        let simple = simplify(&trace, SplitSide::Before);
+        // a call of a derived row that no transform makes may disagree with the call from which it is derived
+        let derived = printed.contains(".vjp");
+        let gradient = (!derived).then(|| value_and_grad(&trace, &float_inputs(&trace)));
+        for (what, made) in [("simplified", simple)].into_iter().chain(gradient.map(|made| ("gradient", made))) {
+            let made = match made {
+                Ok(made) => made,
+                Err(e) => {
+                    no_bug(&e.to_string()).map_err(|why| format!("{what}: {why}\n{printed}"))?;
+                    continue;
+                }
+            };
+            let text = made.print(&options);
+            verify::verify(&made).map_err(|e| format!("{what}: the trace is bad: {}\n{e}\n{text}", e.claim()))?;
+            if is_small(&made) {
+                signs.push(twice(&made, &inputs, &text).map_err(|why| format!("{what}: {why}"))?);
+            }
         }
     }
     Ok(Answer::accepted(signs))
