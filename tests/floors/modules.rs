@@ -25,7 +25,6 @@ pub const CRATES: &[&str] = &[
     "tools/demo",
     "tools/bench",
     "tools/conformance",
-    "fuzz",
     "cli",
     "tests",
 ];
