@@ -3,7 +3,7 @@
 mod bench;
 mod conformance;
 mod doctor;
-mod eval;
+pub mod eval;
 mod models;
 mod profile;
 mod sample;

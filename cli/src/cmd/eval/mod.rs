@@ -62,12 +62,33 @@ pub fn run(args: &args::Eval, common: args::Common, ui: &Ui) -> Outcome {
 /// # Errors
 /// Those of [`run`].
 pub fn value(text: &str) -> Result<Tensor, Fault> {
-    let results = Evaluator::new(text, None).results(&parse::parse(text)?)?;
+    let (results, _) = results(text, None)?;
     let [one] = &results[..] else {
         return Err(Fault::usage("E917", format!("the expression has {} results, and one is needed", results.len())));
     };
     one.check()?;
     Ok(one.clone())
+}
+
+/// The results of an expression and its float lists; `lists`, if they are given, stand in the place of these.
+///
+/// # Errors
+/// Those of [`run`]; a result may carry an error.
+pub fn results(text: &str, lists: Option<&[Tensor]>) -> Result<(Vec<Tensor>, Vec<Tensor>), Fault> {
+    let mut evaluator = Evaluator::new(text, lists);
+    let results = evaluator.results(&parse::parse(text)?)?;
+    Ok((results, evaluator.leaves.into_iter().map(|leaf| leaf.value).collect()))
+}
+
+/// The gradient of the sum of all float results of an expression, for every float list.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn gradient(text: &str) -> Result<Vec<Tensor>, Fault> {
+    let expr = parse::parse(text)?;
+    let mut first = Evaluator::new(text, None);
+    first.results(&expr)?;
+    gradients(text, &expr, &first.leaves)
 }
 
 /// A tensor as text, and as JSON.

@@ -89,9 +89,11 @@ impl Graph {
     /// maximum is, which the row is often asked for as well. An extremum is NaN if an element is.
     fn of_extremum(&mut self, reduce: &Op, arg: NodeId, compares: Builtin) -> Option<Op> {
         let (Op::Reduce { order, .. }, Op::Call(builtin, of)) = (reduce, &self.node(arg).op) else { return None };
-        let (x, infinity) = (of[0], of[1]);
+        // a builtin of one operand is no comparison
+        let (true, [x, infinity]) = (*builtin == compares, &of[..]) else { return None };
+        let (x, infinity) = (*x, *infinity);
         let ty = self.node(x).ty;
-        if *builtin != compares || !ty.is_float() {
+        if !ty.is_float() {
             return None;
         }
         let red = match self.as_const(infinity)?.as_f64() {

@@ -1,0 +1,28 @@
+//! Archives whose directory contradicts itself: sizes, places, counts, flags.
+
+use super::{models, pt2};
+use crate::draws::Draws;
+use crate::grammar::{archive, text};
+use crate::target::{Outcome, READER, Target};
+
+/// The target.
+pub const TARGET: Target = Target {
+    name: "archives",
+    about: "sizes and places in the directory of an archive are used only if they agree with the file",
+    seeds: pt2::seeds,
+    mutate,
+    run,
+    limits: READER,
+    tested: 1000,
+};
+
+fn mutate(draws: &mut Draws, a: &[u8], _: &[u8]) -> Vec<u8> {
+    match draws.below(12) {
+        0 => text::bytes(draws, a),
+        _ => archive::numbers_mutated(draws, a),
+    }
+}
+
+fn run(input: &[u8]) -> Outcome {
+    models::read("pt2", input, false)
+}
