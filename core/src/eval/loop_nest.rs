@@ -612,7 +612,11 @@ impl<F: Field> Eval<'_, F> {
         ty: DType,
     ) -> Result<Val<F>, Stop> {
         let mut acc = Acc::new(red, ty, body.ty());
-        self.loops(vars, filter, body, &mut acc)?;
+        // an empty range leaves nothing to combine, however long the ranges around it are
+        let empty = |range: &SRange| matches!((range.lo.as_int(), range.hi.as_int()), (Some(lo), Some(hi)) if lo >= hi);
+        if !vars.iter().any(empty) {
+            self.loops(vars, filter, body, &mut acc)?;
+        }
         if acc.count == 0
             && let Some(e) = otherwise
         {

@@ -47,6 +47,16 @@ fn product_of_matrices() {
     assert_eq!(y[0].data, Data::Float(vec![4., 5., 10., 11.]));
 }
 
+/// The sum of `[4, 2147483648, 0]` walks no element, so it must not walk the long axis either.
+#[test]
+fn an_empty_range_ends_the_ranges_around_it() {
+    let vars = vec![full(0, 4), full(1, 1 << 40), full(2, 0)];
+    let body = LoopExpr::new(SOp::Const(Scalar::Float(1.0)), DType::F32);
+    let n = nest(vec![out(&[], &[], DType::F32, reduce(Red::Sum, vars, body, DType::F32))], &[4, 1 << 40, 0]);
+    let y = run::<f64>(&n, &[], &[]).unwrap();
+    assert_eq!(y[0].data, Data::Float(vec![0.0]));
+}
+
 #[test]
 fn extrema_prefer_nan_and_the_first() {
     let x = |red, ty| reduce(red, vec![full(1, 3)], load(0, vec![var(0), var(1)], DType::F32), ty);
