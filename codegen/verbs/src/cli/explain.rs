@@ -42,7 +42,8 @@ impl Explain {
         let head = |text: &str| paint.verb(text);
         let faint = |text: &str| paint.faint(text);
         if let Some(class) = classes::find(loaded, &self.what) {
-            let text = if common.json { format!("{}\n", class.json()) } else { class.text(&head, &faint, paint.columns) };
+            let text =
+                if common.json { format!("{}\n", class.json()) } else { class.text(&head, &faint, paint.columns) };
             out.write_all(text.as_bytes())?;
             return Ok(FINE);
         }

@@ -61,3 +61,43 @@ fn outputs_may_be_inputs_and_repeat() {
     assert!(outs[0].shares_data(&x[0]) && outs[3].shares_data(&x[0]) && outs[1].shares_data(&outs[2]));
     assert_eq!(outs[3].shape(), &[6]);
 }
+
+/// A program that lacks memory before its steps leaves donated inputs alone; one that lacks it later has emptied them.
+#[test]
+fn memory_that_is_lacking_leaves_no_half_written_values() {
+    use crate::buffer::pool::UNTIL_FAILURE;
+    let trace = parse(
+        "fn step(p: f32[64, 1000], g: f32[64, 1000]) {
+           s: f32[64, 1000] = mul(g, 0.1)
+           q: f32[64, 1000] = sub(p, s)
+           m: f32[64] = mean(q, dim = [1])
+           r: f32[64, 64] = matmul(q, reshape(g, shape = [1000, 64]))
+           return q, m, r
+         }",
+    );
+    let c = cpu(&trace, 1);
+    let want = c.run(&inputs(&trace)).unwrap();
+    let (mut kept, mut emptied) = (0, 0);
+    for n in 0.. {
+        let mut given = inputs(&trace);
+        let before = given[0].as_bytes().to_vec();
+        UNTIL_FAILURE.set(Some(n));
+        let ran = c.run_donating(&mut given, &[true, false]);
+        let reached = UNTIL_FAILURE.take().is_none();
+        let Err(e) = ran else {
+            assert!(!reached, "request {n} failed, and nobody said so");
+            break;
+        };
+        assert!(e.code == "E806" && e.message.contains("bytes could not be allocated for"), "{e}");
+        match given[0].is_empty() {
+            true => emptied += 1,
+            false => {
+                assert_eq!(given[0].as_bytes(), before);
+                kept += 1;
+            }
+        }
+        let again = c.run(&inputs(&trace)).unwrap();
+        assert!(again.iter().zip(&want).all(|(a, b)| a.as_bytes() == b.as_bytes()));
+    }
+    assert!(kept > 0 && emptied > 0, "{kept} and {emptied}");
+}
