@@ -180,6 +180,10 @@ impl Compiled {
         times: Option<&mut Vec<StepTime>>,
     ) -> Result<Vec<Buffer>, ExecError> {
         self.check(inputs)?;
+        // requested first, so that a run that has overwritten its inputs does not fail
+        let empty = |(input, given): (&Buffer, &bool)| given.then(|| Buffer::stale(input.dtype(), &[0])).transpose();
+        let empty: Result<SmallVec<[Option<Buffer>; 16]>, _> = inputs.iter().zip(donated).map(empty).collect();
+        let empty = empty.map_err(|e| no_memory(e, "an empty tensor"))?;
         let mut begun = false;
         let results = match self.execute(inputs, donated, times, &mut begun) {
             Ok(results) => results,
@@ -191,9 +195,9 @@ impl Compiled {
                 return Err(e);
             }
         };
-        for (input, given) in inputs.iter_mut().zip(donated) {
-            if *given {
-                *input = Buffer::stale(input.dtype(), &[0]).map_err(|e| no_memory(e, "an empty tensor"))?;
+        for (input, empty) in inputs.iter_mut().zip(empty) {
+            if let Some(empty) = empty {
+                *input = empty;
             }
         }
         Ok(results)

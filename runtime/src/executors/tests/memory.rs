@@ -70,8 +70,9 @@ fn memory_that_is_lacking_leaves_no_half_written_values() {
         "fn step(p: f32[64, 1000], g: f32[64, 1000]) {
            s: f32[64, 1000] = mul(g, 0.1)
            q: f32[64, 1000] = sub(p, s)
-           m: f32[64] = mean(q, dim = [1])
-           r: f32[64, 64] = matmul(q, reshape(g, shape = [1000, 64]))
+           m: f32[64] = mean(q, dims = [1])
+           t: f32[1000, 64] = reshape(g, shape = [1000, 64])
+           r: f32[64, 64] = matmul(q, t)
            return q, m, r
          }",
     );
