@@ -102,3 +102,47 @@ fn memory_that_is_lacking_leaves_no_half_written_values() {
     }
     assert!(kept > 0 && emptied > 0, "{kept} and {emptied}");
 }
+
+/// A state whose update lacks memory has its old values or the error, never a mixture.
+#[test]
+fn a_state_that_was_half_overwritten_has_the_error() {
+    use crate::buffer::pool::UNTIL_FAILURE;
+    use crate::{Tensor, api, jit};
+    use fulgurite_core::Value;
+    use fulgurite_core::loc::Loc;
+    database();
+    let call = |name: &str, a: &Tensor, b: &Tensor| {
+        let args = vec![Value::Tensor(a.clone()), Value::Tensor(b.clone())];
+        api::call_named(name, args, Vec::new(), Loc::NOWHERE).map(|results| results[0].clone())
+    };
+    let step = jit(move |p: Tensor, (g, w): (Tensor, Tensor)| {
+        let q = call("sub", &p, &g)?;
+        let r = call("matmul", &q, &w)?;
+        Ok::<_, crate::Error>((q, call("mul", &r, &r)?))
+    });
+    let of = |x: f32, rows: usize, columns: usize| Tensor::from_vec(vec![x; rows * columns], [rows, columns]);
+    let fresh = || (of(3.0, 64, 100), (of(1.0, 64, 100), of(0.5, 100, 8)));
+    let (mut state, batch) = fresh();
+    step.update(&mut state, batch).unwrap();
+    assert_eq!(state.to_vec::<f32>().unwrap(), vec![2.0; 6400]);
+    let (mut old, mut spoilt) = (0, 0);
+    for n in 0.. {
+        let (mut state, batch) = fresh();
+        UNTIL_FAILURE.set(Some(n));
+        let ran = step.update(&mut state, batch);
+        UNTIL_FAILURE.take();
+        let Err(e) = ran else { break };
+        assert_eq!(e.code(), "E806", "{e}");
+        match state.to_vec::<f32>() {
+            Ok(values) => {
+                assert_eq!(values, vec![3.0; 6400], "request {n}");
+                old += 1;
+            }
+            Err(e) => {
+                assert!(e.code() == "E806" && e.to_string().contains("half written"), "{e}");
+                spoilt += 1;
+            }
+        }
+    }
+    assert!(old > 0 && spoilt > 0, "{old} and {spoilt}");
+}
