@@ -205,8 +205,12 @@ fn tried(all: usize, few: usize) -> impl Iterator<Item = usize> {
 const SCENES: [(&str, &[&str]); 2] =
     [("begins", &["train", "--out", "run"]), ("goes on", &["train", "--resume", "run", "--steps", "3"])];
 
+/// Looks at what a disturbed run left: its folder, the undisturbed run, the end of the command, the counted calls, and
+/// words for a message.
+type Check<'a> = &'a dyn Fn(&Folder, &Whole, Ran, &[String], &str);
+
 /// Runs a scene anew for each tried call of this kind, and gives what was left to `check`.
-fn each_call(name: &str, kind: &str, lasts: bool, few: usize, check: &dyn Fn(&Folder, &Whole, Ran, &[String], &str)) {
+fn each_call(name: &str, kind: &str, lasts: bool, few: usize, check: Check) {
     if shim().is_none() {
         return;
     }
