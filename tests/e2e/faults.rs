@@ -3,7 +3,7 @@
 //!
 //! A library in C stands between the command and the system (`faults/shim.c`), so the command has no code for tests. It
 //! is compiled here, and the tests say that they are skipped where that is not possible. `cargo test` tries a part of the
-//! calls; `FULGURITE_FAULTS=all` tries each, and `FULGURITE_KILLS=1000` kills so many runs at random moments.
+//! calls; `FULGURITE_FAULTS=all` tries each, and `FULGURITE_KILLS=1000` kills a thousand runs at random moments.
 
 use super::command::{Folder, Ran, command, ended};
 use std::collections::BTreeMap;
