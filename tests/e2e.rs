@@ -12,6 +12,8 @@ mod digits;
 mod doctor;
 #[path = "e2e/eval.rs"]
 mod eval;
+#[path = "e2e/faults.rs"]
+mod faults;
 #[path = "e2e/import.rs"]
 mod import;
 #[path = "e2e/pages.rs"]

@@ -13,6 +13,8 @@ mod modules;
 mod packages;
 #[path = "floors/pages.rs"]
 mod pages;
+#[path = "floors/supply.rs"]
+mod supply;
 
 use std::fs;
 use std::path::{Path, PathBuf};

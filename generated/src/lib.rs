@@ -44,7 +44,7 @@
 //! | differentiate, batch, compile | [`jit`](mod@jit) |
 //! | set regions: autocast, checkpoints, names | [`scope`] |
 //! | find where time goes | [`profile`](mod@profile) |
-//! | save and load | [`checkpoint`] |
+//! | save and load | [`checkpoint`], [`files`] |
 //! | choose where programs run | [`executors`], [`devices`] |
 //! | react to errors | [`error`] |
 //! | read and edit traces | [`trace`], [`transforms`], [`bind`] |
@@ -99,8 +99,8 @@ pub use fulgurite_runtime::{
     try_value_and_grad, value_and_grad, vjp, vmap, vmap_with, while_loop, zeros_like,
 };
 pub use modules::{
-    bind, buffer, checkpoint, comm, devices, error, executors, foreign, jit, operand, pipeline, profile, schedule,
-    scope, subclass, symbol, tensor, trace, transforms, tree, viewer,
+    bind, buffer, checkpoint, comm, devices, error, executors, files, foreign, jit, operand, pipeline, profile,
+    schedule, scope, subclass, symbol, tensor, trace, transforms, tree, viewer,
 };
 // What generated code, tools and the crates of this repository stand on.
 #[doc(hidden)]

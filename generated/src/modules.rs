@@ -70,6 +70,22 @@ pub use fulgurite_runtime::buffer;
 /// # Ok::<(), fulgurite::Error>(())
 /// ```
 pub use fulgurite_runtime::checkpoint;
+
+/// Files that are replaced as a whole: a reader sees the old file or the new one, also after a crash.
+///
+/// ```
+/// use fulgurite::files;
+///
+/// let folder = std::env::temp_dir().join(format!("fulgurite-files-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("settings.json");
+/// files::replace(&path, |out| out.write_all(b"{}"))?;
+/// // nothing was killed, so nothing is left
+/// assert_eq!(files::remove_unfinished(&folder)?, 0);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub use fulgurite_runtime::files;
 /// The time of each step of compiled programs: [`profile`](mod@profile).
 ///
 /// ```

@@ -206,6 +206,11 @@ impl Buffer {
         Buffer { store: self.store.clone(), dtype, len, shape: Sizes::from_slice(shape) }
     }
 
+    /// A buffer of no elements in this buffer's memory, which is not requested anew.
+    pub(crate) fn emptied(&self) -> Buffer {
+        Buffer { len: 0, shape: Sizes::from_slice(&[0]), ..self.clone() }
+    }
+
     /// A buffer of zeros (false for bool).
     ///
     /// # Errors
@@ -242,10 +247,27 @@ impl Buffer {
         if expected * dtype.size() != bytes.len() {
             return Err(BufferError::Length { expected, found: bytes.len() / dtype.size() });
         }
-        let block = Block::new(bytes.len())?;
+        Buffer::filled(dtype, shape, |to| {
+            to.copy_from_slice(bytes);
+            Ok::<_, BufferError>(())
+        })
+    }
+
+    /// Like [`Buffer::from_bytes`], with bytes that `fill` writes to the memory of the buffer: there is no copy.
+    ///
+    /// # Errors
+    /// The size can't be allocated. The errors of `fill`.
+    pub(crate) fn filled<E: From<BufferError>>(
+        dtype: DType,
+        shape: &[usize],
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Buffer, E> {
+        let out_of_memory = |e: OutOfMemory| E::from(BufferError::OutOfMemory(e));
+        let bytes = checked_len(dtype, shape).map_err(out_of_memory)? * dtype.size();
+        let block = Block::new(bytes).map_err(out_of_memory)?;
         // SAFETY: the block is fresh, hence unshared, and has that many bytes.
-        let to = unsafe { std::slice::from_raw_parts_mut(block.data(), bytes.len()) };
-        to.copy_from_slice(bytes);
+        let to = unsafe { std::slice::from_raw_parts_mut(block.data(), bytes) };
+        fill(to)?;
         match dtype {
             // A bool must be 0 or 1, whatever the file says.
             DType::Bool => to.iter_mut().for_each(|b| *b = (*b != 0) as u8),

@@ -29,7 +29,7 @@ pub mod checkpoint;
 pub mod devices;
 pub mod error;
 pub mod executors;
-mod files;
+pub mod files;
 pub mod foreign;
 pub mod intrinsics;
 pub mod jit;

@@ -96,6 +96,20 @@ impl std::fmt::Display for OutOfMemory {
 }
 impl std::error::Error for OutOfMemory {}
 
+#[cfg(test)]
+thread_local! {
+    /// The number of requests of this thread until one fails.
+    pub(crate) static UNTIL_FAILURE: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+}
+
+/// Whether this request is the one that a test lets fail.
+#[cfg(test)]
+fn lacks() -> bool {
+    let left = UNTIL_FAILURE.get();
+    UNTIL_FAILURE.set(left.and_then(|n| n.checked_sub(1)));
+    left == Some(0)
+}
+
 /// The class of blocks with `bytes` of data and header together, and the size of that class.
 fn class_of(bytes: usize) -> Option<(usize, usize)> {
     let bytes = bytes.max(2 * ALIGN);
@@ -114,6 +128,10 @@ impl Block {
     /// A block with room for `bytes`, which holds stale data.
     pub fn new(bytes: usize) -> Result<Block, OutOfMemory> {
         let oom = OutOfMemory { bytes };
+        #[cfg(test)]
+        if lacks() {
+            return Err(oom);
+        }
         let (class, size) = bytes.checked_add(ALIGN).and_then(class_of).ok_or(oom)?;
         if size >= MAPPED {
             ASKED[class].store(REQUESTS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -131,7 +149,12 @@ impl Block {
                 return Ok(Block(header));
             }
         }
-        allocate(class, size).map(Block).ok_or(oom)
+        let fresh = allocate(class, size).or_else(|| {
+            // what waits for reuse may be the memory that the system lacks
+            give_back(0, |_| true);
+            allocate(class, size)
+        });
+        fresh.map(Block).ok_or(oom)
     }
 
     /// A block over memory that another library lends. It is never unique, so that it is only read.

@@ -2,7 +2,7 @@
 
 use super::header::{Entry, Fault, Header, LONGEST};
 use super::{file_error, grouped, unchanged};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, BufferError};
 use crate::error::Error;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -34,15 +34,20 @@ impl File {
         file.read_exact(&mut head).map_err(failed)?;
         let wanted = u64::from_le_bytes(head);
         let mut first = [0];
-        let starts = length > 8 && file.read_exact(&mut first).is_ok() && first[0] == b'{';
-        if wanted > LONGEST || (!starts && length > 8) {
+        if length > 8 {
+            file.read_exact(&mut first).map_err(failed)?;
+        }
+        if wanted > LONGEST || (length > 8 && first != [b'{']) {
             return Err(foreign(path, "it does not start with a header"));
         }
         if wanted > length - 8 {
             let what = format!("is cut short: {} of {} bytes of its header", grouped(length - 8), grouped(wanted));
             return Err(short(path, what));
         }
-        let mut text = vec![0; wanted as usize];
+        let mut text = Vec::new();
+        // the header of an unchecked file may promise more than there is memory for
+        text.try_reserve_exact(wanted as usize).map_err(|e| unreadable(path, &e))?;
+        text.resize(wanted as usize, 0);
         file.seek(SeekFrom::Start(8)).and_then(|_| file.read_exact(&mut text)).map_err(failed)?;
         let data = 8 + wanted;
         match Header::parse(&text, length - data) {
@@ -59,11 +64,25 @@ impl File {
     pub fn tensor(&mut self, name: &str) -> Result<Buffer, Error> {
         let entry = self.header.entry(name).cloned();
         let entry = entry.ok_or_else(|| unreadable(&self.path, &format!("it has no tensor `{name}`")))?;
-        let mut bytes = vec![0; (entry.end - entry.begin) as usize];
+        let (path, file, at) = (&self.path, &mut self.file, self.data + entry.begin);
         let read =
-            self.file.seek(SeekFrom::Start(self.data + entry.begin)).and_then(|_| self.file.read_exact(&mut bytes));
-        read.map_err(|e| unreadable(&self.path, &e))?;
-        Buffer::from_bytes(entry.ty.dtype, &entry.ty.sizes(), &bytes).map_err(|e| unreadable(&self.path, &e))
+            |to: &mut [u8]| file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(to)).map_err(Failed::Read);
+        Buffer::filled(entry.ty.dtype, &entry.ty.sizes(), read).map_err(|e| match e {
+            Failed::Read(e) => unreadable(path, &e),
+            Failed::Buffer(e) => unreadable(path, &format!("tensor `{name}` {}: {e}", entry.ty)),
+        })
+    }
+}
+
+/// The reason why a tensor was not read.
+enum Failed {
+    Read(io::Error),
+    Buffer(BufferError),
+}
+
+impl From<BufferError> for Failed {
+    fn from(e: BufferError) -> Failed {
+        Failed::Buffer(e)
     }
 }
 

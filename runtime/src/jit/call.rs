@@ -137,6 +137,22 @@ impl<'s> Loan<'s> {
         self.lent.get(i / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
     }
 
+    /// Gives the error to the leaves over whose data the program had written when it failed: they have no value.
+    #[cold]
+    fn spoil(&mut self, error: &Error) {
+        for i in 0..self.leaves.len() {
+            let lent = self.has_lent(i);
+            if let LeafMut::Owned(leaf) = &mut self.leaves[i]
+                && let Some(cell) = leaf.cell_mut()
+                && lent
+                && self.inputs.buffers.get(i).is_some_and(|b| b.shape() != cell.sizes())
+            {
+                **leaf = Tensor::poisoned(error.clone().note("the state was half written: load a checkpoint"));
+                self.lent[i / 64] &= !(1 << (i % 64));
+            }
+        }
+    }
+
     /// Gives each leaf a new value.
     fn replace(mut self, values: &mut dyn Iterator<Item = (Buffer, CellKind)>) {
         for (leaf, (value, kind)) in self.leaves.iter_mut().zip(values) {
@@ -182,7 +198,13 @@ where
         loan.inputs.keep_written(entry, own, v.leaves());
     }
     drop(batch);
-    let mut values = loan.inputs.run_here(ready)?;
+    let mut values = match loan.inputs.run_here(ready) {
+        Ok(values) => values,
+        Err(e) => {
+            loan.spoil(&e);
+            return Err(e);
+        }
+    };
     for &i in &entry.state.advance {
         let key = Key::from_handle(Tensor::from_kind(CellKind::Key, values[i].clone())).after();
         key.handle().check()?;

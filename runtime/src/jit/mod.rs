@@ -188,7 +188,8 @@ impl<F> Jit<F> {
     /// unchanged advance to the keys that follow them, so that the next call draws other numbers.
     ///
     /// # Errors
-    /// The errors of [`Jit::call`]; the state is then unchanged.
+    /// The errors of [`Jit::call`]; the state is then unchanged. Only if memory lacks in the middle of a run (E806), the
+    /// tensors that the run had begun to overwrite have this error as their value.
     pub fn update<S, B>(&self, state: &mut S, batch: B) -> Result<B::Returned, Error>
     where
         S: Tree + Send + Sync + 'static,

@@ -61,6 +61,9 @@ pub fn run(args: &args::Train, model: &Path, ui: &Ui) -> Result<u8, Fault> {
         let (params, optimiser) = optimiser.step(model.params().clone(), gradients, rate);
         Ok::<_, Error>(((model.with(&params), optimiser), value))
     });
+    // before the time of the training is spent
+    let folder = args.out.clone().unwrap_or_else(|| "runs/model".into());
+    std::fs::create_dir_all(&folder).map_err(|e| Fault::unwritable(&folder, &e))?;
     let mut state = (model, optimiser);
     let seed = (!args.in_order).then_some(args.seed);
     let (mut order, live) = (Order::new(samples.count, seed), Live::new(ui));
@@ -79,8 +82,6 @@ pub fn run(args: &args::Train, model: &Path, ui: &Ui) -> Result<u8, Fault> {
         }
     }
     live.clear();
-    let folder = args.out.clone().unwrap_or_else(|| "runs/model".into());
-    std::fs::create_dir_all(&folder).map_err(|e| Fault::unwritable(&folder, &e))?;
     let path = folder.join("weights.safetensors");
     state.0.save(&path)?;
     ui.status("Wrote", &format!("{}", path.display()));

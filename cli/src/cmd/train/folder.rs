@@ -3,12 +3,14 @@
 use super::settings::{Settings, Sizes};
 use super::task::{Source, Task};
 use crate::args::TaskName;
-use crate::fault::Fault;
+use crate::fault::{Fault, Outcome};
 use clap::ValueEnum;
 use fulgurite::checkpoint::{Metadata, inspect, save_with};
+use fulgurite::files;
 use fulgurite::optim::AdamW;
 use fulgurite::prelude::*;
 use serde_json::{Value, json};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The default folder for runs of a task.
@@ -62,29 +64,47 @@ impl Folder {
     /// in a folder that was named is an error.
     ///
     /// # Errors
-    /// E913: it can't be written. E920: it holds a run.
+    /// E910, E913: it can't be read or written. E920: it holds a run.
     pub fn create(out: Option<&Path>, task: TaskName) -> Result<Folder, Fault> {
         let path = out.unwrap_or(default(task)).to_owned();
         let folder = Folder { path };
-        if out.is_some() && folder.config().exists() {
+        // a folder that can't be examined must not be taken for an empty one
+        let examined = |path: &Path| path.try_exists().map_err(|e| Fault::unreadable(path, &e));
+        let config = folder.config();
+        let held = examined(&config)?;
+        if out.is_some() && held {
             let shown = folder.path.display().to_string();
-            return Err(Fault::usage("E920", format!("`{shown}` holds a run already"))
-                .help(format!("carry it on: fulgurite train --resume {shown}"))
-                .help("or name another folder with --out"));
+            let fault = Fault::usage("E920", format!("`{shown}` holds a run already"));
+            let fault = match folder.checkpoints()?.is_empty() {
+                true => fault.note("it ended before its first checkpoint").help(format!("remove `{shown}`")),
+                false => fault.help(format!("carry it on: fulgurite train --resume {shown}")),
+            };
+            return Err(fault.help("or name another folder with --out"));
         }
         std::fs::create_dir_all(&folder.path).map_err(|e| Fault::unwritable(&folder.path, &e))?;
-        if folder.config().exists() {
-            for (_, old) in folder.checkpoints() {
+        if held {
+            for (_, old) in folder.checkpoints()? {
                 std::fs::remove_file(&old).map_err(|e| Fault::unwritable(&old, &e))?;
             }
         }
+        folder.clear()?;
         Ok(folder)
     }
 
-    /// The folder of a checkpoint.
-    pub fn of(checkpoint: &Path) -> Folder {
+    /// The folder of a checkpoint, to carry its run on.
+    ///
+    /// # Errors
+    /// E913: what a killed run left can't be removed.
+    pub fn resumed(checkpoint: &Path) -> Result<Folder, Fault> {
         let parent = checkpoint.parent().filter(|p| !p.as_os_str().is_empty());
-        Folder { path: parent.unwrap_or(Path::new(".")).to_owned() }
+        let folder = Folder { path: parent.unwrap_or(Path::new(".")).to_owned() };
+        folder.clear()?;
+        Ok(folder)
+    }
+
+    /// Removes the unfinished files of runs that were killed.
+    fn clear(&self) -> Outcome {
+        files::remove_unfinished(&self.path).map(drop).map_err(|e| Fault::unwritable(&self.path, &e))
     }
 
     /// The path of the folder.
@@ -111,32 +131,34 @@ impl Folder {
             "v": 1, "task": T::NAME.to_string(), "settings": settings.json(), "data": source.name,
             "file": source.path.as_deref().map(|p| p.display().to_string()), "hash": hash(source),
         });
-        let path = self.config();
-        let pretty = serde_json::to_string_pretty(&value).unwrap_or_default();
-        std::fs::write(&path, pretty + "\n").map_err(|e| Fault::unwritable(&path, &e))
+        self.write("config.json", &(serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"))
     }
 
-    /// Writes a text beside the checkpoints.
+    /// Writes a text beside the checkpoints, as a whole or not at all.
     ///
     /// # Errors
     /// E913: it can't be written.
     pub fn write(&self, name: &str, text: &str) -> Result<(), Fault> {
         let path = self.path.join(name);
-        std::fs::write(&path, text).map_err(|e| Fault::unwritable(&path, &e))
+        files::replace(&path, |out| out.write_all(text.as_bytes())).map_err(|e| Fault::unwritable(&path, &e))
     }
 
     /// The checkpoints, newest first.
-    fn checkpoints(&self) -> Vec<(u64, PathBuf)> {
-        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
-        let mut found: Vec<(u64, PathBuf)> = entries.filter_map(|e| Some((number(&e.path())?, e.path()))).collect();
-        found.sort_by(|a, b| b.cmp(a));
-        found
-    }
-
-    /// Writes a checkpoint, then removes older ones except the newest.
     ///
     /// # Errors
-    /// E904: it can't be written.
+    /// E910: the folder can't be read.
+    fn checkpoints(&self) -> Result<Vec<(u64, PathBuf)>, Fault> {
+        let listed = || std::fs::read_dir(&self.path)?.map(|e| Ok(e?.path())).collect::<io::Result<Vec<_>>>();
+        let listed = listed().map_err(|e| Fault::unreadable(&self.path, &e))?;
+        let mut found: Vec<(u64, PathBuf)> = listed.into_iter().filter_map(|p| Some((number(&p)?, p))).collect();
+        found.sort_by(|a, b| b.cmp(a));
+        Ok(found)
+    }
+
+    /// Writes a checkpoint, then removes older ones except the newest. One that can't be removed stays.
+    ///
+    /// # Errors
+    /// E904: it can't be written. E910: the folder can't be read.
     pub fn save<T: Task>(
         &self,
         learner: &Learner<T::Model>,
@@ -159,7 +181,7 @@ impl Folder {
         let metadata: Metadata = texts.map(|(name, text)| (name.to_owned(), text)).collect();
         let path = self.path.join(format!("step-{step}.safetensors"));
         save_with(&path, &state, &metadata)?;
-        for (_, old) in self.checkpoints().into_iter().filter(|(n, _)| *n < step).skip(KEPT - 1) {
+        for (_, old) in self.checkpoints()?.into_iter().filter(|(n, _)| *n < step).skip(KEPT - 1) {
             let _ = std::fs::remove_file(old);
         }
         Ok(path)
@@ -181,13 +203,19 @@ impl Found {
     /// ones, which are broken.
     ///
     /// # Errors
-    /// E901, E902, E904: no whole checkpoint is there. E919: it is not one of `fulgurite train`.
+    /// E910: it can't be read, or holds no checkpoint. E901, E902, E904: no whole checkpoint is there. E919: it is
+    /// not one of `fulgurite train`.
     pub fn at(path: &Path) -> Result<(Found, Vec<Fault>), Fault> {
-        if !path.is_dir() {
+        let folder = match std::fs::metadata(path) {
+            Ok(about) => about.is_dir(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+            Err(e) => return Err(Fault::unreadable(path, &e)),
+        };
+        if !folder {
             return Ok((Found::read(path)?, Vec::new()));
         }
         let mut broken = Vec::new();
-        for (_, file) in (Folder { path: path.to_owned() }).checkpoints() {
+        for (_, file) in (Folder { path: path.to_owned() }).checkpoints()? {
             match Found::read(&file) {
                 Ok(found) => return Ok((found, broken)),
                 Err(fault) => broken.push(fault),

@@ -2,10 +2,11 @@
 
 use crate::fault::Fault;
 use crate::ui::curve::Points;
+use fulgurite::files;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// One step.
@@ -126,12 +127,18 @@ pub struct Log {
 }
 
 impl Log {
-    /// Starts the file. Lines of an earlier run up to step `keep` stay, and are returned as its history.
+    /// Starts the file. Lines of an earlier run up to step `keep` stay, and are returned as its history. The old file
+    /// is replaced as a whole, so that a run that is killed here loses no line.
     ///
     /// # Errors
-    /// E913: it can't be written.
+    /// E910: the earlier run's lines can't be read. E913: the file can't be written.
     pub fn open(path: &Path, keep: u64) -> Result<(Log, History), Fault> {
-        let old = if keep > 0 { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+        let old = match std::fs::read(path) {
+            // a line may have been cut within a character
+            Ok(bytes) if keep > 0 => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(e) if keep > 0 && e.kind() != ErrorKind::NotFound => return Err(Fault::unreadable(path, &e)),
+            _ => String::new(),
+        };
         let lines = || old.lines().filter_map(|line| Some((line, serde_json::from_str::<Value>(line).ok()?)));
         let (mut history, mut text) = (History::default(), String::new());
         for (line, value) in lines() {
@@ -143,8 +150,8 @@ impl Log {
             text.push('\n');
         }
         let fail = |e| Fault::unwritable(path, &e);
-        let mut file = File::create(path).map_err(fail)?;
-        file.write_all(text.as_bytes()).map_err(fail)?;
+        files::replace(path, |out| out.write_all(text.as_bytes())).map_err(fail)?;
+        let file = File::options().append(true).open(path).map_err(fail)?;
         Ok((Log { file, path: path.to_owned() }, history))
     }
 
@@ -169,7 +176,9 @@ impl Log {
     }
 
     fn line(&mut self, value: &Value) -> Result<(), Fault> {
-        writeln!(self.file, "{value}").map_err(|e| Fault::unwritable(&self.path, &e))
+        // one write: the object is not cut unless the disk is full
+        let line = format!("{value}\n");
+        self.file.write_all(line.as_bytes()).map_err(|e| Fault::unwritable(&self.path, &e))
     }
 }
 

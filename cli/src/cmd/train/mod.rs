@@ -167,7 +167,7 @@ fn lead<T: Task>(
 ) -> Result<u8, Fault> {
     let Prepared { settings, mut task, learner, key, done, parameters, .. } = prepared;
     let folder = match (&args.out, found) {
-        (None, Some(found)) => Folder::of(&found.path),
+        (None, Some(found)) => Folder::resumed(&found.path)?,
         (out, _) => Folder::create(out.as_deref(), T::NAME)?,
     };
     folder.describe(&task, &settings)?;

@@ -10,7 +10,7 @@ use super::fault::CommandFault;
 
 /// Writes a new file, completely or not at all.
 pub(super) fn create(path: &Path, text: &str) -> Result<(), CommandFault> {
-    atomic::write(path, text).map_err(|why| CommandFault::unwritable(path, &why))
+    atomic::write_durably(path, text).map_err(|why| CommandFault::unwritable(path, &why))
 }
 
 /// Replaces the whole file, unless it differs from `before`. If `path` is a link, its target is replaced, not the link.
@@ -21,5 +21,5 @@ pub(super) fn replace(path: &Path, before: &str, after: &str) -> Result<(), Comm
         let claim = format!("`{}` was changed while this ran", path.display());
         return Err(CommandFault::failed("E913", claim).help("run the command again"));
     }
-    atomic::write(&target, after).map_err(unwritable)
+    atomic::write_durably(&target, after).map_err(unwritable)
 }

@@ -148,7 +148,7 @@ impl Compiled {
     /// zero, E806 without memory, and errors of kernels.
     pub fn run(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError> {
         self.check(inputs)?;
-        self.execute(inputs, &[], None)
+        self.execute(inputs, &[], None, &mut false)
     }
 
     /// Like [`Compiled::run`], with donated inputs: a result may take the memory of a donated input that is not shared.
@@ -180,13 +180,39 @@ impl Compiled {
         times: Option<&mut Vec<StepTime>>,
     ) -> Result<Vec<Buffer>, ExecError> {
         self.check(inputs)?;
-        let results = self.execute(inputs, donated, times)?;
-        for (input, given) in inputs.iter_mut().zip(donated) {
-            if *given {
-                *input = Buffer::stale(input.dtype(), &[0]).map_err(no_memory)?;
+        // requested first, so that a run that has overwritten its inputs does not fail
+        let empty = |(input, given): (&Buffer, &bool)| given.then(|| Buffer::stale(input.dtype(), &[0])).transpose();
+        let empty: Result<SmallVec<[Option<Buffer>; 16]>, _> = inputs.iter().zip(donated).map(empty).collect();
+        let empty = empty.map_err(|e| no_memory(e, "an empty tensor"))?;
+        let mut begun = false;
+        let results = match self.execute(inputs, donated, times, &mut begun) {
+            Ok(results) => results,
+            Err(e) => {
+                // steps that can refuse run before memory is taken over; any step can lack memory for its workspace
+                if begun && e.code == "E806" {
+                    self.spoil(inputs, donated);
+                }
+                return Err(e);
+            }
+        };
+        for (input, empty) in inputs.iter_mut().zip(empty) {
+            if let Some(empty) = empty {
+                *input = empty;
             }
         }
         Ok(results)
+    }
+
+    /// Empties the donated inputs over which steps may have written, so that values that are half old and half new
+    /// are not taken for those of the caller.
+    #[cold]
+    fn spoil(&self, inputs: &mut [Buffer], donated: &[bool]) {
+        for &(i, _) in &self.parts.donations {
+            let input = &mut inputs[i as usize];
+            if donated.get(i as usize) == Some(&true) && input.is_unique() {
+                *input = input.emptied();
+            }
+        }
     }
 
     fn check(&self, inputs: &[Buffer]) -> Result<(), ExecError> {
@@ -214,10 +240,11 @@ impl Compiled {
         inputs: &[Buffer],
         donated: &[bool],
         times: Option<&mut Vec<StepTime>>,
+        begun: &mut bool,
     ) -> Result<Vec<Buffer>, ExecError> {
         let p = &self.parts;
-        let arena = Block::new(p.arena).map_err(no_memory)?;
-        let (blocks, given) = self.blocks(inputs, donated).map_err(no_memory)?;
+        let arena = Block::new(p.arena).map_err(|e| no_memory(e, "the values inside of the program"))?;
+        let (blocks, given) = self.blocks(inputs, donated)?;
         let mut held: SmallVec<[Option<Buffer>; 32]> = SmallVec::new();
         let mut pointers: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(p.storages.len());
         for (at, s) in p.storages.iter().enumerate() {
@@ -249,6 +276,7 @@ impl Compiled {
         }
         let memory = Memory(&pointers);
         let threads = if p.threads > 0 { p.threads } else { threads::threads() };
+        *begun = true;
         if self.shares && threads > 1 {
             threads::install(threads, || self.steps(memory, &given, &mut held, threads, times))?;
         } else {
@@ -269,7 +297,7 @@ impl Compiled {
 
     /// The blocks that leave the program: donated inputs if possible, new blocks otherwise; and for each whether it is
     /// an input.
-    fn blocks(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Blocks, OutOfMemory> {
+    fn blocks(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Blocks, ExecError> {
         let p = &self.parts;
         let mut given: SmallVec<[bool; 16]> = SmallVec::from_elem(false, inputs.len());
         let mut donor: SmallVec<[Option<u32>; 16]> = SmallVec::from_elem(None, p.blocks.len());
@@ -283,14 +311,28 @@ impl Compiled {
                 }
             }
         }
-        let block = |(bytes, donor): (&usize, Option<u32>)| match donor {
-            // only an input in host memory can be unique
-            Some(i) => inputs[i as usize].block().cloned().or_else(|_| Block::new(*bytes)),
-            None => Block::new(*bytes),
+        let block = |(at, (bytes, donor)): (usize, (&usize, Option<u32>))| {
+            let block = match donor {
+                // only an input in host memory can be unique
+                Some(i) => inputs[i as usize].block().cloned().or_else(|_| Block::new(*bytes)),
+                None => Block::new(*bytes),
+            };
+            block.map_err(|e| no_memory(e, &self.result_in(at)))
         };
         let inputs_given = donor.iter().map(Option::is_some).collect();
-        let blocks: SmallVec<[Block; 8]> = p.blocks.iter().zip(donor).map(block).collect::<Result<_, _>>()?;
+        let blocks: SmallVec<[Block; 8]> =
+            p.blocks.iter().zip(donor).enumerate().map(block).collect::<Result<_, _>>()?;
         Ok((blocks, inputs_given))
+    }
+
+    /// The result that a block holds, for a message.
+    #[cold]
+    fn result_in(&self, block: usize) -> String {
+        let p = &self.parts;
+        let holds = |storage: u32| matches!(p.storages[storage as usize].place, Where::Block(b) if b as usize == block);
+        let Some(output) = p.outputs.iter().find(|o| holds(o.storage)) else { return "a result".to_owned() };
+        let label = p.labels.get(output.storage as usize).cloned().flatten().map(|l| format!(" `{l}`"));
+        format!("the result{} {}{:?}", label.unwrap_or_default(), output.dtype, output.shape.as_slice())
     }
 
     fn steps(
@@ -359,7 +401,9 @@ impl Compiled {
             Stopped::Fault(Fault::DivisionByZero(b)) => {
                 ExecError::new("E805", format!("`{}`: division of an integer by zero", b.name()))
             }
-            Stopped::Fault(Fault::OutOfMemory(bytes)) => no_memory(OutOfMemory { bytes }),
+            Stopped::Fault(Fault::OutOfMemory(bytes)) => {
+                no_memory(OutOfMemory { bytes }, &format!("the workspace of {}", info.what))
+            }
         };
         e.line = e.line.or(line);
         e
@@ -378,6 +422,7 @@ impl Compiled {
     }
 }
 
-fn no_memory(e: OutOfMemory) -> ExecError {
-    ExecError::new("E806", e.to_string())
+#[cold]
+fn no_memory(e: OutOfMemory, what: &str) -> ExecError {
+    ExecError::new("E806", format!("{e} for {what}")).help("take smaller sizes or batches")
 }

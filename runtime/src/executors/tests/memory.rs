@@ -61,3 +61,86 @@ fn outputs_may_be_inputs_and_repeat() {
     assert!(outs[0].shares_data(&x[0]) && outs[3].shares_data(&x[0]) && outs[1].shares_data(&outs[2]));
     assert_eq!(outs[3].shape(), &[6]);
 }
+
+/// A program that lacks memory before its steps leaves donated inputs alone; one that lacks it later has emptied them.
+#[test]
+fn memory_that_is_lacking_leaves_no_half_written_values() {
+    use crate::buffer::pool::UNTIL_FAILURE;
+    let trace = parse(
+        "fn step(p: f32[64, 1000], g: f32[64, 1000]) {
+           s: f32[64, 1000] = mul(g, 0.1)
+           q: f32[64, 1000] = sub(p, s)
+           m: f32[64] = mean(q, dims = [1])
+           t: f32[1000, 64] = reshape(g, shape = [1000, 64])
+           r: f32[64, 64] = matmul(q, t)
+           return q, m, r
+         }",
+    );
+    let c = cpu(&trace, 1);
+    let want = c.run(&inputs(&trace)).unwrap();
+    let (mut kept, mut emptied) = (0, 0);
+    for n in 0.. {
+        let mut given = inputs(&trace);
+        let before = given[0].as_bytes().to_vec();
+        UNTIL_FAILURE.set(Some(n));
+        let ran = c.run_donating(&mut given, &[true, false]);
+        let reached = UNTIL_FAILURE.take().is_none();
+        let Err(e) = ran else {
+            assert!(!reached, "request {n} failed, and nobody said so");
+            break;
+        };
+        assert!(e.code == "E806" && e.message.contains("bytes could not be allocated for"), "{e}");
+        match given[0].is_empty() {
+            true => emptied += 1,
+            false => {
+                assert_eq!(given[0].as_bytes(), before);
+                kept += 1;
+            }
+        }
+        let again = c.run(&inputs(&trace)).unwrap();
+        assert!(again.iter().zip(&want).all(|(a, b)| a.as_bytes() == b.as_bytes()));
+    }
+    assert!(kept > 0 && emptied > 0, "{kept} and {emptied}");
+}
+
+/// A state whose update lacks memory has its old values or the error, never a mixture.
+#[test]
+fn an_update_that_lacks_memory_leaves_no_mixture() {
+    use crate::buffer::pool::UNTIL_FAILURE;
+    use crate::{Tensor, api, jit};
+    use fulgurite_core::Value;
+    use fulgurite_core::loc::Loc;
+    database();
+    let call = |name: &str, a: &Tensor, b: &Tensor| {
+        let args = vec![Value::Tensor(a.clone()), Value::Tensor(b.clone())];
+        api::call_named(name, args, Vec::new(), Loc::NOWHERE).map(|results| results[0].clone())
+    };
+    let step = jit(move |p: Tensor, (g, w): (Tensor, Tensor)| {
+        let q = call("sub", &p, &g)?;
+        let r = call("matmul", &q, &w)?;
+        Ok::<_, crate::Error>((q, call("mul", &r, &r)?))
+    });
+    let of = |x: f32, rows: usize, columns: usize| Tensor::from_vec(vec![x; rows * columns], [rows, columns]);
+    let fresh = || (of(3.0, 64, 100), (of(1.0, 64, 100), of(0.5, 100, 8)));
+    let (mut state, batch) = fresh();
+    step.update(&mut state, batch).unwrap();
+    assert_eq!(state.to_vec::<f32>().unwrap(), vec![2.0; 6400]);
+    let mut failed = 0;
+    for n in 0.. {
+        let (mut state, batch) = fresh();
+        // the batch is kept, so that only the memory of the state can be taken over
+        let kept = batch.clone();
+        UNTIL_FAILURE.set(Some(n));
+        let ran = step.update(&mut state, batch);
+        drop(kept);
+        UNTIL_FAILURE.take();
+        let Err(e) = ran else { break };
+        assert_eq!(e.code(), "E806", "{e}");
+        match state.to_vec::<f32>() {
+            Ok(values) => assert_eq!(values, vec![3.0; 6400], "request {n}"),
+            Err(e) => assert!(e.code() == "E806" && e.to_string().contains("half written"), "{e}"),
+        }
+        failed += 1;
+    }
+    assert!(failed > 0);
+}
