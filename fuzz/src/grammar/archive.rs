@@ -57,8 +57,10 @@ pub fn records_mutated(draws: &mut Draws, whole: &[u8], other: &[u8]) -> Option<
     written(&own).ok()
 }
 
-/// The fields of the structures of a zip file, by their signatures: places and widths.
-const STRUCTURES: &[(&[u8; 4], &[(usize, usize)])] = &[
+/// A structure of a zip file: its signature, and the places and widths of its fields.
+type Structure = (&'static [u8; 4], &'static [(usize, usize)]);
+
+const STRUCTURES: &[Structure] = &[
     // a record: version, flags, method, time, sums, sizes, lengths of names
     (b"PK\x03\x04", &[(4, 2), (6, 2), (8, 2), (10, 4), (14, 4), (18, 4), (22, 4), (26, 2), (28, 2)]),
     // an entry of the directory, with the place of its record

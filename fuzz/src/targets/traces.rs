@@ -204,7 +204,7 @@ fn option(draws: &mut Draws, ty: &OptType) -> Value<ProxyId> {
 fn data(ty: &ProxyTy, n: usize) -> Result<Buffer, String> {
     let numbers = |dtype: DType, count: usize| {
         let of = move |i: usize| match dtype {
-            DType::Bool => Scalar::Bool((i + n) % 3 == 0),
+            DType::Bool => Scalar::Bool((i + n).is_multiple_of(3)),
             d if d.is_float() => Scalar::Float(((i * 7 + n * 3) % 11) as f64 * 0.25 - 1.0),
             _ => Scalar::Int(((i + n) % 3) as i64),
         };
