@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         for caller in 0..CALLERS {
             let (served, work) = (served.clone(), &work);
             threads.push(scope.spawn(move || {
-                let args = (ops::randn(Key::new(caller as i64), (8, 32)), ops::randn(Key::new(99), (32, 16)));
+                let args = (ops::randn(Key::new(caller as u64), (8, 32)), ops::randn(Key::new(99), (32, 16)));
                 let first = served.call(args.clone())?.to_vec::<f32>()?;
                 while work.goes_on() {
                     if served.call(args.clone())?.to_vec::<f32>()? != first {
@@ -120,7 +120,7 @@ fn compile(work: &Work) -> Found {
         if !work.goes_on() {
             break;
         }
-        let x = ops::randn(Key::new(n as i64), (3, n));
+        let x = ops::randn(Key::new(n as u64), (3, n));
         let dropped = jit(body);
         let results = [each.call(x.clone())?, all.call(x.clone())?, dropped.call(x.clone())?, body(x)];
         let bits = results.iter().map(Tensor::to_vec::<f32>).collect::<Result<Vec<_>, _>>()?;
