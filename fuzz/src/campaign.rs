@@ -2,8 +2,8 @@
 
 use crate::coverage::Passed;
 use crate::draws::Draws;
-use crate::target::Target;
-use crate::trial::{self, Fault};
+use crate::target::FuzzTarget;
+use crate::trial::{self, TrialFault};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const LONGEST: usize = 1 << 18;
 
 /// How long a campaign goes on.
 #[derive(Clone, Copy, Debug)]
-pub enum End {
+pub enum CampaignEnd {
     /// After this many inputs.
     Inputs(usize),
     /// After this time.
@@ -24,7 +24,7 @@ pub enum End {
 
 /// A running campaign.
 pub struct Campaign<'t> {
-    target: &'t Target,
+    target: &'t FuzzTarget,
     draws: Draws,
     kept: Vec<Vec<u8>>,
     seeds: usize,
@@ -41,7 +41,7 @@ pub struct Campaign<'t> {
 
 impl<'t> Campaign<'t> {
     /// A campaign over the target's seeds and its committed corpus.
-    pub fn new(target: &'t Target, seed: u64) -> Campaign<'t> {
+    pub fn new(target: &'t FuzzTarget, seed: u64) -> Campaign<'t> {
         let mut kept: Vec<Vec<u8>> = corpus(target).into_iter().map(|(_, input)| input).collect();
         let committed = kept.len();
         kept.extend((target.seeds)());
@@ -52,11 +52,11 @@ impl<'t> Campaign<'t> {
 
     /// Runs the committed inputs, then seeds and inputs that are made of them, up to the end. `found` gets each fault, and says whether to go
     /// on.
-    pub fn run(&mut self, end: End, mut found: impl FnMut(&[u8], Fault) -> bool) {
+    pub fn run(&mut self, end: CampaignEnd, mut found: impl FnMut(&[u8], TrialFault) -> bool) {
         let started = Instant::now();
         let goes_on = |ran: usize| match end {
-            End::Inputs(most) => ran < most,
-            End::Time(most) => started.elapsed() < most,
+            CampaignEnd::Inputs(most) => ran < most,
+            CampaignEnd::Time(most) => started.elapsed() < most,
         };
         while goes_on(self.ran) {
             // all committed inputs first, and then seeds between the inputs that are made of them
@@ -131,7 +131,7 @@ impl<'t> Campaign<'t> {
 }
 
 /// The committed inputs of a target, by the names of their files: each was a finding once, and must stay mended.
-pub fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
+pub fn corpus(target: &FuzzTarget) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
     files.sort();

@@ -1,7 +1,7 @@
 //! A finding: it is saved, and made smaller while it stays the same finding.
 
-use crate::target::Target;
-use crate::trial::{self, Fault};
+use crate::target::FuzzTarget;
+use crate::trial::{self, TrialFault};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// # Errors
 /// The error of the file system.
-pub fn save(folder: &Path, target: &Target, input: &[u8], fault: &Fault) -> io::Result<PathBuf> {
+pub fn save(folder: &Path, target: &FuzzTarget, input: &[u8], fault: &TrialFault) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let mut hasher = DefaultHasher::new();
     fault.kind.hash(&mut hasher);
@@ -25,7 +25,7 @@ pub fn save(folder: &Path, target: &Target, input: &[u8], fault: &Fault) -> io::
 }
 
 /// A smaller input that is the same finding.
-pub fn minimised(target: &Target, input: &[u8], fault: &Fault) -> Vec<u8> {
+pub fn minimised(target: &FuzzTarget, input: &[u8], fault: &TrialFault) -> Vec<u8> {
     let same = |input: &[u8]| trial::run(target, input).err().is_some_and(|other| other.kind == fault.kind);
     smaller(input, PATIENCE, same)
 }

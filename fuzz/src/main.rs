@@ -1,8 +1,8 @@
 //! The command: runs a target for some seconds, or one input.
 
 use fulgurite_fuzz::campaign::End;
-use fulgurite_fuzz::supervisor::{self, Settings};
-use fulgurite_fuzz::target::Target;
+use fulgurite_fuzz::supervisor::{self, CampaignSettings};
+use fulgurite_fuzz::target::FuzzTarget;
 use fulgurite_fuzz::{targets, trial};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ The status is 1 if there was a finding, and 2 if the arguments are wrong.";
 /// What the command line says.
 struct Arguments {
     target: Option<String>,
-    settings: Settings,
+    settings: CampaignSettings,
     input: Option<PathBuf>,
     worker: Option<PathBuf>,
     here: bool,
@@ -36,7 +36,8 @@ struct Arguments {
 fn arguments() -> Result<Arguments, String> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/findings"));
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let settings = Settings { seed: 1, end: End::Time(Duration::from_secs(30)), all: false, folder, program };
+    let settings =
+        CampaignSettings { seed: 1, end: CampaignEnd::Time(Duration::from_secs(30)), all: false, folder, program };
     let mut read = Arguments { target: None, settings, input: None, worker: None, here: false, list: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -44,11 +45,11 @@ fn arguments() -> Result<Arguments, String> {
         match word.as_str() {
             "--seconds" => {
                 let seconds = value()?.parse().ok().and_then(|n| Duration::try_from_secs_f64(n).ok());
-                read.settings.end = End::Time(seconds.ok_or("`--seconds` is a number")?);
+                read.settings.end = CampaignEnd::Time(seconds.ok_or("`--seconds` is a number")?);
             }
             "--inputs" => {
                 let inputs = value()?.parse().map_err(|_| "`--inputs` is a whole number")?;
-                read.settings.end = End::Inputs(inputs);
+                read.settings.end = CampaignEnd::Inputs(inputs);
             }
             "--seed" => read.settings.seed = value()?.parse().map_err(|_| "`--seed` is a whole number")?,
             "--all" => read.settings.all = true,
@@ -81,7 +82,7 @@ fn run(arguments: Arguments) -> Result<bool, String> {
         targets::ALL.iter().for_each(|target| println!("{:<12} {}", target.name, target.about));
         return Ok(false);
     }
-    let chosen: Vec<&Target> = match &arguments.target {
+    let chosen: Vec<&FuzzTarget> = match &arguments.target {
         None => targets::ALL.to_vec(),
         Some(name) => {
             let target = targets::ALL.iter().find(|target| target.name == name);

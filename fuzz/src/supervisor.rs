@@ -1,9 +1,9 @@
 //! Runs a campaign in a process of its own, because an input may overflow its stack, run out of memory or hang.
 
-use crate::campaign::{Campaign, End};
+use crate::campaign::{Campaign, CampaignEnd};
 use crate::finding;
-use crate::target::Target;
-use crate::trial::{self, Fault};
+use crate::target::FuzzTarget;
+use crate::trial::{self, TrialFault};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 /// How a campaign is run.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct CampaignSettings {
     /// The seed of its draws.
     pub seed: u64,
     /// When it ends.
-    pub end: End,
+    pub end: CampaignEnd,
     /// The command of this crate, which runs the inputs.
     pub program: PathBuf,
     /// Whether it goes on after a finding.
@@ -36,7 +36,7 @@ const PROCESSES: u64 = 200;
 ///
 /// # Errors
 /// The error of the file system, if a finding can't be saved.
-pub fn work(target: &Target, settings: &Settings, kept: &Path) -> io::Result<bool> {
+pub fn work(target: &FuzzTarget, settings: &CampaignSettings, kept: &Path) -> io::Result<bool> {
     trial::keep_in(kept)?;
     let started = Instant::now();
     let mut campaign = Campaign::new(target, settings.seed);
@@ -52,7 +52,13 @@ pub fn work(target: &Target, settings: &Settings, kept: &Path) -> io::Result<boo
 }
 
 /// Saves a finding, and says how to run it again.
-fn report(target: &Target, settings: &Settings, input: &[u8], fault: &Fault, here: bool) -> io::Result<()> {
+fn report(
+    target: &FuzzTarget,
+    settings: &CampaignSettings,
+    input: &[u8],
+    fault: &TrialFault,
+    here: bool,
+) -> io::Result<()> {
     let path = finding::save(&settings.folder, target, input, fault)?;
     eprintln!("{}: {}", target.name, fault.says);
     let small = match here {
@@ -66,7 +72,7 @@ fn report(target: &Target, settings: &Settings, input: &[u8], fault: &Fault, her
 }
 
 /// The command with further arguments, within bounds of memory.
-fn process(settings: &Settings, arguments: &[String]) -> Command {
+fn process(settings: &CampaignSettings, arguments: &[String]) -> Command {
     let mut command = Command::new("sh");
     let bounded = format!("ulimit -c 0; ulimit -v {MEMORY}; exec \"$0\" \"$@\"");
     command.args(["-c", &bounded]).arg(&settings.program).args(arguments);
@@ -77,7 +83,7 @@ fn process(settings: &Settings, arguments: &[String]) -> Command {
 ///
 /// # Errors
 /// The error of the system, if no process can be started.
-pub fn one(target: &Target, settings: &Settings, input: &Path) -> io::Result<bool> {
+pub fn one(target: &FuzzTarget, settings: &CampaignSettings, input: &Path) -> io::Result<bool> {
     let status = process(settings, &lone(target, input)).status()?;
     if !matches!(status.code(), Some(0 | FOUND)) {
         println!("{}", ended(status).says);
@@ -86,12 +92,12 @@ pub fn one(target: &Target, settings: &Settings, input: &Path) -> io::Result<boo
 }
 
 /// The arguments for one input.
-fn lone(target: &Target, input: &Path) -> [String; 4] {
+fn lone(target: &FuzzTarget, input: &Path) -> [String; 4] {
     [target.name.to_owned(), "--input".to_owned(), input.display().to_string(), "--here".to_owned()]
 }
 
 /// Whether this input ends the process that reads it.
-fn ends(target: &Target, settings: &Settings, input: &[u8]) -> bool {
+fn ends(target: &FuzzTarget, settings: &CampaignSettings, input: &[u8]) -> bool {
     let path = settings.folder.join(format!("{}.tried", target.name));
     let ran = std::fs::write(&path, input)
         .and_then(|()| process(settings, &lone(target, &path)).stdout(Stdio::null()).stderr(Stdio::null()).status());
@@ -103,21 +109,21 @@ fn ends(target: &Target, settings: &Settings, input: &[u8]) -> bool {
 ///
 /// # Errors
 /// The error of the system, if no process can be started or a finding can't be saved.
-pub fn supervise(target: &Target, settings: &Settings) -> io::Result<bool> {
+pub fn supervise(target: &FuzzTarget, settings: &CampaignSettings) -> io::Result<bool> {
     std::fs::create_dir_all(&settings.folder)?;
     let started = Instant::now();
     let kept = settings.folder.join(format!("{}.{}.running", target.name, settings.seed));
     let mut found = false;
     for n in 0..PROCESSES {
         let end = match settings.end {
-            End::Time(time) => {
+            CampaignEnd::Time(time) => {
                 let left = time.saturating_sub(started.elapsed());
                 if n > 0 && left < Duration::from_secs(2) {
                     break;
                 }
                 ["--seconds".to_owned(), left.as_secs_f64().to_string()]
             }
-            End::Inputs(inputs) => ["--inputs".to_owned(), inputs.to_string()],
+            CampaignEnd::Inputs(inputs) => ["--inputs".to_owned(), inputs.to_string()],
         };
         // A process that was ended has drawn its inputs: the next one draws others.
         let seed = settings.seed.wrapping_add(n.wrapping_mul(1_000_003));
@@ -153,10 +159,10 @@ pub fn supervise(target: &Target, settings: &Settings) -> io::Result<bool> {
     Ok(found)
 }
 
-fn ended(status: ExitStatus) -> Fault {
+fn ended(status: ExitStatus) -> TrialFault {
     let says = match status.code() {
         Some(trial::HUNG) => "the input hangs".to_owned(),
         _ => format!("the input ends the process: {status}"),
     };
-    Fault { kind: says.clone(), says }
+    TrialFault { kind: says.clone(), says }
 }

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 /// A reader that is given hostile inputs.
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name on the command line.
     pub name: &'static str,
     /// What is fuzzed, in one line.
@@ -17,31 +17,31 @@ pub struct Target {
     /// Gives the input to the reader, and checks the laws.
     pub run: fn(&[u8]) -> Outcome,
     /// What an input may take.
-    pub limits: Limits,
+    pub limits: InputLimits,
     /// How many inputs `cargo test` runs.
     pub tested: usize,
 }
 
 /// The answer to an input, or the law that it breaks.
-pub type Outcome = Result<Answer, String>;
+pub type Outcome = Result<InputAnswer, String>;
 
 /// An answer that keeps the laws.
-pub struct Answer {
+pub struct InputAnswer {
     /// Whether the input was accepted.
     pub accepted: bool,
     /// What is special about the answer; an input whose answer has a new sign is kept, and mutated further.
     pub signs: Vec<u64>,
 }
 
-impl Answer {
+impl InputAnswer {
     /// The input is accepted; the words say what is special about it.
-    pub fn accepted(words: impl IntoIterator<Item = impl Hash>) -> Answer {
-        Answer { accepted: true, signs: words.into_iter().map(|word| sign(&word)).collect() }
+    pub fn accepted(words: impl IntoIterator<Item = impl Hash>) -> InputAnswer {
+        InputAnswer { accepted: true, signs: words.into_iter().map(|word| sign(&word)).collect() }
     }
 
     /// The input is refused with these messages.
-    pub fn refused(messages: impl IntoIterator<Item = impl AsRef<str>>) -> Answer {
-        Answer { accepted: false, signs: messages.into_iter().map(|m| sign(&form(m.as_ref()))).collect() }
+    pub fn refused(messages: impl IntoIterator<Item = impl AsRef<str>>) -> InputAnswer {
+        InputAnswer { accepted: false, signs: messages.into_iter().map(|m| sign(&form(m.as_ref()))).collect() }
     }
 }
 
@@ -78,7 +78,7 @@ pub fn no_bug(message: &str) -> Result<(), String> {
 
 /// What an input may take, in a build without optimisation.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct InputLimits {
     /// Time for any input.
     pub time: Duration,
     /// Time for each 10 kB of the input.
@@ -92,7 +92,7 @@ pub struct Limits {
 }
 
 /// Readers take time and memory in proportion to what they read.
-pub const READER: Limits = Limits {
+pub const READER: InputLimits = InputLimits {
     time: Duration::from_secs(3),
     time_each: Duration::from_secs(1),
     memory: 64 << 20,
@@ -101,7 +101,7 @@ pub const READER: Limits = Limits {
 };
 
 /// Programs may ask for tensors of any size: a large one is refused by the system, and then by an error.
-pub const PROGRAM: Limits = Limits {
+pub const PROGRAM: InputLimits = InputLimits {
     time: Duration::from_secs(20),
     time_each: Duration::from_secs(1),
     memory: 1 << 30,
@@ -109,7 +109,7 @@ pub const PROGRAM: Limits = Limits {
     piece: 64 << 20,
 };
 
-impl Limits {
+impl InputLimits {
     /// The longest time for an input of this many bytes.
     pub fn longest(&self, bytes: usize) -> Duration {
         self.time + self.time_each.mul_f64(bytes as f64 / 10_000.0)

@@ -1,7 +1,7 @@
 //! Runs one input, and measures it.
 
 use crate::memory;
-use crate::target::{Answer, Target, form};
+use crate::target::{FuzzTarget, InputAnswer, form};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// What is wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct TrialFault {
     /// Inputs with equal kinds are taken for one finding.
     pub kind: String,
     /// In words.
@@ -108,7 +108,7 @@ pub fn kept_in(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// The fault.
-pub fn run(target: &Target, input: &[u8]) -> Result<Answer, Fault> {
+pub fn run(target: &FuzzTarget, input: &[u8]) -> Result<InputAnswer, TrialFault> {
     quiet();
     watch();
     keep(input);
@@ -122,7 +122,7 @@ pub fn run(target: &Target, input: &[u8]) -> Result<Answer, Fault> {
     let answer = outcome?;
     if took > longest {
         let says = format!("{} bytes take {took:.1?}, and {longest:.1?} at most is right", input.len());
-        return Err(Fault { kind: "time".into(), says });
+        return Err(TrialFault { kind: "time".into(), says });
     }
     Ok(answer)
 }
@@ -137,7 +137,7 @@ fn worked() -> Option<Duration> {
     Some(Duration::from_millis(ticks.saturating_mul(10)))
 }
 
-fn once(target: &Target, input: &[u8]) -> (Result<Answer, Fault>, Duration) {
+fn once(target: &FuzzTarget, input: &[u8]) -> (Result<InputAnswer, TrialFault>, Duration) {
     let longest = target.limits.longest(input.len());
     LIMIT.store(now() + (longest * HANGS).as_millis() as u64, Relaxed);
     let (started, worked) = (Instant::now(), worked());
@@ -154,12 +154,12 @@ fn once(target: &Target, input: &[u8]) -> (Result<Answer, Fault>, Duration) {
         Err(_) => {
             let said =
                 PANIC.with(|last| last.borrow_mut().take()).unwrap_or_else(|| "a panic in another thread".into());
-            Err(Fault { kind: format!("panic {}", place(&said)), says: said })
+            Err(TrialFault { kind: format!("panic {}", place(&said)), says: said })
         }
-        Ok(Err(law)) => Err(Fault { kind: format!("law {}", form(&law)), says: law }),
+        Ok(Err(law)) => Err(TrialFault { kind: format!("law {}", form(&law)), says: law }),
         Ok(Ok(_)) if memory > most => {
             let says = format!("{} bytes take {memory} bytes of memory, and {most} at most is right", input.len());
-            Err(Fault { kind: "memory".into(), says })
+            Err(TrialFault { kind: "memory".into(), says })
         }
         Ok(Ok(answer)) => Ok(answer),
     };

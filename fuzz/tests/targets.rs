@@ -1,7 +1,7 @@
 //! Each target on its corpus, and on a fixed number of inputs by a fixed seed. Longer runs are those of the command.
 
-use fulgurite_fuzz::campaign::{End, corpus};
-use fulgurite_fuzz::supervisor::{self, Settings};
+use fulgurite_fuzz::campaign::{CampaignEnd, corpus};
+use fulgurite_fuzz::supervisor::{self, CampaignSettings};
 use fulgurite_fuzz::targets::ALL;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -9,10 +9,10 @@ use std::sync::Mutex;
 /// One target at a time, because times are compared with limits.
 static ONE: Mutex<()> = Mutex::new(());
 
-fn settings(inputs: usize) -> Settings {
+fn settings(inputs: usize) -> CampaignSettings {
     let folder = std::env::temp_dir().join("fulgurite-fuzz-tests");
     let program = PathBuf::from(env!("CARGO_BIN_EXE_fulgurite-fuzz"));
-    Settings { seed: 1, end: End::Inputs(inputs), all: false, folder, program }
+    CampaignSettings { seed: 1, end: CampaignEnd::Inputs(inputs), all: false, folder, program }
 }
 
 /// The corpus of a target is a part of its seeds, so that it runs first.

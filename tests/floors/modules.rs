@@ -25,6 +25,8 @@ pub const CRATES: &[&str] = &[
     "tools/demo",
     "tools/bench",
     "tools/conformance",
+    "tools/site",
+    "fuzz",
     "cli",
     "tests",
 ];

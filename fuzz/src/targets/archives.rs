@@ -3,10 +3,10 @@
 use super::{models, pt2};
 use crate::draws::Draws;
 use crate::grammar::{archive, text};
-use crate::target::{Outcome, READER, Target};
+use crate::target::{FuzzTarget, Outcome, READER};
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "archives",
     about: "sizes and places in the directory of an archive are used only if they agree with the file",
     seeds: pt2::seeds,

@@ -3,12 +3,12 @@
 use super::files;
 use crate::draws::Draws;
 use crate::grammar::{json, text};
-use crate::target::{Answer, Outcome, PROGRAM, Target, no_bug};
+use crate::target::{FuzzTarget, InputAnswer, Outcome, PROGRAM, no_bug};
 use fulgurite_conformance::Tensors;
 use std::sync::OnceLock;
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "cases",
     about: "recorded calls of PyTorch run or are refused, equally each time",
     seeds,
@@ -54,7 +54,7 @@ fn run(input: &[u8]) -> Outcome {
     let text = String::from_utf8_lossy(input).replace('\n', " ");
     let run = || fulgurite_conformance::run(&text, &Tensors::default(), None, |_| {});
     match run() {
-        Err((_, why)) => Ok(Answer::refused([why])),
+        Err((_, why)) => Ok(InputAnswer::refused([why])),
         Ok(tally) => {
             no_bug(&tally.results)?;
             match run() {
@@ -66,7 +66,7 @@ fn run(input: &[u8]) -> Outcome {
             }
             let forms = tally.results.split('"').skip(1).step_by(2).map(crate::target::form).take(60);
             let signs = forms.chain([format!("{} {}", tally.ran, tally.refused)]);
-            Ok(Answer { accepted: tally.ran > 0, ..Answer::accepted(signs) })
+            Ok(InputAnswer { accepted: tally.ran > 0, ..InputAnswer::accepted(signs) })
         }
     }
 }

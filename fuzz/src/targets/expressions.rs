@@ -2,7 +2,7 @@
 
 use crate::draws::Draws;
 use crate::grammar::text::{self, NUMBERS};
-use crate::target::{Answer, Outcome, PROGRAM, Target, no_bug};
+use crate::target::{FuzzTarget, InputAnswer, Outcome, PROGRAM, no_bug};
 use fulgurite::core::lang::ast::{Elem, OptType, Param};
 use fulgurite::prelude::*;
 use fulgurite::symbol::{self, SymbolRef};
@@ -11,7 +11,7 @@ use fulgurite_cli::cmd::eval;
 use fulgurite_cli::fault::Fault;
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "expressions",
     about: "expressions of `eval` give one value, at once and compiled, or one refusal",
     seeds,
@@ -187,7 +187,7 @@ fn run(input: &[u8]) -> Outcome {
     };
     let (results, lists) = match eval::results(&text, None) {
         Ok(made) => made,
-        Err(fault) => return Ok(Answer::refused([said(&fault)?])),
+        Err(fault) => return Ok(InputAnswer::refused([said(&fault)?])),
     };
     let at_once = values(&results);
     let compiled = jit(|lists: Vec<Tensor>| -> Result<Vec<Tensor>, Error> {
@@ -225,9 +225,9 @@ fn run(input: &[u8]) -> Outcome {
                 eval::text(out).map_err(|fault| format!("a value can't be printed: {}", fault.claim))?;
             }
             let types = outs.iter().map(|out| format!("{op} {} {}", out.dtype(), out.shape().len()));
-            Ok(Answer::accepted(types.chain([gradient])))
+            Ok(InputAnswer::accepted(types.chain([gradient])))
         }
-        Err(e) => Ok(Answer::refused([format!("{} {}", e.code(), e.claim())])),
+        Err(e) => Ok(InputAnswer::refused([format!("{} {}", e.code(), e.claim())])),
     }
 }
 

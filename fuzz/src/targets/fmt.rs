@@ -3,7 +3,7 @@
 use super::rows::{WORDS, seeds};
 use crate::draws::Draws;
 use crate::grammar::rows;
-use crate::target::{Answer, Outcome, READER, Target, no_bug};
+use crate::target::{FuzzTarget, InputAnswer, Outcome, READER, no_bug};
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::diag::render::{self, Style};
 use fulgurite_codegen::schema::read_database;
@@ -11,7 +11,7 @@ use fulgurite_codegen::source::Sources;
 use fulgurite_ops_verbs::fmt;
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "fmt",
     about: "`fmt` takes every database that can be read, keeps its rows, and changes nothing the second time",
     seeds,
@@ -49,7 +49,9 @@ fn run(input: &[u8]) -> Outcome {
         Err((sources, diags)) => {
             let said = render::text(&diags, &sources, Style::default());
             no_bug(&said)?;
-            return Ok(Answer::refused(diags.sorted().iter().map(|diag| format!("{} {}", diag.code, diag.message))));
+            return Ok(InputAnswer::refused(
+                diags.sorted().iter().map(|diag| format!("{} {}", diag.code, diag.message)),
+            ));
         }
     };
     let again = match fmt::format(path, &formatted) {
@@ -76,5 +78,5 @@ fn run(input: &[u8]) -> Outcome {
         let indent = line.len() - line.trim_start().len();
         (indent, line.trim_start().split(':').next().unwrap_or_default().len().min(12), line.contains('#'))
     });
-    Ok(Answer::accepted(shapes))
+    Ok(InputAnswer::accepted(shapes))
 }

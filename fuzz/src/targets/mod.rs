@@ -14,10 +14,10 @@ mod safetensors;
 mod schedules;
 mod traces;
 
-use crate::target::Target;
+use crate::target::FuzzTarget;
 
 /// All targets, by name.
-pub const ALL: &[&Target] = &[
+pub const ALL: &[&FuzzTarget] = &[
     &archives::TARGET,
     &cases::TARGET,
     &expressions::TARGET,

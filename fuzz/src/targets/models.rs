@@ -1,7 +1,7 @@
 //! Models of both formats: they are read, and run on their example inputs.
 
 use super::files;
-use crate::target::{Answer, Outcome, no_bug};
+use crate::target::{InputAnswer, Outcome, no_bug};
 use fulgurite_models::{inspect, missing};
 
 /// At most this many elements of all example inputs, because a program with large ones takes long for good reasons.
@@ -17,7 +17,7 @@ pub fn read(extension: &str, input: &[u8], runs: bool) -> Outcome {
             Ok(model) => model,
             Err(e) => {
                 no_bug(&e.to_string())?;
-                return Ok(Answer::refused([format!("{} {}", e.code(), e.claim())]));
+                return Ok(InputAnswer::refused([format!("{} {}", e.code(), e.claim())]));
             }
         };
         let lacks = missing(&model).len();
@@ -39,6 +39,6 @@ pub fn read(extension: &str, input: &[u8], runs: bool) -> Outcome {
                 }
             }
         }
-        Ok(Answer::accepted(signs))
+        Ok(InputAnswer::accepted(signs))
     })?
 }

@@ -3,10 +3,10 @@
 use super::{files, models};
 use crate::draws::Draws;
 use crate::grammar::{message, text};
-use crate::target::{Outcome, PROGRAM, Target};
+use crate::target::{FuzzTarget, Outcome, PROGRAM};
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "onnx",
     about: "models of ONNX are read or refused, and run",
     seeds,

@@ -3,10 +3,10 @@
 use super::{files, models};
 use crate::draws::Draws;
 use crate::grammar::{archive, text};
-use crate::target::{Outcome, PROGRAM, Target};
+use crate::target::{FuzzTarget, Outcome, PROGRAM};
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "pt2",
     about: "exported programs of PyTorch are read or refused, and run",
     seeds,

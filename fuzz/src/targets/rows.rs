@@ -3,23 +3,23 @@
 use super::files;
 use crate::draws::Draws;
 use crate::grammar::rows;
-use crate::target::{Answer, Limits, Outcome, READER, Target, no_bug};
+use crate::target::{FuzzTarget, InputAnswer, InputLimits, Outcome, READER, no_bug};
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::diag::render::{self, Style};
-use fulgurite_codegen::emit::{Artifacts, Target as EmitTarget};
+use fulgurite_codegen::emit::{Artifacts, FuzzTarget as EmitTarget};
 use fulgurite_codegen::pipeline::{self, Table};
 use fulgurite_codegen::source::Sources;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "rows",
     about: "YAML rows are checked; what is accepted is emitted and evaluated",
     seeds,
     mutate,
     run,
-    limits: Limits { time: Duration::from_secs(10), memory: 256 << 20, ..READER },
+    limits: InputLimits { time: Duration::from_secs(10), memory: 256 << 20, ..READER },
     tested: 150,
 };
 
@@ -195,7 +195,7 @@ fn run(input: &[u8]) -> Outcome {
     match pipeline::compile(&text, "fuzz.yaml", helpers()) {
         Err(refused) => {
             reported(&refused.diagnostics, &refused.sources)?;
-            Ok(Answer::refused(signs(&refused.diagnostics)))
+            Ok(InputAnswer::refused(signs(&refused.diagnostics)))
         }
         Ok(mut compiled) => {
             reported(&compiled.diagnostics, &compiled.sources)?;
@@ -209,7 +209,7 @@ fn run(input: &[u8]) -> Outcome {
             let rows = compiled.rows.len();
             let evaluated = compiled.rows.iter().filter(|row| row.example.is_some()).count();
             let said = signs(&compiled.diagnostics).into_iter().chain([format!("{rows} {evaluated}")]);
-            Ok(Answer::accepted(said))
+            Ok(InputAnswer::accepted(said))
         }
     }
 }

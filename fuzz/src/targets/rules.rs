@@ -3,12 +3,12 @@
 use super::files;
 use crate::draws::Draws;
 use crate::grammar::{rows, text};
-use crate::target::{Answer, Outcome, READER, Target};
+use crate::target::{FuzzTarget, InputAnswer, Outcome, READER};
 use fulgurite_core::lang::{self, Dialect, SyntaxError};
 use std::fmt::{Debug, Display};
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "rules",
     about: "texts of the rule languages: what is read prints back as an equal tree",
     seeds,
@@ -160,5 +160,5 @@ fn run(input: &[u8]) -> Outcome {
         .iter()
         .enumerate()
         .map(|(n, e)| format!("{n} {}", e.as_ref().map(ToString::to_string).unwrap_or_default()));
-    Ok(Answer { accepted, ..Answer::refused(said) })
+    Ok(InputAnswer { accepted, ..InputAnswer::refused(said) })
 }

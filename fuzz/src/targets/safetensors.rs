@@ -3,11 +3,11 @@
 use super::files;
 use crate::draws::Draws;
 use crate::grammar::{json, text};
-use crate::target::{Answer, Outcome, READER, Target, no_bug};
+use crate::target::{FuzzTarget, InputAnswer, Outcome, READER, no_bug};
 use fulgurite::checkpoint;
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "safetensors",
     about: "checkpoints: what is read is saved and read again as the same tensors",
     seeds,
@@ -136,7 +136,7 @@ fn run(input: &[u8]) -> Outcome {
             if first.is_some() && second.is_none() {
                 return Err("tensors are read from a file whose header is refused".to_owned());
             }
-            return Ok(Answer::refused([first, second].iter().flatten().map(|e| e.claim().to_owned())));
+            return Ok(InputAnswer::refused([first, second].iter().flatten().map(|e| e.claim().to_owned())));
         }
     };
     if header.entries.len() != tensors.len() {
@@ -145,7 +145,7 @@ fn run(input: &[u8]) -> Outcome {
     // a leaf without a path is called `value` in files
     if let Some(unnamed) = tensors.remove("") {
         if tensors.contains_key("value") {
-            return Ok(Answer::accepted(["two leaves without other names"]));
+            return Ok(InputAnswer::accepted(["two leaves without other names"]));
         }
         tensors.insert("value".to_owned(), unnamed);
     }
@@ -156,7 +156,7 @@ fn run(input: &[u8]) -> Outcome {
         Ok(again) => again,
         Err(e) => {
             no_bug(&e.to_string())?;
-            return Ok(Answer::refused([format!("saved: {}", e.claim())]));
+            return Ok(InputAnswer::refused([format!("saved: {}", e.claim())]));
         }
     };
     for ((name, before), (other, after)) in tensors.iter().zip(&again) {
@@ -166,5 +166,5 @@ fn run(input: &[u8]) -> Outcome {
             return Err(format!("the tensor is another one after it was saved: `{name}`, `{other}`"));
         }
     }
-    Ok(Answer::accepted(header.entries.iter().map(|entry| format!("{} {}", entry.ty.dtype, entry.ty.shape.len()))))
+    Ok(InputAnswer::accepted(header.entries.iter().map(|entry| format!("{} {}", entry.ty.dtype, entry.ty.shape.len()))))
 }

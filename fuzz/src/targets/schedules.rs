@@ -2,11 +2,11 @@
 
 use crate::draws::Draws;
 use crate::grammar::text;
-use crate::target::{Answer, Outcome, READER, Target, no_bug};
-use fulgurite::schedule::{Costs, Generator, KINDS, Limits, Schedule, check, simulate};
+use crate::target::{FuzzTarget, InputAnswer, Outcome, READER, no_bug};
+use fulgurite::schedule::{Costs, Generator, InputLimits, KINDS, Schedule, check, simulate};
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "schedules",
     about: "schedules of pipelines: what is read prints back as an equal one, is checked and simulated",
     seeds,
@@ -89,7 +89,7 @@ fn run(input: &[u8]) -> Outcome {
         Ok(schedule) => schedule,
         Err(e) => {
             no_bug(&e.to_string())?;
-            return Ok(Answer::refused([e.claim()]));
+            return Ok(InputAnswer::refused([e.claim()]));
         }
     };
     let printed = schedule.to_string();
@@ -98,9 +98,9 @@ fn run(input: &[u8]) -> Outcome {
         Ok(again) => return Err(format!("the printed schedule is another one:\n{printed}\n{again}")),
         Err(e) => return Err(format!("the printed schedule is refused: {e}\n{printed}")),
     }
-    let found = check(&schedule, &Limits { live: Some(3) });
+    let found = check(&schedule, &InputLimits { live: Some(3) });
     let mut signs: Vec<String> = found.iter().map(|violation| violation.law.to_string()).collect();
-    let legal = check(&schedule, &Limits::default()).is_empty();
+    let legal = check(&schedule, &InputLimits::default()).is_empty();
     let played = simulate(&schedule, &Costs::even(schedule.stages, 2, 1, 1));
     match &played {
         Err(e) if legal => return Err(format!("a legal schedule can't be simulated: {e}")),
@@ -112,5 +112,5 @@ fn run(input: &[u8]) -> Outcome {
         Ok(_) => _ = simulate(&schedule, &Costs::even(schedule.stages, u64::MAX, u64::MAX, u64::MAX)),
     }
     signs.push(format!("{legal} {} {}", schedule.ranks().min(4), schedule.ties.len().min(3)));
-    Ok(Answer::accepted(signs))
+    Ok(InputAnswer::accepted(signs))
 }

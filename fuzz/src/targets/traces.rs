@@ -3,7 +3,7 @@
 use super::files;
 use crate::draws::Draws;
 use crate::grammar::text;
-use crate::target::{Answer, Outcome, PROGRAM, Target, form, no_bug};
+use crate::target::{FuzzTarget, InputAnswer, Outcome, PROGRAM, form, no_bug};
 use fulgurite::buffer::Buffer;
 use fulgurite::core::lang::ast::{Elem, OptType};
 use fulgurite::core::loc::Loc;
@@ -17,7 +17,7 @@ use fulgurite::{Builder, Error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The target.
-pub const TARGET: Target = Target {
+pub const TARGET: FuzzTarget = FuzzTarget {
     name: "traces",
     about: "texts of traces: what is read prints back, keeps the laws of traces, and gives one value each time",
     seeds,
@@ -270,7 +270,7 @@ fn run(input: &[u8]) -> Outcome {
     };
     let refused = |e: &Error| -> Outcome {
         no_bug(&e.to_string())?;
-        Ok(Answer::refused([format!("{} {}", e.code(), e.claim())]))
+        Ok(InputAnswer::refused([format!("{} {}", e.code(), e.claim())]))
     };
     let trace = match Trace::parse(&text) {
         Ok(trace) => trace,
@@ -309,5 +309,5 @@ fn run(input: &[u8]) -> Outcome {
             }
         }
     }
-    Ok(Answer::accepted(signs))
+    Ok(InputAnswer::accepted(signs))
 }

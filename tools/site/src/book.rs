@@ -13,7 +13,7 @@ use crate::markdown::{self, Heading};
 const FIRST: &str = "README.md";
 
 /// A page of a book.
-pub struct Page {
+pub struct BookPage {
     /// Its path in the folder: `guide/03-dtypes.md`.
     pub path: PathBuf,
     /// Its first heading.
@@ -25,7 +25,7 @@ pub struct Page {
 /// The pages of a folder.
 pub struct Book {
     /// The pages, in reading order.
-    pub pages: Vec<Page>,
+    pub pages: Vec<BookPage>,
     /// Pages that list the rows of a database, for which the site has pages of its own.
     references: BTreeSet<PathBuf>,
 }
@@ -55,7 +55,7 @@ impl Book {
         }
         let rendered = markdown::render(&text, &|link| link.to_owned());
         let title = rendered.headings.first().map_or_else(|| path.display().to_string(), |h| h.text.clone());
-        self.pages.push(Page { path: path.to_owned(), title, text });
+        self.pages.push(BookPage { path: path.to_owned(), title, text });
         for link in rendered.links {
             let (to, _) = split(&link);
             let Some(to) = within(path, to).filter(|to| to.extension().is_some_and(|e| e == "md")) else { continue };
@@ -70,7 +70,7 @@ impl Book {
 
     /// The page as HTML, with its headings. Links lead to the pages of the site; a link that leads nowhere in it is
     /// empty.
-    pub fn render(&self, page: &Page) -> (String, Vec<Heading>) {
+    pub fn render(&self, page: &BookPage) -> (String, Vec<Heading>) {
         let root = "../".repeat(page.path.components().count());
         let target = |link: &str| {
             if link.starts_with('#') || link.starts_with("https://") || link.starts_with("http://") {
@@ -95,7 +95,7 @@ impl Book {
     }
 }
 
-impl Page {
+impl BookPage {
     /// The page's address from the root of the site.
     pub fn url(&self) -> String {
         url(&self.path)

@@ -23,7 +23,7 @@ pub enum SiteVerb {
     #[command(flatten)]
     Ops(OpsVerb),
     /// Make a site of static pages: every operator, a search, error codes, a book
-    Site(Site),
+    Site(SiteOptions),
 }
 
 impl Verbs for SiteVerb {
@@ -40,7 +40,7 @@ impl Verbs for SiteVerb {
 #[command(
     after_help = "Examples:\n  cargo ops site --out site\n  cargo ops site --out site --with compat/pytorch,compat/onnx\n  cargo ops site --out site --book docs --title smooth"
 )]
-pub struct Site {
+pub struct SiteOptions {
     /// The folder of the site, which is made if it does not exist; files of an earlier site in it are replaced
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -59,7 +59,7 @@ pub struct Site {
 /// The file that lists the files of a site, by which a later one knows them.
 const MARKER: &str = "site-files.txt";
 
-impl Site {
+impl SiteOptions {
     fn run(&self, common: &Common, out: &mut dyn Write, err: &mut dyn Write) -> Outcome {
         let started = Instant::now();
         let earlier = self.earlier()?;

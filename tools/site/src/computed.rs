@@ -20,7 +20,7 @@ use fulgurite_core::{DType, Name, Scalar, TensorTy, Value, derive};
 use fulgurite_ops_verbs::explain::cost;
 use serde_json::{Value as Json, json};
 
-use crate::plot::{self, Curve};
+use crate::plot::{self, PlotCurve};
 
 /// Examples, shapes and refusals of a page: enough to see the pattern, few enough for one screen.
 const EXAMPLES: usize = 3;
@@ -171,15 +171,15 @@ impl Computed<'_> {
         let stated = stated.iter().find(|(arg, _)| *arg == name).map(|(_, range)| *range);
         let (low, high) = window(stated);
         let x: Vec<f64> = (0..SAMPLES).map(|n| low + (high - low) * n as f64 / (SAMPLES - 1) as f64).collect();
-        let curves: Vec<Curve> = match required {
+        let curves: Vec<PlotCurve> = match required {
             1 => {
                 let (values, slopes) = self.curve(&x, None)?;
                 let op = format!("{}({name})", row.op);
-                let mut curves = vec![Curve { name: op, values, slopes: slopes.clone() }];
+                let mut curves = vec![PlotCurve { name: op, values, slopes: slopes.clone() }];
                 if row.no_grad.is_none() && slopes.iter().any(|s| *s != 0.0) {
                     let steep = (1..slopes.len()).map(|n| (slopes[n] - slopes[n - 1]).abs() / (x[1] - x[0]));
                     let steep: Vec<f64> = std::iter::once(0.0).chain(steep.map(|s| s.min(8.0))).collect();
-                    curves.push(Curve { name: format!("d/d{name}"), values: slopes, slopes: steep });
+                    curves.push(PlotCurve { name: format!("d/d{name}"), values: slopes, slopes: steep });
                 }
                 curves
             }
@@ -187,7 +187,7 @@ impl Computed<'_> {
                 let second = row.sig.params.iter().filter(|param| !param.optional).nth(1)?.name.name;
                 let of = |y: f64| {
                     let (values, slopes) = self.curve(&x, Some(y))?;
-                    Some(Curve { name: format!("{second} = {}", number(y)), values, slopes })
+                    Some(PlotCurve { name: format!("{second} = {}", number(y)), values, slopes })
                 };
                 SECOND.into_iter().filter_map(of).collect()
             }

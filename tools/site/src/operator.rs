@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::computed::Computed;
 use crate::highlight::highlight;
-use crate::search::Entry;
+use crate::search::SearchEntry;
 use crate::{formula, words};
 
 /// At most this many bytes of generated code stand on a page, because a browser shows more only slowly.
 const MOST_CODE: usize = 400_000;
 
 /// An operator with all that its page is made of.
-pub struct Operator<'a> {
+pub struct OperatorPage<'a> {
     /// The row as it is written.
     pub source: &'a RowSource,
     /// The row.
@@ -33,18 +33,18 @@ pub struct Operator<'a> {
     pub family: (String, String),
 }
 
-impl<'a> Operator<'a> {
+impl<'a> OperatorPage<'a> {
     /// The operator of this row.
     pub fn new(
         source: &'a RowSource,
         row: &'a Arc<Row>,
         explained: &Explained,
         family: (String, String),
-    ) -> Operator<'a> {
+    ) -> OperatorPage<'a> {
         let explained = explained.json();
         let names = explained["like"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let names = names.map(str::to_owned).collect();
-        Operator { source, row, explained, names, family }
+        OperatorPage { source, row, explained, names, family }
     }
 
     /// The name of the row.
@@ -90,8 +90,8 @@ impl<'a> Operator<'a> {
     }
 
     /// The entry of the search. `main`: it is a row of the main database.
-    pub fn entry(&self, main: bool) -> Entry {
-        Entry {
+    pub fn entry(&self, main: bool) -> SearchEntry {
+        SearchEntry {
             name: self.name().to_owned(),
             url: self.url(),
             kind: "operator",

@@ -18,7 +18,7 @@ const JUMP: f64 = 0.08;
 const LABELS: f64 = 5.0;
 
 /// A curve: its name, and a value (and a slope, where it is known) for each of the numbers.
-pub struct Curve {
+pub struct PlotCurve {
     /// The name in the legend.
     pub name: String,
     /// The values; those that are not finite are left out.
@@ -29,7 +29,7 @@ pub struct Curve {
 
 /// The picture of curves over the numbers `x`, which grow evenly; `None` if no value is finite. `title` is what a screen
 /// reader says.
-pub fn svg(x: &[f64], curves: &[Curve], title: &str) -> Option<String> {
+pub fn svg(x: &[f64], curves: &[PlotCurve], title: &str) -> Option<String> {
     let (first, last) = (*x.first()?, *x.last()?);
     if first.partial_cmp(&last) != Some(std::cmp::Ordering::Less) {
         return None;
@@ -88,7 +88,7 @@ pub fn svg(x: &[f64], curves: &[Curve], title: &str) -> Option<String> {
 }
 
 /// The range of the values without their extremes, with some room above and below.
-fn range(curves: &[Curve]) -> Option<(f64, f64)> {
+fn range(curves: &[PlotCurve]) -> Option<(f64, f64)> {
     let mut all: Vec<f64> = curves.iter().flat_map(|c| c.values.iter().copied()).filter(|v| v.is_finite()).collect();
     all.sort_by(f64::total_cmp);
     let cut = (all.len() as f64 * CUT) as usize;
@@ -106,7 +106,7 @@ fn range(curves: &[Curve]) -> Option<(f64, f64)> {
 /// The path of a curve; it is broken where the function jumps, is not finite, or leaves the picture.
 fn path(
     x: &[f64],
-    curve: &Curve,
+    curve: &PlotCurve,
     (low, high): (f64, f64),
     across: &dyn Fn(f64) -> f64,
     down: &dyn Fn(f64) -> f64,
@@ -153,11 +153,11 @@ fn label(v: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Curve, svg};
+    use super::{PlotCurve, svg};
 
     fn line(values: Vec<f64>) -> String {
         let x: Vec<f64> = (0..values.len()).map(|n| n as f64).collect();
-        svg(&x, &[Curve { name: "f".to_owned(), values, slopes: vec![0.0; x.len()] }], "f").unwrap_or_default()
+        svg(&x, &[PlotCurve { name: "f".to_owned(), values, slopes: vec![0.0; x.len()] }], "f").unwrap_or_default()
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             assert!(made.contains("<path") && !made.contains("NaN"), "{made}");
         }
         assert_eq!(line(vec![1e308, -1e308]), "", "the distance is no f64");
-        let one = Curve { name: "f".to_owned(), values: vec![1.0, 1.0], slopes: vec![0.0; 2] };
+        let one = PlotCurve { name: "f".to_owned(), values: vec![1.0, 1.0], slopes: vec![0.0; 2] };
         assert_eq!(svg(&[1.0, 1.0], &[one], "f"), None);
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// An entry.
-pub struct Entry {
+pub struct SearchEntry {
     /// The name, by which it is found first.
     pub name: String,
     /// The page, from the root of the site.
@@ -24,13 +24,13 @@ pub struct Entry {
 
 /// The script that gives the words of the entries, in their order. The page loads it at the first question, because it is
 /// several times as long as the index.
-pub fn texts(entries: &[Entry]) -> String {
+pub fn texts(entries: &[SearchEntry]) -> String {
     let texts: Vec<String> = entries.iter().map(|e| e.text.to_lowercase()).collect();
     format!("window.TEXTS = {};\n", Value::from(texts))
 }
 
 /// The script that gives the index to the page: a page that was opened from a folder may load scripts, but not data.
-pub fn script(entries: &[Entry]) -> String {
+pub fn script(entries: &[SearchEntry]) -> String {
     let entries: Vec<Value> = entries
         .iter()
         .map(|e| json!({"n": e.name, "u": e.url, "k": e.kind, "d": e.says, "a": e.names, "p": e.properties, "m": u8::from(e.main)}))

@@ -17,8 +17,8 @@ use tera::{Context, Kwargs, State, Tera};
 use crate::book::Book;
 use crate::html::{anchor, inline};
 use crate::markdown;
-use crate::operator::{self, Operator};
-use crate::search::{self, Entry};
+use crate::operator::{self, OperatorPage};
+use crate::search::{self, SearchEntry};
 
 /// A file of the site: its path from the root, and its text.
 pub struct SiteFile {
@@ -44,7 +44,7 @@ struct Family<'a> {
     says: String,
     url: String,
     database: usize,
-    operators: Vec<Operator<'a>>,
+    operators: Vec<OperatorPage<'a>>,
 }
 
 /// The most letters of a file's name that come from a title, because file systems limit names to 255 bytes.
@@ -112,12 +112,12 @@ struct Generated {
 pub fn files(subject: &Subject, told: &(dyn Fn(usize, usize) + Sync)) -> Result<Vec<SiteFile>, CommandFault> {
     let generated: Vec<Generated> = subject.databases.iter().map(generated).collect::<Result<_, _>>()?;
     let families = families(subject);
-    let known: BTreeSet<&str> = families.iter().flat_map(|f| &f.operators).map(Operator::name).collect();
-    let mut entries: Vec<Entry> =
+    let known: BTreeSet<&str> = families.iter().flat_map(|f| &f.operators).map(OperatorPage::name).collect();
+    let mut entries: Vec<SearchEntry> =
         families.iter().flat_map(|f| f.operators.iter().map(|op| op.entry(f.database == 0))).collect();
     entries.extend(book_entries(subject.book.as_ref()));
     let classes = classes(subject, &generated);
-    entries.extend(classes.iter().map(|(class, _)| Entry {
+    entries.extend(classes.iter().map(|(class, _)| SearchEntry {
         name: class.class.clone(),
         url: class_url(&class.class),
         kind: "subclass",
@@ -127,7 +127,7 @@ pub fn files(subject: &Subject, told: &(dyn Fn(usize, usize) + Sync)) -> Result<
         main: false,
         text: String::new(),
     }));
-    entries.extend(pages::PAGES.iter().map(|page| Entry {
+    entries.extend(pages::PAGES.iter().map(|page| SearchEntry {
         name: page.code.to_owned(),
         url: format!("errors/{}.html", page.code),
         kind: "error",
@@ -194,7 +194,7 @@ fn families<'a>(subject: &'a Subject) -> Vec<Family<'a>> {
                 url = url.replace(".html", "-more.html");
             }
             let made = rows.by_ref().take(group.rows.len()).zip(&group.rows).map(|((source, row), explained)| {
-                let mut operator = Operator::new(source, row, explained, (group.title.clone(), url.clone()));
+                let mut operator = OperatorPage::new(source, row, explained, (group.title.clone(), url.clone()));
                 operator.names.extend(further.get(operator.name()).into_iter().flatten().cloned());
                 operator.names.sort();
                 operator.names.dedup();
@@ -255,7 +255,7 @@ fn common(subject: &Subject, families: &[Family], classes: &[(ExplainedClass, Va
 }
 
 fn listed(family: &Family) -> Vec<Value> {
-    let one = |op: &Operator| {
+    let one = |op: &OperatorPage| {
         json!({
             "name": op.name(), "url": op.url(), "doc": op.source.doc.as_str(), "sig": op.row.sig.to_string(),
             "properties": op.properties(), "names": op.names,
@@ -268,7 +268,7 @@ fn listed(family: &Family) -> Vec<Value> {
 fn all(families: &[Family]) -> Value {
     let operators: Vec<Value> = families.iter().flat_map(listed).collect();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let properties = families.iter().flat_map(|f| &f.operators).flat_map(Operator::properties);
+    let properties = families.iter().flat_map(|f| &f.operators).flat_map(OperatorPage::properties);
     properties.for_each(|property| *counts.entry(property).or_default() += 1);
     let counts: Vec<Value> = counts.iter().map(|(name, n)| json!({"name": name, "count": n})).collect();
     json!({"operators": operators, "properties": counts})
@@ -289,7 +289,7 @@ fn operators(
             RowSet::new(&of.table, own, &[])
         })
         .collect();
-    let jobs: Vec<(&Operator, usize)> =
+    let jobs: Vec<(&OperatorPage, usize)> =
         families.iter().flat_map(|family| family.operators.iter().map(|op| (op, family.database))).collect();
     let done = std::sync::atomic::AtomicUsize::new(0);
     let made = parallel::map(&jobs, |(op, database)| {
@@ -328,7 +328,7 @@ fn book(book: Option<&Book>, press: &Press) -> Result<Vec<SiteFile>, CommandFaul
     let side = |at: Option<usize>| {
         at.and_then(|at| book.pages.get(at)).map(|page| json!({"title": page.title, "url": page.url()}))
     };
-    let one = |(at, page): (usize, &crate::book::Page)| {
+    let one = |(at, page): (usize, &crate::book::BookPage)| {
         let (html, headings) = book.render(page);
         let headings: Vec<Value> =
             (headings.iter().filter(|h| h.level == 2)).map(|h| json!({"text": h.text, "anchor": h.anchor})).collect();
@@ -341,11 +341,11 @@ fn book(book: Option<&Book>, press: &Press) -> Result<Vec<SiteFile>, CommandFaul
 }
 
 /// The sections of a book.
-fn book_entries(book: Option<&Book>) -> Vec<Entry> {
+fn book_entries(book: Option<&Book>) -> Vec<SearchEntry> {
     let Some(book) = book else { return Vec::new() };
-    let of = |page: &crate::book::Page| -> Vec<Entry> {
+    let of = |page: &crate::book::BookPage| -> Vec<SearchEntry> {
         let (_, headings) = book.render(page);
-        let entry = |h: &markdown::Heading| Entry {
+        let entry = |h: &markdown::Heading| SearchEntry {
             name: h.text.clone(),
             url: if h.level == 1 { page.url() } else { format!("{}#{}", page.url(), h.anchor) },
             kind: "page",
