@@ -1,6 +1,6 @@
 //! The command: runs a target for some seconds, or one input.
 
-use fulgurite_fuzz::campaign::End;
+use fulgurite_fuzz::campaign::CampaignEnd;
 use fulgurite_fuzz::supervisor::{self, CampaignSettings};
 use fulgurite_fuzz::target::FuzzTarget;
 use fulgurite_fuzz::{targets, trial};

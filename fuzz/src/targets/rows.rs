@@ -6,7 +6,7 @@ use crate::grammar::rows;
 use crate::target::{FuzzTarget, InputAnswer, InputLimits, Outcome, READER, no_bug};
 use fulgurite_codegen::diag::Diagnostics;
 use fulgurite_codegen::diag::render::{self, Style};
-use fulgurite_codegen::emit::{Artifacts, FuzzTarget as EmitTarget};
+use fulgurite_codegen::emit::{Artifacts, Target as EmitTarget};
 use fulgurite_codegen::pipeline::{self, Table};
 use fulgurite_codegen::source::Sources;
 use std::sync::OnceLock;

@@ -3,7 +3,7 @@
 use crate::draws::Draws;
 use crate::grammar::text;
 use crate::target::{FuzzTarget, InputAnswer, Outcome, READER, no_bug};
-use fulgurite::schedule::{Costs, Generator, InputLimits, KINDS, Schedule, check, simulate};
+use fulgurite::schedule::{Costs, Generator, KINDS, Limits, Schedule, check, simulate};
 
 /// The target.
 pub const TARGET: FuzzTarget = FuzzTarget {
@@ -98,9 +98,9 @@ fn run(input: &[u8]) -> Outcome {
         Ok(again) => return Err(format!("the printed schedule is another one:\n{printed}\n{again}")),
         Err(e) => return Err(format!("the printed schedule is refused: {e}\n{printed}")),
     }
-    let found = check(&schedule, &InputLimits { live: Some(3) });
+    let found = check(&schedule, &Limits { live: Some(3) });
     let mut signs: Vec<String> = found.iter().map(|violation| violation.law.to_string()).collect();
-    let legal = check(&schedule, &InputLimits::default()).is_empty();
+    let legal = check(&schedule, &Limits::default()).is_empty();
     let played = simulate(&schedule, &Costs::even(schedule.stages, 2, 1, 1));
     match &played {
         Err(e) if legal => return Err(format!("a legal schedule can't be simulated: {e}")),
