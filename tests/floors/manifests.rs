@@ -147,3 +147,19 @@ fn one_package_has_the_rows_upstream() {
     let having: Vec<&&str> = super::modules::CRATES.iter().filter(says).collect();
     assert_eq!(having, [&"generated/kernels"]);
 }
+
+/// `cargo run` in the root of the repository, the first command of README, starts the only program of the default members.
+#[test]
+fn the_default_members_have_one_program() {
+    let text = read(&root().join("Cargo.toml"));
+    let line = text.lines().find_map(|line| line.strip_prefix("default-members = ")).unwrap_or_default();
+    let members = line.split('"').skip(1).step_by(2);
+    let programs = members.flat_map(|member| {
+        let source = root().join(member).join("src");
+        files_with("rs", &source)
+            .into_iter()
+            .filter(move |file| file.starts_with(source.join("bin")) || *file == source.join("main.rs"))
+    });
+    let programs: Vec<_> = programs.collect();
+    assert_eq!(programs, [root().join("cli/src/main.rs")]);
+}
