@@ -38,6 +38,7 @@ pub mod small_gemm;
 pub mod tile;
 pub mod transpose;
 pub mod window;
+pub mod winograd;
 
 /// The dtypes and the kernel interface, for generated kernels.
 #[doc(hidden)]

@@ -130,3 +130,57 @@ fn gradients_are_products_over_windows() {
         }
     }
 }
+
+/// Convolutions that [`fulgurite_kernels::winograd`] computes: sizes that are odd, paddings, several images, rows that are
+/// no multiple of a tile's, and the gradient of the input, whose windows are walked backwards.
+fn of_many_channels() -> Vec<Sizes> {
+    [(1, (32, 24), [20, 23], 1), (2, (16, 37), [17, 30], 0), (1, (40, 17), [9, 31], 2), (1, (64, 64), [56, 56], 1)]
+        .into_iter()
+        .map(|(batch, channels, sizes, padding)| Sizes {
+            batch,
+            groups: 1,
+            channels,
+            axes: sizes.iter().map(|n| [*n, 3, padding, 1, 1]).collect(),
+        })
+        .collect()
+}
+
+#[test]
+fn convolutions_of_many_channels_are_products_of_transformed_patches() {
+    if Level::current() == Level::Baseline {
+        return;
+    }
+    for sizes in of_many_channels() {
+        let [dx, _, y] = sizes.programs();
+        for program in [y, dx] {
+            let steps = agree(&program).describe().to_string();
+            assert!(steps.contains("Winograd"), "{program}\n{steps}");
+        }
+    }
+    // windows that are two apart, wider than three, or with gaps have no such form
+    for (kernel, stride, dilation) in [(3, 2, 1), (5, 1, 1), (3, 1, 2)] {
+        let axes = vec![[30, kernel, 1, stride, dilation]; 2];
+        let steps = agree(&Sizes { batch: 1, groups: 1, channels: (32, 32), axes }.programs()[2]).describe().to_string();
+        assert!(!steps.contains("Winograd"), "{steps}");
+    }
+}
+
+#[test]
+fn transformed_patches_meet_only_the_numbers_of_their_windows() {
+    for program in of_many_channels()[..3].iter().flat_map(Sizes::programs) {
+        let trace = parse(&program);
+        let oracle = compile_with(&trace, vec![Arc::new(interp::Interp)], 1).unwrap();
+        // two transformed elements are sums of large ones, which overflow; the sum of products does not
+        for (at, bits) in [0x7fc0_0000_u32, 0x7f80_0000, 0x7f7f_ffff].into_iter().enumerate() {
+            for input in 0..2 {
+                let inputs = with_bits(&trace, input, 1000 + 77 * at, bits);
+                let got = cpu(&trace, 2).run(&inputs).unwrap()[0].to_f64();
+                let want = oracle.run(&inputs).unwrap()[0].to_f64();
+                for (k, (x, y)) in got.iter().zip(&want).enumerate() {
+                    let same = x == y || x.is_nan() && y.is_nan();
+                    assert!(same || (x - y).abs() <= 2e-5 * (1.0 + y.abs()), "element {k}: {x}, not {y}\n{program}");
+                }
+            }
+        }
+    }
+}

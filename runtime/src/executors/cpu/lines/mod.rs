@@ -14,6 +14,7 @@ mod shape;
 mod step;
 mod tail;
 mod windows;
+mod winograd;
 
 use super::product::{FLOPS_PER_NS, Literal};
 use crate::executors::fusion::graph::piece::Contract;
@@ -31,12 +32,16 @@ use places::PlaceProduct;
 use std::sync::atomic::{AtomicBool, Ordering};
 use step::{LineStep, Method, ProductFacts};
 use tail::{Packed, Tail};
+use winograd::Winograd;
 
 /// The step of a contraction, if it is such a product.
 pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
     let exact = || Literal::of(c, env, isa);
     if let Some(lines) = LineProduct::new(c, env, isa) {
-        return Some(Box::new(LineStep::new(lines, exact())));
+        return Some(match Winograd::of(c, env, lines, isa) {
+            Ok(winograd) => Box::new(LineStep::new(winograd, exact())),
+            Err(lines) => Box::new(LineStep::new(lines, exact())),
+        });
     }
     PlaceProduct::new(c, env, isa).map(|places| Box::new(LineStep::new(places, exact())) as Box<dyn HostStep>)
 }

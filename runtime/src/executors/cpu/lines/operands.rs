@@ -44,6 +44,8 @@ pub(super) struct Loops {
     pub lines: Vec<u32>,
     /// The summed elements.
     pub depth: usize,
+    /// Whether the contraction's right operand is the one that is broadcast.
+    pub swapped: bool,
 }
 
 /// The places of the terms of a row: runs of elements that lie equally far apart.
@@ -107,7 +109,7 @@ impl Loops {
         outer.sort_by_key(|l| -l.c.abs());
         more.sort_by_key(|l| -l.c.abs());
         outer.extend(more);
-        Some(Loops { places, outer, rows, along, columns, source, lines, depth })
+        Some(Loops { places, outer, rows, along, columns, source, lines, depth, swapped })
     }
 
     /// The elements that are copied or written one by one, for the choice between the two ways.
