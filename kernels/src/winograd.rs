@@ -73,20 +73,23 @@ pub struct Patches {
     pub to: *mut f32,
     /// The distance from place to place.
     pub step: usize,
+    /// For each patch the largest magnitude of a transformed element so far; other channels have others.
+    pub largest: *mut f32,
     /// The number of patches, a multiple of [`LANES`].
     pub count: usize,
 }
 
 multi! {
-    /// Transforms patches; returns the largest magnitude of a transformed element that is a number.
+    /// Transforms patches, and notes the largest magnitudes of those transformed elements that are numbers.
     ///
     /// # Safety
-    /// The lines have `count` elements, and there is room for as many at each place.
-    unsafe fn patches(p: &Patches) -> f32 {
-        let mut most = [0f32; LANES];
+    /// The lines have `count` elements, there is room for as many at each place, and there are as many magnitudes.
+    unsafe fn patches(p: &Patches) {
         for at in (0..p.count).step_by(LANES) {
             // SAFETY: the caller upholds the contract.
             unsafe {
+                let largest = p.largest.add(at) as *mut Vector;
+                let mut most = largest.read_unaligned();
                 let d = |i: usize, j: usize| (p.from[4 * i + j].add(at) as *const Vector).read_unaligned();
                 let columns: [[Vector; 4]; 4] = std::array::from_fn(|j| of_patch(std::array::from_fn(|i| d(i, j))));
                 for i in 0..4 {
@@ -96,9 +99,9 @@ multi! {
                         (p.to.add((4 * i + j) * p.step + at) as *mut Vector).write_unaligned(x);
                     }
                 }
+                largest.write_unaligned(most);
             }
         }
-        most.into_iter().fold(0.0, f32::max)
     }
 }
 
@@ -162,22 +165,27 @@ pub struct Products {
     pub to: *mut f32,
     /// The distance from one of the four results to the next.
     pub to_step: usize,
+    /// For each patch the largest magnitude of its transformed elements.
+    pub largest: *const f32,
+    /// The share of that magnitude which one of the four results must have.
+    pub share: f32,
     /// The number of patches, a multiple of [`LANES`].
     pub count: usize,
 }
 
 multi! {
-    /// Adds products up to results: top left, top right, bottom left, bottom right. Returns the largest magnitude of a
-    /// result that is a number.
+    /// Adds products up to results: top left, top right, bottom left, bottom right. Returns whether one of the results of
+    /// each patch has its share of the patch's magnitude.
     ///
     /// # Safety
-    /// There are `count` products at each place, and there is room for as many of each result.
-    unsafe fn results(p: &Products) -> f32 {
-        let mut most = [0f32; LANES];
+    /// There are `count` products at each place and as many magnitudes, and there is room for as many of each result.
+    unsafe fn results(p: &Products) -> bool {
+        let mut enough = true;
         for at in (0..p.count).step_by(LANES) {
             // SAFETY: the caller upholds the contract.
             unsafe {
                 let m = |i: usize, j: usize| (p.from.add((4 * i + j) * p.step + at) as *const Vector).read_unaligned();
+                let mut most = [0f32; LANES];
                 let columns: [[Vector; 2]; 4] = std::array::from_fn(|j| of_products(std::array::from_fn(|i| m(i, j))));
                 for i in 0..2 {
                     let row = of_products(std::array::from_fn(|j| columns[j][i]));
@@ -186,9 +194,12 @@ multi! {
                         (p.to.add((2 * i + j) * p.to_step + at) as *mut Vector).write_unaligned(x);
                     }
                 }
+                let largest = (p.largest.add(at) as *const Vector).read_unaligned();
+                let short: u32 = (0..LANES).map(|l| u32::from(p.share * largest[l] > most[l])).sum();
+                enough &= short == 0;
             }
         }
-        most.into_iter().fold(0.0, f32::max)
+        enough
     }
 }
 
@@ -254,15 +265,22 @@ mod tests {
             let largest = unsafe { weights::pick(isa)(&w) };
             assert_eq!(largest, u.iter().fold(0.0, |most: f32, x| most.max(x.abs())));
             let mut m = vec![0f32; PLACES * COLUMNS];
+            let mut elements = [0f32; COLUMNS];
             for c in 0..2 {
                 let lines: Vec<Vec<f32>> =
                     (0..PLACES).map(|place| (0..COLUMNS).map(|t| d(c, place, t)).collect()).collect();
                 let mut v = vec![f32::NAN; PLACES * COLUMNS];
                 let from = std::array::from_fn(|place| lines[place].as_ptr());
-                let p = Patches { from, to: v.as_mut_ptr(), step: COLUMNS, count: COLUMNS };
-                // SAFETY: lines and room have this length.
-                let largest = unsafe { patches::pick(isa)(&p) };
-                assert_eq!(largest, v.iter().fold(0.0, |most: f32, x| most.max(x.abs())));
+                let mut of_channel = [0f32; COLUMNS];
+                let (to, most) = (v.as_mut_ptr(), of_channel.as_mut_ptr());
+                let p = Patches { from, to, step: COLUMNS, largest: most, count: COLUMNS };
+                // SAFETY: lines, magnitudes and room have this length.
+                unsafe { patches::pick(isa)(&p) };
+                for (t, most) in of_channel.into_iter().enumerate() {
+                    let own = (0..PLACES).map(|place| v[place * COLUMNS + t].abs());
+                    assert_eq!(most, own.fold(0.0, f32::max));
+                    elements[t] = f32::max(elements[t], most);
+                }
                 for place in 0..PLACES {
                     for t in 0..COLUMNS {
                         m[place * COLUMNS + t] += u[2 * place + c] * v[place * COLUMNS + t];
@@ -271,10 +289,18 @@ mod tests {
             }
             let mut y = vec![f32::NAN; RESULTS * COLUMNS];
             let to = y.as_mut_ptr();
-            let p = Products { from: m.as_ptr(), step: COLUMNS, to, to_step: COLUMNS, count: COLUMNS };
-            // SAFETY: products and room have this length.
-            let largest = unsafe { results::pick(isa)(&p) };
-            assert_eq!(largest, y.iter().fold(0.0, |most: f32, x| most.max(x.abs())));
+            // the share that the weakest patch has, and a little more
+            let of_patch = |y: &[f32], t: usize| (0..RESULTS).map(|n| y[n * COLUMNS + t].abs()).fold(0.0, f32::max);
+            let mut weakest = 0f32;
+            for more in [1.0, 1.001] {
+                let (largest, share) = (elements.as_ptr(), weakest * more);
+                let p =
+                    Products { from: m.as_ptr(), step: COLUMNS, to, to_step: COLUMNS, largest, share, count: COLUMNS };
+                // SAFETY: products, magnitudes and room have this length.
+                let enough = unsafe { results::pick(isa)(&p) };
+                assert_eq!(enough, more == 1.0 || weakest == 0.0, "{isa:?}");
+                weakest = (0..COLUMNS).map(|t| of_patch(&y, t) / elements[t]).fold(f32::INFINITY, f32::min);
+            }
             for (result, t) in (0..RESULTS).flat_map(|r| (0..COLUMNS).map(move |t| (r, t))) {
                 let (top, left) = (result / 2, result % 2);
                 let mut want = 0.0;

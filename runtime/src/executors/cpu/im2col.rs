@@ -152,10 +152,12 @@ impl Im2col {
             (tasks, threads) = if sums.divided { (self.loops[0].size, threads) } else { (1, 1) };
         }
         let each = rectangles / tasks.max(1);
-        threads::share(tasks, threads, self.cost, &|first, end| {
-            // SAFETY: the caller upholds the contract; rectangles of the result are disjoint, or those of different tasks
-            // are.
-            unsafe { self.rectangles(from.at(0), to.at(0), (first * each, end * each)) }
+        threads::share(tasks, threads, self.cost, &|claims| {
+            for part in claims {
+                // SAFETY: the caller upholds the contract; rectangles of the result are disjoint, or those of different
+                // tasks are.
+                unsafe { self.rectangles(from.at(0), to.at(0), (part.start * each, part.end * each)) }
+            }
         });
     }
 

@@ -45,6 +45,10 @@ pub struct Literal {
 /// The loop that runs once.
 pub(super) const ONE: ProductLoop = ProductLoop { size: 1, a: 0, b: 0, c: 0 };
 
+/// A product that is divided among threads is divided at multiples of this many rows or columns, because those are whole
+/// tiles of `gemm`.
+const SIDE: usize = 96;
+
 /// A storage and an offset in elements.
 #[derive(Clone, Copy, Debug)]
 pub struct OperandStart {
@@ -202,11 +206,11 @@ impl Product {
         }
         let batches: usize = self.outer.iter().map(|a| a.size).product();
         let share = threads > 1 && self.cost >= threads::WORTH_SHARING;
-        // Several products are divided among threads; one product is divided by `gemm`.
+        // Several products are divided among threads; one product is divided by its rows or columns.
         let apart = share && batches >= 2 * threads;
-        let inside = if share && !apart { Parallelism::Rayon(threads) } else { Parallelism::None };
-        threads::share(batches, if apart { threads } else { 1 }, self.cost, &|from, to| {
-            for batch in from..to {
+        let inside = if share && !apart { threads } else { 1 };
+        threads::share(batches, if apart { threads } else { 1 }, self.cost, &|claims| {
+            for batch in claims.flatten() {
                 let (a, b, c) = self.offsets(batch);
                 // SAFETY: the caller upholds the contract; batches write disjoint parts of the result.
                 unsafe { self.matrices(self.pointers(memory), (a, b, c), false, inside) };
@@ -242,11 +246,11 @@ impl Product {
             (8 * threads).min(small.cols.div_ceil(64)).max(1)
         };
         let step = small.cols.div_ceil(per_batch);
-        threads::share(batches * per_batch, threads, nanos, &|from, to| {
+        threads::share(batches * per_batch, threads, nanos, &|claims| {
             // The vectors are packed into this block unless they are contiguous.
             let Some(block) = failed.block(if small.lies() { 0 } else { small.rows * small.depth * 4 }) else { return };
             let packed = block.data() as *mut f32;
-            for task in from..to {
+            for task in claims.flatten() {
                 let (a, b, c) = self.offsets(task / per_batch);
                 let first = task % per_batch * step;
                 // SAFETY: the caller upholds the contract; tasks write disjoint parts of the result.
@@ -267,32 +271,49 @@ impl Product {
         [memory.at(self.places[0].value), memory.at(self.places[1].value), memory.at(self.places[2].value)]
     }
 
-    /// Computes one matrix product at these offsets, with its sums; it is added to the result if `add`.
+    /// Computes one matrix product at these offsets, with its sums; it is added to the result if `add`. Its longer side is
+    /// divided among `threads`.
     ///
     /// # Safety
     /// From `at`, moved by `offsets`, each operand's rectangle lies in its storage; no other thread writes to that of
     /// the result.
-    unsafe fn matrices(&self, at: [*mut u8; 3], offsets: (isize, isize, isize), add: bool, parallelism: Parallelism) {
-        // SAFETY: the caller upholds the contract of this function.
-        unsafe {
-            match self.dtype {
-                DType::F64 => self.matrices_of::<f64>(at, offsets, add, parallelism),
-                _ => self.matrices_of::<f32>(at, offsets, add, parallelism),
+    unsafe fn matrices(&self, at: [*mut u8; 3], offsets: (isize, isize, isize), add: bool, threads: usize) {
+        let by_rows = self.m.size >= self.n.size;
+        let whole = if by_rows { self.m.size } else { self.n.size };
+        let part = whole.div_ceil(threads).next_multiple_of(SIDE).max(SIDE);
+        let at = Memory(&at);
+        threads::share(whole.div_ceil(part), threads, self.cost, &|claims| {
+            for task in claims.flatten() {
+                let (first, size) = (task * part, part.min(whole - task * part));
+                let (mut m, mut n) = (self.m, self.n);
+                let side = if by_rows { &mut m } else { &mut n };
+                side.size = size;
+                let i = first as isize;
+                let (a, b, c) = (offsets.0 + i * side.a, offsets.1 + i * side.b, offsets.2 + i * side.c);
+                // SAFETY: the caller upholds the contract of this function; tasks write disjoint parts of the result.
+                unsafe {
+                    match self.dtype {
+                        DType::F64 => self.matrices_of::<f64>(&at, (m, n), (a, b, c), add),
+                        _ => self.matrices_of::<f32>(&at, (m, n), (a, b, c), add),
+                    }
+                }
             }
-        }
+        });
     }
 
+    /// Computes the rows `m` and columns `n` of a matrix product.
+    ///
     /// # Safety
     /// The contract of [`Product::matrices`] holds; `T` is the type of the dtype.
     unsafe fn matrices_of<T: Real>(
         &self,
-        at: [*mut u8; 3],
+        at: &Memory,
+        (m, n): (ProductLoop, ProductLoop),
         offsets: (isize, isize, isize),
         add: bool,
-        parallelism: Parallelism,
     ) {
         let total: usize = self.sums.iter().map(|a| a.size).product();
-        let (m, n, k) = (self.m, self.n, self.k);
+        let k = self.k;
         for sum in 0..total {
             let (mut a, mut b) = (offsets.0, offsets.1);
             let mut rest = sum;
@@ -303,9 +324,9 @@ impl Product {
             }
             // SAFETY: the caller upholds the contract. Strides of `gemm` are (column, row); alpha scales the destination, beta the product.
             unsafe {
-                let a = (at[0] as *const T).offset(a);
-                let b = (at[1] as *const T).offset(b);
-                let c = (at[2] as *mut T).offset(offsets.2);
+                let a = (at.at(0) as *const T).offset(a);
+                let b = (at.at(1) as *const T).offset(b);
+                let c = (at.at(2) as *mut T).offset(offsets.2);
                 let read = add || sum > 0;
                 gemm::gemm(
                     m.size,
@@ -326,7 +347,7 @@ impl Product {
                     false,
                     false,
                     false,
-                    parallelism,
+                    Parallelism::None,
                 );
             }
         }

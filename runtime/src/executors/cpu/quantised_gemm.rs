@@ -41,8 +41,10 @@ impl QuantisedGemm {
         let cols = *out.shape.last()?;
         let read = (x, q, scale, zero);
         let product = GroupedProduct::new(Level::current(), (self.group, cols), read, out.as_slice_mut::<f32>()?)?;
-        // SAFETY: `share` gives each part to one thread.
-        share(product.parts(), threads(), self.nanos, &|from, to| unsafe { product.run(from, to) });
+        share(product.parts(), threads(), self.nanos, &|claims| {
+            // SAFETY: `share` gives each part to one thread.
+            claims.for_each(|parts| unsafe { product.run(parts.start, parts.end) });
+        });
         Some(())
     }
 }

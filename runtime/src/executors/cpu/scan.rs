@@ -86,8 +86,8 @@ impl HostStep for ScanStep {
     }
 
     unsafe fn run(&self, memory: Memory, _: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
-        threads::share(self.lines(), threads, self.cost(), &|from, to| {
-            for line in from..to {
+        threads::share(self.lines(), threads, self.cost(), &|claims| {
+            for line in claims.flatten() {
                 let (mut at, mut rest) = (self.offset, line);
                 for (n, stride) in self.outer.iter().rev() {
                     at += (rest % n) as isize * stride;

@@ -104,8 +104,8 @@ impl Search {
     fn line<T: Element + PartialOrd>(&self, line: &[T], values: &[T], counts: &mut [i64]) {
         let steps = (line.len() as f64 + 1.0).log2();
         let found = counts.as_mut_ptr() as usize;
-        threads::share(values.len(), threads::threads(), STEP * steps * values.len() as f64, &|from, to| {
-            for (i, v) in (from..to).zip(&values[from..to]) {
+        threads::share(values.len(), threads::threads(), STEP * steps * values.len() as f64, &|claims| {
+            for (i, v) in claims.flatten().map(|i| (i, &values[i])) {
                 let (mut start, mut stop) = (0, line.len());
                 while start < stop {
                     let middle = start + (stop - start) / 2;

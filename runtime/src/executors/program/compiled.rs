@@ -277,11 +277,7 @@ impl Compiled {
         let memory = Memory(&pointers);
         let threads = if p.threads > 0 { p.threads } else { threads::threads() };
         *begun = true;
-        if self.shares && threads > 1 {
-            threads::install(threads, || self.steps(memory, &given, &mut held, threads, times))?;
-        } else {
-            self.steps(memory, &given, &mut held, 1, times)?;
-        }
+        self.steps(memory, &given, &mut held, if self.shares { threads } else { 1 }, times)?;
         let result = |o: &Output| match p.storages[o.storage as usize].place {
             Where::Input(i) => Ok(inputs[i as usize].retyped(o.dtype, &o.shape)),
             Where::Block(b) => Ok(Buffer::from_block(blocks[b as usize].clone(), o.dtype, &o.shape)),

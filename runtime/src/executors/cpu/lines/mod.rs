@@ -124,6 +124,13 @@ impl LineProduct {
         })
     }
 
+    /// The rows of a part, if so many blocks are divided among threads: whole tiles.
+    fn part(&self, rows: usize, blocks: usize, threads: usize) -> usize {
+        let shared = threads > 1 && self.cost >= threads::WORTH_SHARING;
+        let wanted = if shared { (4 * threads).div_ceil(blocks.max(1)) } else { 1 };
+        rows.div_ceil(wanted.min(rows.div_ceil(2 * self.tile.0)).max(1)).next_multiple_of(self.tile.0)
+    }
+
     /// The elements that the copy of a block's lines has.
     fn copied(&self) -> usize {
         match &self.loops.source {
@@ -356,19 +363,17 @@ impl Method for LineProduct {
     unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault> {
         let (around, blocks) = (self.around(), self.blocks());
         let rows = self.loops.rows.size;
-        let shared = threads > 1 && self.cost >= threads::WORTH_SHARING;
         // Few blocks are divided further, by their rows.
-        let wanted = if shared { (4 * threads).div_ceil((around * blocks).max(1)) } else { 1 };
-        let part = rows.div_ceil(wanted.min(rows.div_ceil(2 * self.tile.0)).max(1)).next_multiple_of(self.tile.0);
+        let part = self.part(rows, around * blocks, threads);
         let parts = rows.div_ceil(part);
         let fault = FirstFault::default();
         let all_finite = AtomicBool::new(true);
-        threads::share(around * blocks * parts, threads, self.cost, &|from, to| {
+        threads::share(around * blocks * parts, threads, self.cost, &|claims| {
             let elements = self.copied() + self.tail.room() + self.packed() + self.room();
             let Some(block) = fault.block(4 * elements) else { return };
             let mut copied = None;
             let mut tail = Packed { at: std::ptr::null_mut(), columns: 0 };
-            for task in from..to {
+            for task in claims.flatten() {
                 let at = start(&self.loops.places, &self.loops.outer, task / parts / blocks);
                 let number = task / parts % blocks;
                 let first = task % parts * part;

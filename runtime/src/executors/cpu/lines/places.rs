@@ -95,9 +95,9 @@ impl Method for PlaceProduct {
             Way::Dots(d) => d.room(&self.shape, part.min(rows)),
         };
         let (fault, all_finite) = (FirstFault::default(), AtomicBool::new(true));
-        threads::share(around * parts, threads, self.cost, &|from, to| {
+        threads::share(around * parts, threads, self.cost, &|claims| {
             let Some(block) = fault.block(4 * room) else { return };
-            for task in from..to {
+            for task in claims.flatten() {
                 let (at, first) = (start(&self.shape.starts, &self.shape.outer, task / parts), task % parts * part);
                 let rows = (first, (first + part).min(rows));
                 let [a, b, c] = [0, 1, 2].map(|n| operands.at(n) as *mut f32);

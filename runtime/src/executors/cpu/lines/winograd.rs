@@ -4,10 +4,10 @@
 //! The input is copied as windows of 4 × 4 that are two elements apart, so that each place of the patches is a line. Lines
 //! are transformed, and so are the weights, once for all patches.
 //!
-//! Transforms add elements that one result may not have: what it leaves out again is rounded in between. So the error is
-//! in proportion to the largest elements and weights, not to the terms of each result. Results are computed again without
-//! transforms if they are not finite, or if the largest of a block is so small that this error is more than
-//! [`TOLERANCE`] of it: for example if the weights of large elements are zero.
+//! Transforms add elements that one result may not have: what it leaves out again is rounded in between. So the error of
+//! a result is in proportion to the largest element of its patch and to the largest weight of its row, not to its own
+//! terms. All results are computed again without transforms if one is not finite, or if that error may be more than
+//! [`TOLERANCE`] of the largest of the four results of a patch: for example if the weights of large elements are zero.
 
 use super::LineProduct;
 use super::columns::tiles;
@@ -24,22 +24,27 @@ use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, Tile, finite};
-use fulgurite_kernels::winograd::{PLACES, Pairs, Patches, Products, RESULTS, Weights, pairs, patches, results, weights};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use fulgurite_kernels::winograd::{
+    PLACES, Pairs, Patches, Products, RESULTS, Weights, pairs, patches, results, weights,
+};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The terms of a window, and the results of a patch, along an axis.
 const TERMS: usize = 3;
 const STEP: usize = 2;
 /// At least this many rows and channels, because transforms of fewer are not shared by enough products.
 const LEAST: usize = 16;
-/// At most this many transformed weights, which stay in the last-level cache.
-const MOST_WEIGHTS: usize = 1 << 20;
+/// At most this many transformed weights: more leave the second-level cache between two blocks of patches, and their
+/// products run at the speed of the third.
+const MOST_WEIGHTS: usize = 1 << 19;
 /// At most this many transformed elements of a block of patches are used together, so that they stay in the second-level
 /// cache.
 const TOGETHER: usize = 192 * 1024;
 
-/// The error of a result may be this share of the largest result near it.
-const TOLERANCE: f32 = 1e-5;
+/// The error of a result may be this share of the largest result of its patch. Four results are rarely all so much smaller
+/// than their terms that they would have to be computed again.
+const TOLERANCE: f32 = 1e-4;
 /// The error of a result, in units of the last place of a typical sum of its products: patches and results add four terms
 /// along each axis.
 const ROUNDED: f32 = 4.0;
@@ -153,14 +158,14 @@ impl Winograd {
         self.usual.loops.rows.size * self.channels.size
     }
 
-    /// Transforms the weights of rows; returns the largest of them.
+    /// Transforms the weights of rows, and notes the largest of each row behind them.
     ///
     /// # Safety
-    /// `a` is the start of the weights; `to` has room for [`PLACES`] times [`Winograd::weights`].
-    unsafe fn transform_weights(&self, a: *const f32, to: *mut f32, (from, end): (usize, usize)) -> f32 {
+    /// `a` is the start of the weights; `to` has room for [`Winograd::room_of_weights`].
+    unsafe fn transform_weights(&self, a: *const f32, to: *mut f32, rows: Range<usize>) {
         let channels = self.channels.size;
-        let mut largest = 0f32;
-        for row in from..end {
+        let largest = to.wrapping_add(PLACES * self.weights());
+        for row in rows {
             let w = Weights {
                 from: a.wrapping_offset(row as isize * self.usual.loops.rows.a + self.first),
                 steps: (self.channels.a, self.steps.0, self.steps.1),
@@ -169,50 +174,80 @@ impl Winograd {
                 channels,
             };
             // SAFETY: the caller upholds the contract; the row exists.
-            largest = largest.max(unsafe { (self.kernels.weights)(&w) });
+            unsafe { largest.add(row).write((self.kernels.weights)(&w)) };
         }
-        largest
     }
 
-    /// The elements of memory that a block takes: the copy, its transform, and products and results of a group of rows.
+    /// The elements of the transformed weights, with the largest of each row.
+    fn room_of_weights(&self) -> usize {
+        PLACES * self.weights() + self.usual.loops.rows.size
+    }
+
+    /// The elements of memory that a block takes: the copy, the largest element of each patch, the transformed patches, and
+    /// products and results of a group of rows.
     fn room(&self) -> usize {
         let group = self.group() * self.width;
-        self.windows.elements() + PLACES * self.channels.size * self.width + (PLACES + RESULTS) * group
+        self.windows.elements() + (PLACES * self.channels.size + 1) * self.width + (PLACES + RESULTS) * group
     }
 
-    /// Computes a block of patches; returns whether its results are exact enough, and finite. `largest` is the largest
-    /// transformed weight.
+    /// The first row of patches of a block, and their number.
+    fn rows_of(&self, block: usize) -> (usize, usize) {
+        let first = block * self.block;
+        (first, self.block.min(self.patches.0 - first))
+    }
+
+    /// The columns of a block with this many rows of patches.
+    fn columns(&self, rows: usize) -> usize {
+        ((rows - 1) * self.windows.axes[1].pitch() + self.patches.1).next_multiple_of(LANES)
+    }
+
+    /// Copies and transforms the patches of a block, and notes the largest element of each.
     ///
     /// # Safety
-    /// `weights` are the transformed weights, `b` is the start of the windows, `c` that of the result, of which no other
-    /// thread writes the rows of this block; there is [`Winograd::room`].
-    unsafe fn block(
-        &self,
-        (weights, largest): (*const f32, f32),
-        (b, c): (*const f32, *mut f32),
-        number: usize,
-        room: *mut f32,
-    ) -> bool {
+    /// `b` is the start of the windows; there is [`Winograd::room`].
+    unsafe fn transform(&self, b: *const f32, block: usize, room: *mut f32) {
         let (channels, width) = (self.channels.size, self.width);
-        let first = number * self.block;
-        let rows = self.block.min(self.patches.0 - first);
-        let count = ((rows - 1) * self.windows.axes[1].pitch() + self.patches.1).next_multiple_of(LANES);
-        let transformed = room.wrapping_add(self.windows.elements());
-        let products = transformed.wrapping_add(PLACES * channels * width);
-        let sums = products.wrapping_add(PLACES * self.group() * width);
-        let (mut element, mut result) = (0f32, 0f32);
+        let (first, rows) = self.rows_of(block);
+        let count = self.columns(rows);
+        let largest = room.wrapping_add(self.windows.elements());
+        let transformed = largest.wrapping_add(width);
         // SAFETY: the caller upholds the contract; lines have `count` elements, with those behind the copy.
         unsafe {
             self.windows.copy(b, room, first);
+            std::ptr::write_bytes(largest, 0, count);
             for channel in 0..channels {
                 let from = self.places.map(|place| room.wrapping_add(place + channel * self.plane) as *const f32);
                 let to = transformed.wrapping_add(channel * width);
-                element = element.max((self.kernels.patches)(&Patches { from, to, step: channels * width, count }));
+                (self.kernels.patches)(&Patches { from, to, step: channels * width, largest, count });
             }
         }
-        let (all, mut row, mut all_finite) = (self.usual.loops.rows.size, 0, true);
-        while row < all {
-            let group = [8, 4, 2, 1].into_iter().find(|n| *n <= (all - row).min(self.group())).unwrap_or(1);
+    }
+
+    /// Computes rows of a block from its transformed patches; returns whether the results are exact enough, and finite.
+    ///
+    /// # Safety
+    /// `weights` are the transformed weights, `c` is the start of the result, of which no other thread writes these rows
+    /// of this block; `room` has the transformed patches.
+    unsafe fn rows(
+        &self,
+        weights: *const f32,
+        c: *mut f32,
+        block: usize,
+        (from, end): (usize, usize),
+        room: *mut f32,
+    ) -> bool {
+        let (channels, width) = (self.channels.size, self.width);
+        let (first, rows) = self.rows_of(block);
+        let count = self.columns(rows);
+        let largest = room.wrapping_add(self.windows.elements());
+        let transformed = largest.wrapping_add(width);
+        let products = transformed.wrapping_add(PLACES * channels * width);
+        let sums = products.wrapping_add(PLACES * self.group() * width);
+        let of_rows = weights.wrapping_add(PLACES * self.weights());
+        let rounded = f32::EPSILON * ROUNDED * (channels as f32).sqrt() / TOLERANCE;
+        let (mut row, mut good) = (from, true);
+        while row < end {
+            let group = [8, 4, 2, 1].into_iter().find(|n| *n <= (end - row).min(self.group())).unwrap_or(1);
             for place in 0..PLACES {
                 let mut column = 0;
                 for vectors in tiles(count, self.usual.tile.1) {
@@ -233,18 +268,22 @@ impl Winograd {
                 }
             }
             for line in 0..group {
+                // SAFETY: the row exists.
+                let share = rounded * unsafe { *of_rows.add(row + line) };
                 let p = Products {
                     from: products.wrapping_add(line * width),
                     step: self.group() * width,
                     to: sums.wrapping_add(RESULTS * line * width),
                     to_step: width,
+                    largest,
+                    share,
                     count,
                 };
                 // SAFETY: the products were computed, and the sums have room.
                 unsafe {
-                    result = result.max((self.kernels.results)(&p));
+                    good &= (self.kernels.results)(&p);
                     for at in 0..RESULTS {
-                        all_finite &= (self.kernels.finite)(p.to.wrapping_add(at * width), count);
+                        good &= (self.kernels.finite)(p.to.wrapping_add(at * width), count);
                     }
                     let to = c.wrapping_offset((row + line) as isize * self.usual.loops.rows.c);
                     self.write(p.to, to, (first, rows));
@@ -252,8 +291,7 @@ impl Winograd {
             }
             row += group;
         }
-        let error = f32::EPSILON * ROUNDED * (channels as f32).sqrt() * largest * element;
-        all_finite && error <= TOLERANCE * result
+        good
     }
 
     /// Writes the results of rows of patches.
@@ -289,32 +327,39 @@ impl Method for Winograd {
     unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault> {
         let loops = &self.usual.loops;
         let rows = loops.rows.size;
-        let block = Block::new(size_of::<f32>() * PLACES * self.weights()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
+        let block = Block::new(size_of::<f32>() * self.room_of_weights()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
         let blocks = self.patches.0.div_ceil(self.block);
-        let tasks = loops.outer.iter().map(|l| l.size).product::<usize>() * blocks;
+        let around = loops.outer.iter().map(|l| l.size).product::<usize>() * blocks;
+        // Few blocks are divided further, by their rows.
+        let part = self.usual.part(rows, around, threads);
+        let parts = rows.div_ceil(part);
         let (fault, good) = (FirstFault::default(), AtomicBool::new(true));
-        // magnitudes have the order of their bits
-        let largest = AtomicU32::new(0);
         let transformed = self.weights() as f64 * TRANSFORMED;
-        threads::share(rows, threads, transformed, &|from, to| {
-            // SAFETY: the caller upholds the contract, and tasks write disjoint rows.
-            unsafe {
-                let a = (operands.at(0) as *const f32).offset(loops.places[0].offset);
-                let of_rows = self.transform_weights(a, block.data() as *mut f32, (from, to));
-                largest.fetch_max(of_rows.to_bits(), Ordering::Relaxed);
+        threads::share(rows, threads, transformed, &|claims| {
+            for rows in claims {
+                // SAFETY: the caller upholds the contract, and parts have disjoint rows.
+                unsafe {
+                    let a = (operands.at(0) as *const f32).offset(loops.places[0].offset);
+                    self.transform_weights(a, block.data() as *mut f32, rows);
+                }
             }
         });
-        let largest = f32::from_bits(largest.into_inner());
-        threads::share(tasks, threads, self.usual.cost, &|from, to| {
+        threads::share(around * parts, threads, self.usual.cost, &|claims| {
             let Some(room) = fault.block(size_of::<f32>() * self.room()) else { return };
-            for task in from..to {
-                let at = start(&loops.places, &loops.outer, task / blocks);
+            let room = room.data() as *mut f32;
+            let mut patches = None;
+            for task in claims.flatten() {
+                let (number, first) = (task / parts, task % parts * part);
+                let at = start(&loops.places, &loops.outer, number / blocks);
                 // SAFETY: the caller upholds the contract; tasks write disjoint elements.
                 unsafe {
-                    let b = (operands.at(1) as *const f32).wrapping_offset(at.b);
+                    if patches != Some(number) {
+                        self.transform((operands.at(1) as *const f32).wrapping_offset(at.b), number % blocks, room);
+                        patches = Some(number);
+                    }
                     let c = (operands.at(2) as *mut f32).offset(at.c);
-                    let weights = (block.data() as *const f32, largest);
-                    if !self.block(weights, (b, c), task % blocks, room.data() as *mut f32) {
+                    let rows = (first, (first + part).min(rows));
+                    if !self.rows(block.data() as *const f32, c, number % blocks, rows, room) {
                         good.store(false, Ordering::Relaxed);
                     }
                 }
@@ -337,7 +382,7 @@ fn patch(slide: &Slide) -> Slide {
 /// What the contraction has, if its windows are those of [`Winograd`].
 fn found(c: &Contract, env: &Env, usual: &LineProduct) -> Option<Found> {
     let Source::Windows(_) = &usual.loops.source else { return None };
-    if usual.loops.along.is_some() || usual.loops.outer.iter().any(|l| l.a != 0) {
+    if usual.loops.outer.iter().any(|l| l.a != 0) {
         return None;
     }
     let (left, right) = if usual.loops.swapped { (&c.b, &c.a) } else { (&c.a, &c.b) };

@@ -73,9 +73,9 @@ impl Product {
         let apart = share && !pack.summed;
         let inside = if share && !apart { threads } else { 1 };
         let batches: usize = self.outer.iter().map(|a| a.size).product();
-        threads::share(pack.axis.size, if apart { threads } else { 1 }, self.cost, &|from, to| {
+        threads::share(pack.axis.size, if apart { threads } else { 1 }, self.cost, &|claims| {
             let Some(block) = failed.block(pack.bytes) else { return };
-            for part in from..to {
+            for part in claims.flatten() {
                 let mut pointers = self.pointers(memory);
                 let own = if pack.right { 1 } else { 0 };
                 let local = [pointers[own].wrapping_offset(part as isize * pack.step), block.data()];
@@ -90,9 +90,8 @@ impl Product {
                     let (mut a, mut b, c) = self.offsets(batch);
                     (a, b) = if pack.right { (a + i * pack.axis.a, b) } else { (a, b + i * pack.axis.b) };
                     let c = c + i * pack.axis.c;
-                    let parallelism = if inside > 1 { Parallelism::Rayon(inside) } else { Parallelism::None };
                     // SAFETY: the caller upholds the contract; parts that are not summed write disjoint elements.
-                    unsafe { self.matrices(pointers, (a, b, c), pack.summed && part > 0, parallelism) };
+                    unsafe { self.matrices(pointers, (a, b, c), pack.summed && part > 0, inside) };
                 }
             }
         });
@@ -135,8 +134,8 @@ impl Product {
         let (own, other) = if pack.right { (1, 0) } else { (0, 1) };
         let at = [pointers[own], pointers[other], pointers[2]];
         let at = Memory(&at);
-        threads::share(tasks, threads, self.cost, &|from, to| {
-            for task in from..to {
+        threads::share(tasks, threads, self.cost, &|claims| {
+            for task in claims.flatten() {
                 let slices = (task * each, ((task + 1) * each).min(of.slices));
                 let count = (slices.1.max(slices.0) - slices.0) * of.per_slice;
                 let Some(block) = failed.block(count * (depth + rows) * size_of::<T>()) else { return };

@@ -212,7 +212,8 @@ impl Emit<'_> {
         let block = if has_segs {
             1
         } else if walks == 1 {
-            64
+            // a unit, which is one block at least, is not larger than it must be, or few rows would not be divided
+            (UNIT / row.max(1)).clamp(1, 64)
         } else {
             fits.clamp(1, 64)
         };

@@ -12,11 +12,12 @@ mod scalar;
 use super::program::*;
 use crate::buffer::pool::Block;
 use crate::executors::program::host_step::{Fault, FirstFault, Memory};
-use crate::executors::program::threads;
+use crate::executors::program::threads::{self, Claims};
 use ends::mean;
 use fulgurite_kernels::copy::Rect;
 use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::{fill, reduce};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The rectangle that a step works on.
 #[derive(Clone, Copy)]
@@ -58,11 +59,11 @@ impl Program {
         }
         // Work is divided into panels, or into units if there are none.
         let tasks = if panels > 0 { panels } else { self.units() };
-        let fault = FirstFault::default();
+        let (fault, scalars) = (FirstFault::default(), AtomicBool::new(false));
         let accs = Memory(&[accs]);
-        let work = |from: usize, to: usize| {
+        let work = |claims: Claims<'_>| {
             // SAFETY: the caller upholds the contract; tasks are disjoint.
-            if let Err(f) = unsafe { self.work(memory, accs, from, to) } {
+            if let Err(f) = unsafe { self.work(memory, accs, &scalars, claims) } {
                 fault.set(f);
             }
         };
@@ -75,11 +76,12 @@ impl Program {
         Ok(())
     }
 
-    /// Runs tasks `from..to` with a workspace of their own.
+    /// Runs the tasks of one thread with a workspace of their own. `scalars` says whether a thread stores the scalars
+    /// already.
     ///
     /// # Safety
     /// The contract of [`Program::run`] holds.
-    unsafe fn work(&self, memory: Memory, accs: Memory, from: usize, to: usize) -> Result<(), Fault> {
+    unsafe fn work(&self, memory: Memory, accs: Memory, scalars: &AtomicBool, claims: Claims<'_>) -> Result<(), Fault> {
         let pointers = (2 * self.slots.len() + self.cursors.len()).next_multiple_of(8) * 8;
         let block = Block::new(pointers + self.work + 64).map_err(|e| Fault::OutOfMemory(e.bytes))?;
         // SAFETY: the block has room for the pointers, then the workspace.
@@ -98,21 +100,21 @@ impl Program {
                 idx: [0; MAX_LOOPS],
                 rows: 0,
                 kept_line: 0,
-                owner: from == 0,
+                owner: !scalars.swap(true, Ordering::Relaxed),
                 first_columns: true,
             }
         };
         // SAFETY: the workspace was made above for this program.
         unsafe { w.start()? };
         if self.accs.is_empty() {
-            for unit in from..to {
+            for unit in claims.flatten() {
                 // SAFETY: the worker has started, and no other worker has this unit.
                 unsafe { w.unit(unit)? };
             }
             return Ok(());
         }
         let (slice_units, panels) = (self.units() / self.slices(), self.panels());
-        for panel in from..to {
+        for panel in claims.flatten() {
             let (slice, within) = (panel / panels, panel % panels);
             // SAFETY: these are the accumulators of this panel.
             w.accs = unsafe { (accs.0[0] as *mut u64).add(panel * self.acc_len()) };

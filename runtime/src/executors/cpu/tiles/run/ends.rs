@@ -19,18 +19,19 @@ impl Prefill {
         if self.base.is_some_and(|base| memory.at(base) == memory.at(self.value)) {
             return;
         }
-        let work = |from: usize, to: usize| {
-            let (from, to) = (from * PART, (to * PART).min(bytes));
-            // SAFETY: the caller upholds the contract; parts are disjoint.
-            unsafe {
-                let dst = memory.at(self.value).add(from);
-                match self.base {
-                    Some(base) => std::ptr::copy_nonoverlapping(memory.at(base).add(from), dst, to - from),
-                    None => std::ptr::write_bytes(dst, 0, to - from),
+        threads::share(bytes.div_ceil(PART), threads, bytes as f64 / 16.0, &|claims| {
+            for part in claims {
+                let (from, to) = (part.start * PART, (part.end * PART).min(bytes));
+                // SAFETY: the caller upholds the contract; parts are disjoint.
+                unsafe {
+                    let dst = memory.at(self.value).add(from);
+                    match self.base {
+                        Some(base) => std::ptr::copy_nonoverlapping(memory.at(base).add(from), dst, to - from),
+                        None => std::ptr::write_bytes(dst, 0, to - from),
+                    }
                 }
             }
-        };
-        threads::share(bytes.div_ceil(PART), threads, bytes as f64 / 16.0, &work);
+        });
     }
 }
 
