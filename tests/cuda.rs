@@ -15,6 +15,8 @@ mod cases;
 mod driver;
 #[path = "cuda/fusions.rs"]
 mod fusions;
+#[path = "cuda/general.rs"]
+mod general;
 #[path = "cuda/golden.rs"]
 mod golden;
 #[path = "cuda/kernels.rs"]
@@ -72,6 +74,7 @@ fn main() {
     }
     let host = Arc::new(Host::with_flags(&flags));
     fulgurite::executors::register(Arc::new(Cuda::on(host.clone())));
+    general::register(host.clone());
     let mut trials = programs();
     if !arguments.list {
         let wanted = |name: &str| {
@@ -103,7 +106,8 @@ fn main() {
         trials.push(Trial::test(ADDRESSES, addresses));
         trials.push(Trial::test("kernels::golden", golden::check));
         trials.push(Trial::test("driver::pretended", driver::check));
-        trials.extend(resident::ALL.iter().map(|(name, test)| Trial::test(*name, test)));
+        let more = resident::ALL.iter().chain(general::ALL);
+        trials.extend(more.map(|(name, test)| Trial::test(*name, test)));
     }
     libtest_mimic::run(&arguments, trials).exit();
 }
@@ -130,7 +134,10 @@ fn programs() -> Vec<Trial> {
 /// The same programs on a device that is there.
 fn on_gpu(arguments: &Arguments, device: &str) -> ! {
     match fulgurite::executors::cuda::device::named(device) {
-        Ok(device) => fulgurite::executors::register(Arc::new(Cuda::on(device))),
+        Ok(device) => {
+            fulgurite::executors::register(Arc::new(Cuda::on(device.clone())));
+            general::register(device);
+        }
         Err(e) => {
             eprintln!("{GPU}={device}: {e}");
             std::process::exit(101);

@@ -39,7 +39,7 @@ struct Stream {
 struct Event { bool alive = true; std::shared_ptr<bool> done; };
 struct Module { void* library; std::string file; };
 typedef const char* (*Launcher)(const unsigned*, const unsigned*, const unsigned long long*);
-struct Function { Launcher run; int arguments; };
+struct Function { Launcher run; std::string arguments; };
 
 static std::vector<Stream*>& streams() { static std::vector<Stream*> all; return all; }
 static std::recursive_mutex lock;
@@ -286,9 +286,9 @@ API cuModuleGetFunction(void** out, void* module, const char* name) {
   ENTER; check_context(__func__);
   Module* m = (Module*)module;
   Launcher run = (Launcher)dlsym(m->library, (std::string("launch_") + name).c_str());
-  int* arguments = (int*)dlsym(m->library, (std::string("arguments_") + name).c_str());
+  const char* arguments = (const char*)dlsym(m->library, (std::string("arguments_") + name).c_str());
   if (!run || !arguments) return NOT_FOUND;
-  *out = new Function{run, *arguments};
+  *out = new Function{run, arguments};
   return SUCCESS;
 }
 API cuModuleUnload(void* module) { ENTER; check_context(__func__); REQUIRE(module, "no module"); return SUCCESS; }
@@ -301,8 +301,14 @@ API cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   REQUIRE(shared == 0 && !extra, "dynamic shared memory, or packed arguments");
   std::vector<unsigned long long> args;
   // the driver reads as many as the kernel has
-  for (int i = 0; i < f->arguments; i++) args.push_back(*(unsigned long long*)params[i]);
-  for (auto a : args) check_memory(__func__, a, 1);
+  REQUIRE(f->arguments.size() * 8 <= 4096, "more arguments than a kernel may have");
+  for (char kind : f->arguments) {
+    REQUIRE(kind == 'p' || kind == '8' || kind == '4', "an argument of a type that is not known");
+    unsigned long long word = 0;
+    memcpy(&word, params[args.size()], kind == '4' ? 4 : 8);
+    if (kind == 'p') check_memory(__func__, word, 1);
+    args.push_back(word);
+  }
   std::vector<unsigned> sizes = {gx, gy, gz, bx, by, bz};
   counters.launches++;
   ask(s, [=] {

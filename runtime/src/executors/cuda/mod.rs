@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `build` | compiles lines to items, and items to actions |
 //! | `emit` | emits items as kernels |
+//! | `forms` | chooses between general and specialised kernels |
 //! | `program` | runs a program: memory, launches |
 //! | `replay` | records programs and launches them as a whole |
 //! | `memory` | holds tensors that are on a device |
@@ -16,6 +17,7 @@
 mod build;
 pub mod device;
 mod emit;
+mod forms;
 mod memory;
 mod program;
 mod replay;
@@ -54,12 +56,31 @@ pub fn first(name: &str) -> Result<Vec<Arc<dyn Executor>>, ExecError> {
 pub struct Cuda {
     /// The device on which programs run; if none is given, the first program looks for one.
     device: OnceLock<Arc<dyn Device>>,
+    kernels: Kernels,
+}
+
+/// The form of kernels: with sizes as numbers of the text, or as arguments. Both give equal bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kernels {
+    /// Programs of fixed sizes have specialised kernels. Programs over symbolic sizes have general ones, which serve
+    /// the next sizes without the compiler, and specialised ones from their 1,000th call with the same sizes on.
+    #[default]
+    Automatic,
+    /// Sizes are arguments, so that one compilation serves many shapes.
+    General,
+    /// Sizes are numbers of the text, so that the compiler divides and unrolls by them.
+    Specialised,
 }
 
 impl Cuda {
     /// An executor whose programs run on this device.
     pub fn on(device: Arc<dyn Device>) -> Cuda {
-        Cuda { device: OnceLock::from(device) }
+        Cuda { device: OnceLock::from(device), kernels: Kernels::default() }
+    }
+
+    /// The executor with kernels of this form.
+    pub fn with_kernels(self, kernels: Kernels) -> Cuda {
+        Cuda { kernels, ..self }
     }
 
     fn device(&self) -> Result<Arc<dyn Device>, ExecError> {
@@ -89,6 +110,6 @@ impl Executor for Cuda {
     }
 
     fn join(&self, part: &JoinedPart<'_>) -> Result<Arc<dyn Kernel>, ExecError> {
-        Ok(Arc::new(build::build(part, self.device()?)?))
+        Ok(Arc::new(build::build(part, self.device()?, self.kernels)?))
     }
 }

@@ -1,7 +1,8 @@
 //! A program on a device: its memory, and its actions in order.
 
-use super::device::{Address, Device, KernelUnit, Memory, Module};
+use super::device::{Address, Device, Memory};
 use super::emit::{Action, Arg, Kernel, Site};
+use super::forms::{Form, Loaded, Policy, Units};
 use super::memory;
 use super::replay::Replays;
 use crate::buffer::Buffer;
@@ -12,7 +13,7 @@ use crate::executors::transfer::unfetched;
 use crate::executors::{self, ExecError, OnDevice, TensorMut, TensorRef, TransferSource, Works};
 use crate::trace::BoundSymbolId;
 use rustc_hash::FxHashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// A step of a program.
 pub(super) enum Run {
@@ -39,6 +40,7 @@ pub(super) enum Run {
 /// The parts of which a program is made.
 pub(super) struct Parts {
     pub device: Arc<dyn Device>,
+    pub policy: Policy,
     /// The types of the values.
     pub types: Vec<ValueTy>,
     pub inputs: Vec<ValueId>,
@@ -67,8 +69,7 @@ enum Place {
 /// A part of a trace on a device.
 pub struct DeviceProgram {
     parts: Parts,
-    unit: KernelUnit,
-    module: OnceLock<Result<Arc<dyn Module>, ExecError>>,
+    units: Units,
     places: FxHashMap<ValueId, Place>,
     /// The bytes of the arena.
     arena: usize,
@@ -149,17 +150,11 @@ impl DeviceProgram {
             blocks.extend(values.iter().map(|v| parts.types[v.0 as usize].bytes()));
             places.extend(values.iter().enumerate().map(|(i, v)| (v.0, Place::Block(i))));
         }
-        let mut unit = KernelUnit::default();
-        parts.runs.iter().flat_map(|(run, _)| run.kernels()).for_each(|k| unit.add(&k.name, &k.text));
-        parts.device.announce(&unit);
+        let kernels = parts.runs.iter().flat_map(|(run, _)| run.kernels());
+        let units = Units::new(parts.policy, kernels, &*parts.device);
         let records = !parts.runs.iter().any(|(run, _)| matches!(run, Run::Host { .. }));
         let whole = Mutex::default();
-        DeviceProgram { unit, module: OnceLock::new(), places, arena, blocks, made, records, whole, parts }
-    }
-
-    fn module(&self) -> Result<&Arc<dyn Module>, ExecError> {
-        let made = self.module.get_or_init(|| self.parts.device.load(&self.unit));
-        made.as_ref().map_err(Clone::clone)
+        DeviceProgram { units, places, arena, blocks, made, records, whole, parts }
     }
 }
 
@@ -183,6 +178,8 @@ struct Work {
 #[derive(Default)]
 struct Whole {
     replays: Replays,
+    /// The form of the kernels that are recorded.
+    form: Option<Form>,
     work: Option<Work>,
     /// Memory for small results, which callers keep (such as losses). The recording writes them here and they are
     /// copied out, so that their addresses may differ from run to run.
@@ -194,7 +191,7 @@ struct Whole {
 /// A running program.
 struct Running<'p> {
     program: &'p DeviceProgram,
-    module: Option<&'p Arc<dyn Module>>,
+    kernels: (Form, Loaded<'p>),
     /// The addresses of the inputs, then of the results that are made.
     at: &'p [u64],
     work: &'p Work,
@@ -214,8 +211,11 @@ impl executors::Kernel for DeviceProgram {
     fn steps(&self) -> Vec<String> {
         let name = |v: &ValueId| self.parts.labels.get(v).cloned().unwrap_or_else(|| format!("_{v}"));
         let names = |values: &[ValueId]| values.iter().map(name).collect::<Vec<_>>().join(", ");
+        let form = self.parts.policy.first();
         let action = |action: &Action| match action {
-            Action::Launch(k) => format!("{} <{:?} x {:?}> {}", k.name, k.grid, k.block, names(&touches(action))),
+            Action::Launch(k) => {
+                format!("{} <{:?} x {:?}> {}", form.of(k).0.name, k.grid, k.block, names(&touches(action)))
+            }
             Action::Multiply { gemm: g, values, .. } => {
                 format!("multiply {} x {} x {} x {}  {}", g.count, g.m, g.n, g.k, names(values))
             }
@@ -254,7 +254,7 @@ impl OnDevice for DeviceProgram {
 
     fn launch(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError> {
         let device = &self.parts.device;
-        let module = if self.unit.is_empty() { None } else { Some(self.module()?) };
+        let kernels = self.units.next(&**device)?;
         let new = |v: &ValueId| Memory::new(device, self.bytes(*v)).map_err(|e| self.largest(e));
         let made: Vec<Memory> = self.made.iter().map(new).collect::<Result<_, _>>()?;
         let at = |(v, b): (&ValueId, &Buffer)| match memory::of(device, b) {
@@ -266,9 +266,9 @@ impl OnDevice for DeviceProgram {
         // while this runs, no other code has the addresses of the results
         let whole = if self.records && !self.made.is_empty() { self.whole.try_lock().ok() } else { None };
         match whole {
-            Some(mut whole) => self.run_whole(&mut whole, &at, module)?,
+            Some(mut whole) => self.run_whole(&mut whole, &at, kernels)?,
             // another thread runs the recording now
-            None => self.run_apart(&at, module, &self.work()?)?,
+            None => self.run_apart(&at, kernels, &self.work()?)?,
         }
         let made: Vec<Buffer> = self
             .made
@@ -302,17 +302,20 @@ impl DeviceProgram {
     }
 
     /// Runs the program step by step.
-    fn run_apart(&self, at: &[u64], module: Option<&Arc<dyn Module>>, work: &Work) -> Result<(), ExecError> {
-        let running = Running { program: self, module, at, work };
+    fn run_apart(&self, at: &[u64], kernels: (Form, Loaded<'_>), work: &Work) -> Result<(), ExecError> {
+        let running = Running { program: self, kernels, at, work };
         running.all()?;
         running.faults()
     }
 
     /// Runs the program as a recording, if it ran at these addresses before; the second run records it.
-    fn run_whole(&self, whole: &mut Whole, at: &[u64], module: Option<&Arc<dyn Module>>) -> Result<(), ExecError> {
-        let Whole { replays, work, few, off } = whole;
+    fn run_whole(&self, whole: &mut Whole, at: &[u64], kernels: (Form, Loaded<'_>)) -> Result<(), ExecError> {
+        if whole.form.replace(kernels.0) != Some(kernels.0) {
+            whole.replays = Replays::default();
+        }
+        let Whole { replays, work, few, off, .. } = whole;
         if *off {
-            return self.run_apart(at, module, &self.work()?);
+            return self.run_apart(at, kernels, &self.work()?);
         }
         let (device, first) = (&self.parts.device, self.parts.inputs.len());
         if few.is_empty() {
@@ -327,22 +330,22 @@ impl DeviceProgram {
         if replays.find(&fixed).is_none() && !replays.repeats(&fixed) {
             // recordings may share their arena with this run, because this run is enqueued after theirs
             return match work {
-                Some(work) => self.run_apart(at, module, work),
-                None => self.run_apart(at, module, &self.work()?),
+                Some(work) => self.run_apart(at, kernels, work),
+                None => self.run_apart(at, kernels, &self.work()?),
             };
         }
         let work = match work {
             Some(work) => &*work,
             None => work.insert(self.work()?),
         };
-        let running = Running { program: self, module, at: &fixed, work };
+        let running = Running { program: self, kernels, at: &fixed, work };
         let replay = match replays.find(&fixed) {
             Some(replay) => replay,
             None => match device.record(&mut || running.all()) {
                 Ok(Some(replay)) => replays.keep(fixed.clone(), replay),
                 Ok(None) | Err(_) => {
                     *off = true;
-                    return self.run_apart(at, module, work);
+                    return self.run_apart(at, kernels, work);
                 }
             },
         };
@@ -461,15 +464,18 @@ impl Running<'_> {
         };
         match action {
             Action::Launch(kernel) => {
+                let (form, module) = self.kernels;
+                let (function, numbers) = form.of(kernel);
                 let args: Vec<u64> = (kernel.args.iter())
                     .map(|a| match a {
                         Arg::Value(v) => place(*v),
                         Arg::Fault => self.work.fault.address().0,
                     })
+                    .chain(numbers.iter().copied())
                     .collect();
-                let Some(module) = self.module else { return Ok(()) };
+                let Some(module) = module else { return Ok(()) };
                 // SAFETY: the kernel was made for values of these types, and each has its memory.
-                unsafe { module.launch(&kernel.name, kernel.grid, kernel.block, &args) }
+                unsafe { module.launch(&function.name, kernel.grid, kernel.block, &args) }
             }
             Action::Multiply { gemm, values, offsets } => {
                 let at = std::array::from_fn(|i| Address(place(values[i]).wrapping_add_signed(offsets[i])));

@@ -159,7 +159,7 @@ pub trait Replay: Send + Sync {
 
 /// Kernels that are ready to launch.
 pub trait Module: Send + Sync {
-    /// Launches a kernel; `args` are addresses.
+    /// Launches a kernel; `args` are addresses, then numbers, each in the low bytes of its word.
     ///
     /// # Safety
     /// The arguments are those of the kernel, with the memory that it uses.

@@ -9,7 +9,7 @@ use cudarc::driver::sys;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// A device with a stream of its own.
 pub struct Nvidia {
@@ -26,6 +26,8 @@ pub struct Nvidia {
     staging: OnceLock<Option<Staging<Pinned>>>,
     /// The library of matrix products, if it is found; the first product looks for it.
     library: OnceLock<Option<CublasLt>>,
+    /// Kernels that a program holds, by name; equal names mean equal texts.
+    kernels: Mutex<FxHashMap<String, Weak<Image>>>,
 }
 
 // SAFETY: the handles are the driver's, which may be used from any thread; each use makes the context current first.
@@ -95,6 +97,7 @@ impl Nvidia {
                 waits: std::env::var_os(WAIT).is_some(),
                 staging: OnceLock::new(),
                 library: OnceLock::new(),
+                kernels: Mutex::default(),
             })
         }
     }
@@ -276,23 +279,29 @@ impl Device for Arc<Nvidia> {
 
     fn load(&self, unit: &KernelUnit) -> Result<Arc<dyn Module>, ExecError> {
         self.enter()?;
-        let version = nvrtc::version()?;
-        let key = format!("sm_{} NVRTC {version}\n{}", self.architecture, nvrtc::source(unit));
-        let made = || Ok(nvrtc::compile(unit, self.architecture)?.image);
-        let image = match cache::Cache::of_user() {
-            Some(cache) => cache.get_or_make(&key, made)?,
-            None => made()?,
-        };
-        // SAFETY: the image is whole and was made by the compiler; the cache returns no others.
-        let handle = unsafe { module::load_data(image.as_ptr().cast()) }.map_err(|e| failed("loading kernels", e))?;
-        let mut loaded = Loaded { device: Arc::clone(self), handle, functions: FxHashMap::default() };
-        for name in unit.names() {
-            let symbol = CString::new(name.as_str()).map_err(|e| ExecError::new("E807", e.to_string()))?;
-            // SAFETY: the module is loaded.
-            let function = unsafe { module::get_function(handle, symbol) }.map_err(|e| failed(name, e))?;
-            loaded.functions.insert(name.clone(), function);
+        // a kernel that another program holds is shared; the others are compiled in one piece
+        let mut kernels = self.kernels.lock().unwrap_or_else(|e| e.into_inner());
+        kernels.retain(|_, image| image.strong_count() > 0);
+        let mut images: Vec<Arc<Image>> = Vec::new();
+        let mut new = KernelUnit::default();
+        for (name, text) in unit.names().iter().zip(unit.texts()) {
+            match kernels.get(name).and_then(Weak::upgrade) {
+                Some(image) if images.iter().any(|own| Arc::ptr_eq(own, &image)) => {}
+                Some(image) => images.push(image),
+                None => new.add(name, text),
+            }
         }
-        Ok(Arc::new(loaded))
+        if !new.is_empty() {
+            let image = Arc::new(Image::load(self, &new)?);
+            kernels.extend(new.names().iter().map(|name| (name.clone(), Arc::downgrade(&image))));
+            images.push(image);
+        }
+        let function = |name: &String| {
+            let image = images.iter().find_map(|image| image.functions.get(name));
+            Some((name.clone(), *image?))
+        };
+        let functions = unit.names().iter().filter_map(function).collect();
+        Ok(Arc::new(Loaded { device: Arc::clone(self), functions, _images: images }))
     }
 }
 
@@ -406,10 +415,56 @@ impl Drop for Graph {
     }
 }
 
-struct Loaded {
+/// Kernels that were compiled together.
+struct Image {
     device: Arc<Nvidia>,
     handle: sys::CUmodule,
     functions: FxHashMap<String, sys::CUfunction>,
+}
+
+// SAFETY: see `Nvidia`.
+unsafe impl Send for Image {}
+// SAFETY: see `Nvidia`.
+unsafe impl Sync for Image {}
+
+impl Image {
+    /// Compiles kernels, or takes them from the cache, and loads them.
+    fn load(device: &Arc<Nvidia>, unit: &KernelUnit) -> Result<Image, ExecError> {
+        let version = nvrtc::version()?;
+        let key = format!("sm_{} NVRTC {version}\n{}", device.architecture, nvrtc::source(unit));
+        let made = || Ok(nvrtc::compile(unit, device.architecture)?.image);
+        let image = match cache::Cache::of_user() {
+            Some(cache) => cache.get_or_make(&key, made)?,
+            None => made()?,
+        };
+        // SAFETY: the image is whole and was made by the compiler; the cache returns no others.
+        let handle = unsafe { module::load_data(image.as_ptr().cast()) }.map_err(|e| failed("loading kernels", e))?;
+        let mut loaded = Image { device: Arc::clone(device), handle, functions: FxHashMap::default() };
+        for name in unit.names() {
+            let symbol = CString::new(name.as_str()).map_err(|e| ExecError::new("E807", e.to_string()))?;
+            // SAFETY: the module is loaded.
+            let function = unsafe { module::get_function(handle, symbol) }.map_err(|e| failed(name, e))?;
+            loaded.functions.insert(name.clone(), function);
+        }
+        Ok(loaded)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() && self.device.wait("unloading").is_ok() {
+            // SAFETY: the module was loaded once, and none of it runs any more.
+            let _ = unsafe { module::unload(self.handle) };
+        }
+    }
+}
+
+/// The kernels of a program.
+struct Loaded {
+    device: Arc<Nvidia>,
+    functions: FxHashMap<String, sys::CUfunction>,
+    /// Keeps the functions on the device.
+    _images: Vec<Arc<Image>>,
 }
 
 // SAFETY: see `Nvidia`.
@@ -430,14 +485,5 @@ impl Module for Loaded {
         unsafe { result::launch_kernel(function, (x, y, z), (bx, by, bz), 0, self.device.stream(), &mut places) }
             .map_err(|e| failed(kernel, e))?;
         if self.device.waits { self.device.wait(kernel) } else { Ok(()) }
-    }
-}
-
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        if self.device.enter().is_ok() && self.device.wait("unloading").is_ok() {
-            // SAFETY: the module was loaded once, and none of it runs any more.
-            let _ = unsafe { module::unload(self.handle) };
-        }
     }
 }
