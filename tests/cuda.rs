@@ -6,6 +6,8 @@
 //!
 //! What is asked of NVIDIA's driver, compiler and cuBLASLt is asked of pretended ones (`cuda/driver`).
 //!
+//! `FULGURITE_COUNT_KERNELS=20` counts the kernels of that many calls of each row in both forms.
+//!
 //! `FULGURITE_KERNELS=DIR` writes the kernels there, to be read. `FULGURITE_GPU=cuda:0` runs the same programs on that
 //! device, and what the pretended libraries are asked for on its own.
 
@@ -46,6 +48,9 @@ const ADDRESSES: &str = "kernels::stay_in_their_memory";
 /// Names a device to run on.
 const GPU: &str = "FULGURITE_GPU";
 
+/// Counts the kernels of so many calls of each row, which differ in their sizes, instead of running tests.
+const COUNTED: &str = "FULGURITE_COUNT_KERNELS";
+
 /// Whether this is that process.
 pub fn is_watched() -> bool {
     std::env::var_os(WATCHED).is_some()
@@ -75,6 +80,10 @@ fn main() {
     let host = Arc::new(Host::with_flags(&flags));
     fulgurite::executors::register(Arc::new(Cuda::on(host.clone())));
     general::register(host.clone());
+    if let Some(calls) = std::env::var(COUNTED).ok().and_then(|n| n.parse().ok()) {
+        count(&host, calls);
+        return;
+    }
     let mut trials = programs();
     if !arguments.list {
         let wanted = |name: &str| {
@@ -110,6 +119,18 @@ fn main() {
         trials.extend(more.map(|(name, test)| Trial::test(*name, test)));
     }
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Prints how many kernels of each form the calls of all rows have. Nothing is compiled.
+fn count(host: &Host, calls: usize) {
+    for row in tried() {
+        if let Err(e) = row::announce_sizes(row, &name(row), calls) {
+            eprintln!("{}: {}", row.row.op, e.message().unwrap_or_default());
+        }
+    }
+    let unit = host.announced();
+    let general = unit.names().iter().filter(|name| name.contains("_any_")).count();
+    println!("{calls} calls of each row: {} specialised kernels, {general} general", unit.names().len() - general);
 }
 
 /// The rows that compute.

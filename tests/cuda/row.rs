@@ -48,6 +48,19 @@ pub fn announce(row: &TestRow, test: &str) -> Result<(), Failed> {
     })
 }
 
+/// Makes programs of calls in f32 that differ in their sizes, with kernels of both forms.
+pub fn announce_sizes(row: &TestRow, test: &str, calls: usize) -> Result<(), Failed> {
+    let wish =
+        |case| Wish { dtype: Some(DType::F32), values: Values::of_case(case), numbers: false, empty: false, case };
+    cases::each(row, test, calls, wish, |call, _| {
+        let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
+        for executors in [EXECUTORS, TAKING_SIZES] {
+            program.compile(&executors, 1).map_err(|e| e.to_string())?;
+        }
+        Ok(Verdict::Held)
+    })
+}
+
 /// What the kernels give is what the row says, and they refuse the elements that it refuses.
 pub fn check(row: &TestRow, test: &str) -> Result<(), Failed> {
     cases::each(row, test, calls(), wish, |call, rng| {

@@ -33,6 +33,7 @@ typedef std::function<void()> Work;
 struct Graph { std::vector<Work> work; };
 struct Stream {
   bool alive = true, capturing = false;
+  long launches = 0;
   std::deque<Work> queue;
   Graph captured;
 };
@@ -74,7 +75,14 @@ static Stream* check_stream(const char* f, void* stream) {
   if (!s || !s->alive) refuse(f, "no such stream");
   return s;
 }
+static bool is_pinned(const void* at, size_t bytes) {
+  for (auto& p : pinned)
+    if ((char*)at >= p.first && (char*)at + bytes <= p.first + p.second) return true;
+  return false;
+}
 static void check_memory(const char* f, CUdeviceptr at, size_t bytes) {
+  // pinned memory has one address for processor and device
+  if (is_pinned((const void*)at, bytes)) return;
   auto next = memory.upper_bound(at);
   if (next != memory.begin()) {
     auto block = std::prev(next);
@@ -83,11 +91,6 @@ static void check_memory(const char* f, CUdeviceptr at, size_t bytes) {
   char text[120];
   snprintf(text, sizeof text, "%zu bytes at %llx are not allocated", bytes, at);
   refuse(f, text);
-}
-static bool is_pinned(const void* at, size_t bytes) {
-  for (auto& p : pinned)
-    if ((char*)at >= p.first && (char*)at + bytes <= p.first + p.second) return true;
-  return false;
 }
 static void ask(Stream* s, Work work) {
   if (s->capturing) s->captured.work.push_back(work); else s->queue.push_back(work);
@@ -154,6 +157,17 @@ API cuStreamDestroy_v2(void* stream) {
   s->alive = false;
   return SUCCESS;
 }
+
+API cuCtxSynchronize() {
+  ENTER; check_context(__func__);
+  for (Stream* s : streams()) {
+    REQUIRE(!s->capturing, "a stream records");
+    drain(s);
+  }
+  return SUCCESS;
+}
+// for a test: how many kernels were launched on a stream
+extern "C" long fulgurite_driver_launches(void* stream) { return ((Stream*)stream)->launches; }
 
 API cuMemAllocAsync(CUdeviceptr* out, size_t bytes, void* stream) {
   ENTER; Stream* s = check_stream(__func__, stream);
@@ -311,6 +325,7 @@ API cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   }
   std::vector<unsigned> sizes = {gx, gy, gz, bx, by, bz};
   counters.launches++;
+  s->launches++;
   ask(s, [=] {
     const char* said = f->run(sizes.data(), sizes.data() + 3, args.data());
     if (said) refuse("a kernel", said);

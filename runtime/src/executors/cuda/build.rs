@@ -4,7 +4,7 @@ use super::Kernels;
 use super::device::Device;
 use super::emit::{self, Action, Env, Origin, Site};
 use super::forms::Policy;
-use super::program::{DeviceProgram, Parts, Run};
+use super::program::{DeviceProgram, Parts, Run, Sites};
 use crate::executors::fusion::fuse::{Form, Group, Item};
 use crate::executors::fusion::graph::ValueId;
 use crate::executors::fusion::graph::piece::{Contract, ValueTy};
@@ -50,9 +50,10 @@ pub(super) fn build(
     let labels = of_proxy.iter().map(|(p, v)| (*v, part.trace.arena.name(*p).to_string())).collect();
     let types: Vec<ValueTy> =
         (0..values.len() as ValueId).map(|v| values.ty(v).clone()).chain(env.between.into_inner()).collect();
+    let sites = Arc::new(Sites { sites, labels });
     let ids = lines.iter().map(|l| l.id).collect();
     let policy = Policy::of(kernels, part.sizes_vary);
-    Ok(DeviceProgram::new(Parts { device, policy, types, inputs, outputs, runs, sites, labels, lines: ids }))
+    Ok(DeviceProgram::new(Parts { device, policy, types, inputs, outputs, runs, sites, lines: ids }))
 }
 
 fn origin(of: &[u32], lines: &[Named]) -> Origin {

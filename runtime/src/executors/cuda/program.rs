@@ -1,6 +1,6 @@
 //! A program on a device: its memory, and its actions in order.
 
-use super::device::{Address, Device, Memory};
+use super::device::{Address, Device, Memory, Report};
 use super::emit::{Action, Arg, Kernel, Site};
 use super::forms::{Form, Loaded, Policy, Units};
 use super::memory;
@@ -13,7 +13,7 @@ use crate::executors::transfer::unfetched;
 use crate::executors::{self, ExecError, OnDevice, TensorMut, TensorRef, TransferSource, Works};
 use crate::trace::BoundSymbolId;
 use rustc_hash::FxHashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A step of a program.
 pub(super) enum Run {
@@ -47,10 +47,15 @@ pub(super) struct Parts {
     pub outputs: Vec<ValueId>,
     /// The steps, each with the line that it belongs to.
     pub runs: Vec<(Run, Option<usize>)>,
+    pub sites: Arc<Sites>,
+    pub lines: Vec<BoundSymbolId>,
+}
+
+/// The accesses and divisions of a program that may fail.
+pub(super) struct Sites {
     pub sites: Vec<Site>,
     /// The names of values, for messages.
     pub labels: FxHashMap<ValueId, String>,
-    pub lines: Vec<BoundSymbolId>,
 }
 
 /// The place of a value.
@@ -79,6 +84,10 @@ pub struct DeviceProgram {
     made: Vec<ValueId>,
     /// Whether all steps run on the device, so that they can be recorded.
     records: bool,
+    /// Whether a kernel may note a fault.
+    faults: bool,
+    /// The place in the device's notes; none if the program waits for its faults. The first call takes it.
+    note: OnceLock<Option<Address>>,
     whole: Mutex<Whole>,
 }
 
@@ -152,9 +161,10 @@ impl DeviceProgram {
         }
         let kernels = parts.runs.iter().flat_map(|(run, _)| run.kernels());
         let units = Units::new(parts.policy, kernels, &*parts.device);
-        let records = !parts.runs.iter().any(|(run, _)| matches!(run, Run::Host { .. }));
+        let faults = parts.runs.iter().any(|(run, _)| run.kernels().iter().any(|k| k.args.contains(&Arg::Fault)));
+        let records = parts.device.records() && !parts.runs.iter().any(|(run, _)| matches!(run, Run::Host { .. }));
         let whole = Mutex::default();
-        DeviceProgram { units, places, arena, blocks, made, records, whole, parts }
+        DeviceProgram { units, places, arena, blocks, made, records, faults, note: OnceLock::new(), whole, parts }
     }
 }
 
@@ -171,7 +181,17 @@ const FAULT: usize = 16;
 struct Work {
     arena: Option<Memory>,
     blocks: Vec<Memory>,
-    fault: Memory,
+    fault: Fault,
+}
+
+/// Where a run notes its first fault.
+enum Fault {
+    /// In memory that is read when the run ends.
+    Memory(Memory),
+    /// In the device's notes, which are read with a later call.
+    Noted(Address),
+    /// Nowhere, because no kernel has faults and the device does not wait.
+    Never,
 }
 
 /// The recordings of a program, and the memory that they name.
@@ -209,7 +229,7 @@ impl executors::Kernel for DeviceProgram {
     }
 
     fn steps(&self) -> Vec<String> {
-        let name = |v: &ValueId| self.parts.labels.get(v).cloned().unwrap_or_else(|| format!("_{v}"));
+        let name = |v: &ValueId| self.parts.sites.labels.get(v).cloned().unwrap_or_else(|| format!("_{v}"));
         let names = |values: &[ValueId]| values.iter().map(name).collect::<Vec<_>>().join(", ");
         let form = self.parts.policy.first();
         let action = |action: &Action| match action {
@@ -254,6 +274,9 @@ impl OnDevice for DeviceProgram {
 
     fn launch(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError> {
         let device = &self.parts.device;
+        if let Some(notes) = device.notes() {
+            notes.check(&|| finished(&**device))?;
+        }
         let kernels = self.units.next(&**device)?;
         let new = |v: &ValueId| Memory::new(device, self.bytes(*v)).map_err(|e| self.largest(e));
         let made: Vec<Memory> = self.made.iter().map(new).collect::<Result<_, _>>()?;
@@ -297,7 +320,11 @@ impl DeviceProgram {
         Ok(Work {
             arena: arena.transpose()?,
             blocks: self.blocks.iter().map(|b| Memory::new(device, *b)).collect::<Result<_, _>>()?,
-            fault: Memory::new(device, FAULT)?,
+            fault: match (device.notes().is_some(), self.faults, self.note()) {
+                (true, false, _) => Fault::Never,
+                (true, true, Some(at)) => Fault::Noted(at),
+                _ => Fault::Memory(Memory::new(device, FAULT)?),
+            },
         })
     }
 
@@ -372,7 +399,7 @@ impl DeviceProgram {
         values.sort_by_key(|v| (std::cmp::Reverse(bytes(v)), *v));
         let show = |v: &ValueId| {
             let ty = &self.parts.types[*v as usize];
-            let name = self.parts.labels.get(v).map_or("a value between kernels", String::as_str);
+            let name = self.parts.sites.labels.get(v).map_or("a value between kernels", String::as_str);
             format!("{name}: {}{:?}, {} bytes", ty.dtype, ty.shape.as_slice(), ty.bytes())
         };
         let all: Vec<String> = values.iter().take(5).map(show).collect();
@@ -383,11 +410,37 @@ impl DeviceProgram {
         ))
     }
 
+    /// The program's place in the device's notes.
+    fn note(&self) -> Option<Address> {
+        let notes = self.parts.device.notes().filter(|_| self.faults)?;
+        let sites = Arc::clone(&self.parts.sites);
+        let report: Report = Box::new(move |site, found| sites.fault(site, found));
+        *self.note.get_or_init(|| notes.take(report))
+    }
+}
+
+impl Drop for DeviceProgram {
+    fn drop(&mut self) {
+        if let (Some(notes), Some(Some(at))) = (self.parts.device.notes(), self.note.get()) {
+            // the work of this program may still note a fault
+            let _ = finished(&*self.parts.device);
+            notes.give_back(*at);
+        }
+    }
+}
+
+/// Waits for all work so far.
+fn finished(device: &dyn Device) -> Result<(), ExecError> {
+    // SAFETY: no byte is copied.
+    unsafe { device.download(&mut [], Address(0)) }
+}
+
+impl Sites {
     /// The error of a site.
     fn fault(&self, site: u64, found: i64) -> ExecError {
-        match self.parts.sites.get(site as usize - 1) {
+        match self.sites.get((site as usize).wrapping_sub(1)) {
             Some(Site::Index { value, axis, size }) => {
-                let of = self.parts.labels.get(value).map_or("a value".to_owned(), |l| format!("`{l}`"));
+                let of = self.labels.get(value).map_or("a value".to_owned(), |l| format!("`{l}`"));
                 let message = format!("index {found} is out of range for axis {axis} of {of}, whose size is {size}");
                 ExecError::new("E804", message)
             }
@@ -441,8 +494,10 @@ impl Running<'_> {
 
     /// Runs all steps in order.
     fn all(&self) -> Result<(), ExecError> {
-        // SAFETY: the fault has this many bytes.
-        unsafe { self.device().zero(self.work.fault.address(), FAULT)? };
+        if let Fault::Memory(fault) = &self.work.fault {
+            // SAFETY: the fault has this many bytes.
+            unsafe { self.device().zero(fault.address(), FAULT)? };
+        }
         let of = self.program;
         of.parts.runs.iter().try_for_each(|(run, line)| self.run(run).map_err(|e| of.blame(e, *line)))
     }
@@ -469,7 +524,12 @@ impl Running<'_> {
                 let args: Vec<u64> = (kernel.args.iter())
                     .map(|a| match a {
                         Arg::Value(v) => place(*v),
-                        Arg::Fault => self.work.fault.address().0,
+                        Arg::Fault => match &self.work.fault {
+                            Fault::Memory(fault) => fault.address().0,
+                            Fault::Noted(at) => at.0,
+                            // invariant: no kernel of such a program has this argument
+                            Fault::Never => 0,
+                        },
                     })
                     .chain(numbers.iter().copied())
                     .collect();
@@ -500,6 +560,10 @@ impl Running<'_> {
         outs: &[(ValueId, ValueTy)],
     ) -> Result<(), ExecError> {
         // the CPU must not compute with values that an earlier kernel got wrong
+        if let (Fault::Noted(_), Some(notes)) = (&self.work.fault, self.device().notes()) {
+            finished(self.device())?;
+            notes.check(&|| Ok(()))?;
+        }
         self.faults()?;
         let memory = |(_, ty): &(ValueId, ValueTy)| {
             Buffer::zeros(ty.dtype, &ty.shape).map_err(|e| ExecError::new("E806", e.to_string()))
@@ -519,13 +583,14 @@ impl Running<'_> {
 
     /// The first fault of the kernels so far, if there is one.
     fn faults(&self) -> Result<(), ExecError> {
+        let Fault::Memory(fault) = &self.work.fault else { return Ok(()) };
         let mut bytes = [0u8; FAULT];
         // SAFETY: the fault has this many bytes.
-        unsafe { self.device().download(&mut bytes, self.work.fault.address())? };
+        unsafe { self.device().download(&mut bytes, fault.address())? };
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
         match word(0) {
             0 => Ok(()),
-            site => Err(self.program.fault(site, word(8) as i64)),
+            site => Err(self.program.parts.sites.fault(site, word(8) as i64)),
         }
     }
 }
