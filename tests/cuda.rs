@@ -29,6 +29,7 @@ mod resident;
 mod row;
 
 use fulgurite::executors::cuda::Cuda;
+use fulgurite::executors::cuda::device::KernelUnit;
 use fulgurite::executors::cuda::device::host::Host;
 use fulgurite_tests::rows::{TestRow, rows};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -100,10 +101,7 @@ fn main() {
         }
     }
     let unit = host.announced();
-    if let Some(folder) = std::env::var_os("FULGURITE_KERNELS") {
-        let file = Path::new(&folder).join("kernels.cu");
-        std::fs::write(&file, unit.texts().join("\n")).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    }
+    write(&unit);
     let started = std::time::Instant::now();
     if let Err(e) = host.compile() {
         eprintln!("{e}");
@@ -130,7 +128,16 @@ fn count(host: &Host, calls: usize) {
     }
     let unit = host.announced();
     let general = unit.names().iter().filter(|name| name.contains("_any_")).count();
+    write(&unit);
     println!("{calls} calls of each row: {} specialised kernels, {general} general", unit.names().len() - general);
+}
+
+/// Writes the kernels into a folder, if one is named.
+fn write(unit: &KernelUnit) {
+    if let Some(folder) = std::env::var_os("FULGURITE_KERNELS") {
+        let file = Path::new(&folder).join("kernels.cu");
+        std::fs::write(&file, unit.texts().join("\n")).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    }
 }
 
 /// The rows that compute.

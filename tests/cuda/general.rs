@@ -54,7 +54,7 @@ pub fn same_bits(found: &[Buffer], wanted: &[Buffer]) -> Result<(), String> {
 /// Several kernels a step: a product, reductions whose rows are kept in registers, gathered and broadcast elements.
 fn block(x: Tensor, w: Tensor, picks: Tensor) -> Tensor {
     let rows = x.index_select(&picks, 0).softmax(-1);
-    let centred = &rows - rows.mean_with(Mean { dims: [1].into(), keepdim: true, ..d() });
+    let centred = &rows - rows.mean_with(Mean { dims: [1].into(), keepdim: true });
     (centred.matmul(&w).tanh() * 0.3).sum_with(Sum { dims: [1].into(), ..d() })
 }
 

@@ -100,13 +100,13 @@ impl Lender for Torch {
 ///
 /// # Errors
 /// E702 without libtorch_cuda, E706 with PyTorch's own text, and E809 without NVIDIA's driver.
-pub fn enter(ordinal: u32) -> Result<(Arc<dyn Device>, Guard), Error> {
+pub fn enter(ordinal: u32) -> Result<(Arc<dyn Device>, DeviceGuard), Error> {
     static OPEN: Mutex<Vec<(u32, Arc<dyn Device>)>> = Mutex::new(Vec::new());
     let (functions, shims) = (functions()?, shims::get()?);
     let mut handle = std::ptr::null_mut();
     // SAFETY: the place may be written.
     shims.done(unsafe { (functions.create_guard)(ordinal as i32, &mut handle) })?;
-    let guard = Guard { handle, functions };
+    let guard = DeviceGuard { handle, functions };
     let mut open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
     if let Some((_, device)) = open.iter().find(|(known, _)| *known == ordinal) {
         return Ok((device.clone(), guard));
@@ -127,12 +127,12 @@ pub fn error(e: ExecError) -> Error {
 }
 
 /// PyTorch's guard of the current device; the device that was current before is current again when it is dropped.
-pub struct Guard {
+pub struct DeviceGuard {
     handle: Handle,
     functions: &'static CudaShims,
 }
 
-impl Drop for Guard {
+impl Drop for DeviceGuard {
     fn drop(&mut self) {
         // SAFETY: the guard was made once, and is deleted once.
         _ = unsafe { (self.functions.delete_guard)(self.handle) };

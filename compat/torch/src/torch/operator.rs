@@ -427,7 +427,7 @@ fn handed(shims: &Shims, b: Buffer) -> Result<Owned, Error> {
     }
 }
 
-/// A tensor of PyTorch in the memory of a buffer that nobody else has, which lies at `data` on a device.
+/// A tensor of PyTorch in the memory of a buffer that is not shared and lies at `data` on a device.
 fn given(shims: &Shims, b: Buffer, data: *mut c_void, device: TorchDevice) -> Result<Owned, Error> {
     let (code, shape, strides) = form(&b)?;
     let (kind, number) = match device {

@@ -67,7 +67,7 @@ pub(super) unsafe fn lent(
     copied(device, &there, &ty)
 }
 
-/// A tensor in memory of this device that nobody else has: the tensor itself, or a copy of one that is shared or lent.
+/// A tensor in memory of this device that is not shared: the tensor itself, or a copy of one that is shared or lent.
 pub(super) fn own(device: &Arc<dyn Device>, from: Buffer) -> Result<Buffer, ExecError> {
     let sent = send(device, TransferSource::Anywhere(&from))?;
     drop(from);

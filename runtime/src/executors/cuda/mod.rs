@@ -59,7 +59,7 @@ pub unsafe fn lent(
     unsafe { memory::lent(device, address, dtype, shape) }
 }
 
-/// A tensor in memory of this device that nobody else has, and its address: the tensor itself, or a copy of one that is
+/// A tensor in memory of this device that is not shared, and its address: the tensor itself, or a copy of one that is
 /// shared, lent or elsewhere.
 ///
 /// # Errors
