@@ -6,6 +6,8 @@
 //!
 //! What is asked of NVIDIA's driver, compiler and cuBLASLt is asked of pretended ones (`cuda/driver`).
 //!
+//! `FULGURITE_COUNT_KERNELS=20` counts the kernels of that many calls of each row in both forms.
+//!
 //! `FULGURITE_KERNELS=DIR` writes the kernels there, to be read. `FULGURITE_GPU=cuda:0` runs the same programs on that
 //! device, and what the pretended libraries are asked for on its own.
 
@@ -15,6 +17,8 @@ mod cases;
 mod driver;
 #[path = "cuda/fusions.rs"]
 mod fusions;
+#[path = "cuda/general.rs"]
+mod general;
 #[path = "cuda/golden.rs"]
 mod golden;
 #[path = "cuda/kernels.rs"]
@@ -25,6 +29,7 @@ mod resident;
 mod row;
 
 use fulgurite::executors::cuda::Cuda;
+use fulgurite::executors::cuda::device::KernelUnit;
 use fulgurite::executors::cuda::device::host::Host;
 use fulgurite_tests::rows::{TestRow, rows};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -43,6 +48,9 @@ const ADDRESSES: &str = "kernels::stay_in_their_memory";
 
 /// Names a device to run on.
 const GPU: &str = "FULGURITE_GPU";
+
+/// Counts the kernels of so many calls of each row, which differ in their sizes, instead of running tests.
+const COUNTED: &str = "FULGURITE_COUNT_KERNELS";
 
 /// Whether this is that process.
 pub fn is_watched() -> bool {
@@ -72,6 +80,11 @@ fn main() {
     }
     let host = Arc::new(Host::with_flags(&flags));
     fulgurite::executors::register(Arc::new(Cuda::on(host.clone())));
+    general::register(host.clone());
+    if let Some(calls) = std::env::var(COUNTED).ok().and_then(|n| n.parse().ok()) {
+        count(&host, calls);
+        return;
+    }
     let mut trials = programs();
     if !arguments.list {
         let wanted = |name: &str| {
@@ -88,10 +101,7 @@ fn main() {
         }
     }
     let unit = host.announced();
-    if let Some(folder) = std::env::var_os("FULGURITE_KERNELS") {
-        let file = Path::new(&folder).join("kernels.cu");
-        std::fs::write(&file, unit.texts().join("\n")).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    }
+    write(&unit);
     let started = std::time::Instant::now();
     if let Err(e) = host.compile() {
         eprintln!("{e}");
@@ -103,9 +113,31 @@ fn main() {
         trials.push(Trial::test(ADDRESSES, addresses));
         trials.push(Trial::test("kernels::golden", golden::check));
         trials.push(Trial::test("driver::pretended", driver::check));
-        trials.extend(resident::ALL.iter().map(|(name, test)| Trial::test(*name, test)));
+        let more = resident::ALL.iter().chain(general::ALL);
+        trials.extend(more.map(|(name, test)| Trial::test(*name, test)));
     }
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Prints how many kernels of each form the calls of all rows have. Nothing is compiled.
+fn count(host: &Host, calls: usize) {
+    for row in tried() {
+        if let Err(e) = row::announce_sizes(row, &name(row), calls) {
+            eprintln!("{}: {}", row.row.op, e.message().unwrap_or_default());
+        }
+    }
+    let unit = host.announced();
+    let general = unit.names().iter().filter(|name| name.contains("_any_")).count();
+    write(&unit);
+    println!("{calls} calls of each row: {} specialised kernels, {general} general", unit.names().len() - general);
+}
+
+/// Writes the kernels into a folder, if one is named.
+fn write(unit: &KernelUnit) {
+    if let Some(folder) = std::env::var_os("FULGURITE_KERNELS") {
+        let file = Path::new(&folder).join("kernels.cu");
+        std::fs::write(&file, unit.texts().join("\n")).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    }
 }
 
 /// The rows that compute.
@@ -130,7 +162,10 @@ fn programs() -> Vec<Trial> {
 /// The same programs on a device that is there.
 fn on_gpu(arguments: &Arguments, device: &str) -> ! {
     match fulgurite::executors::cuda::device::named(device) {
-        Ok(device) => fulgurite::executors::register(Arc::new(Cuda::on(device))),
+        Ok(device) => {
+            fulgurite::executors::register(Arc::new(Cuda::on(device.clone())));
+            general::register(device);
+        }
         Err(e) => {
             eprintln!("{GPU}={device}: {e}");
             std::process::exit(101);

@@ -350,6 +350,14 @@ impl Buffer {
         matches!(&self.store, Store::Here(block) if block.is_unique())
     }
 
+    /// Whether no other buffer shares the data, wherever they are.
+    pub(crate) fn is_only_share(&self) -> bool {
+        match &self.store {
+            Store::Here(block) => block.is_unique(),
+            Store::Away(away) => Arc::strong_count(away) == 1,
+        }
+    }
+
     /// Whether both share one block of data.
     pub fn shares_data(&self, other: &Buffer) -> bool {
         match (&self.store, &other.store) {

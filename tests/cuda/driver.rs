@@ -6,6 +6,7 @@
 use super::resident::{batch, near, ramp, start, step, train};
 use fulgurite::buffer::Buffer;
 use fulgurite::executors::cuda;
+use fulgurite::ops::Sum;
 use fulgurite::prelude::*;
 use fulgurite::{jit, to_device};
 use libtest_mimic::Failed;
@@ -39,6 +40,13 @@ pub fn programs() -> Result<(), Failed> {
         other => return Err(format!("a wrong index gives {other:?}").into()),
     }
     compiled.update(&mut state, batch(1)).map_err(said)?;
+    // kernels that take sizes as arguments, for several sizes
+    let symbolic = jit(columns).caching(Caching::Symbolic).on(executors()?);
+    for n in [3, 8, 21] {
+        let x = Tensor::from_vec(ramp(n * 12, 0.1), (n, 12));
+        let wanted = columns(x.clone()).to_vec::<f32>().map_err(said)?;
+        near(&symbolic.call(x).and_then(|y| y.to_vec()).map_err(said)?, &wanted)?;
+    }
     // copies by pinned memory, of several pieces and a rest
     let data = ramp((9 << 20) / 4 + 3, 0.5);
     let there = to_device(&Tensor::from_vec(data.clone(), data.len()), "cuda").map_err(said)?;
@@ -71,6 +79,11 @@ pub fn programs() -> Result<(), Failed> {
         Err(e) => Err(said(e)),
         Ok(_) => Err("640 GB fit into the memory of the device".into()),
     }
+}
+
+/// The sums of columns after a softmax of rows.
+fn columns(x: Tensor) -> Tensor {
+    (x.softmax(-1) * 0.3).sum_with(Sum { dims: [0].into(), ..d() })
 }
 
 fn same<F>(f: F, (a, b): (Tensor, Tensor)) -> Result<(), Failed>

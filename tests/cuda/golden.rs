@@ -1,8 +1,8 @@
 //! Kernels to be read: `tests/cuda/golden/NAME.cu` holds what the executor makes of a call at sizes of real use.
 //! `UPDATE_EXPECT=1` writes them anew.
 
-use fulgurite::executors::cuda::Cuda;
 use fulgurite::executors::cuda::device::host::Host;
+use fulgurite::executors::cuda::{Cuda, Kernels};
 use fulgurite::executors::{self, CompileOptions, ExecError};
 use fulgurite::trace::{ProxyId, ProxyTy};
 use fulgurite::{Builder, symbol};
@@ -23,6 +23,9 @@ enum Arg {
 }
 use Arg::{Bool, Float, Int, Ints, Tensor};
 use DType::{BF16, F32, I64};
+
+/// The files of which there is a second one, `NAME_any.cu`, with the kernels that take their sizes as arguments.
+const GENERAL: [&str; 2] = ["layer_norm", "gather"];
 
 /// The file, the row, and its arguments in the order of the signature.
 const CALLS: &[(&str, &str, &[Arg])] = &[
@@ -45,7 +48,7 @@ const CALLS: &[(&str, &str, &[Arg])] = &[
     ("dropout", "dropout", &[Tensor(F32, &[4096, 1024]), Arg::Key, Float(0.1)]),
 ];
 
-fn kernels(op: &str, args: &[Arg]) -> Result<String, Failed> {
+fn kernels(op: &str, args: &[Arg], form: Kernels) -> Result<String, Failed> {
     let symbol = symbol::find(Name::new(op)).ok_or_else(|| format!("no row `{op}`"))?;
     let mut builder = Builder::new("golden");
     let number = |s: Scalar| Value::Num(s);
@@ -65,7 +68,7 @@ fn kernels(op: &str, args: &[Arg]) -> Result<String, Failed> {
         |line: &_| fulgurite::bind::body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()));
     let host = Arc::new(Host::default());
     let mut options = CompileOptions::new(&bodies);
-    options.executors = vec![Arc::new(Cuda::on(host.clone()))];
+    options.executors = vec![Arc::new(Cuda::on(host.clone()).with_kernels(form))];
     executors::compile(&trace, &options).map_err(|e| e.to_string())?;
     // a row that moves in its file changes nothing here
     let stamp = |line: &str| match line.starts_with("#line ") {
@@ -81,8 +84,11 @@ pub fn check() -> Result<(), Failed> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda/golden");
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
     let mut other = Vec::new();
-    for (name, op, args) in CALLS {
-        let (file, made) = (folder.join(format!("{name}.cu")), kernels(op, args)?);
+    let specialised = CALLS.iter().map(|call| (call.0.to_owned(), call, Kernels::Specialised));
+    let general = CALLS.iter().filter(|call| GENERAL.contains(&call.0));
+    let general = general.map(|call| (format!("{}_any", call.0), call, Kernels::General));
+    for (name, (_, op, args), form) in specialised.chain(general) {
+        let (file, made) = (folder.join(format!("{name}.cu")), kernels(op, args, form)?);
         if std::fs::read_to_string(&file).unwrap_or_default() == made {
             continue;
         }

@@ -22,7 +22,8 @@ fn architectures() -> Result<Vec<u32>, Failed> {
 }
 
 fn units(all: &KernelUnit) -> Vec<KernelUnit> {
-    let kernels: Vec<(&String, &String)> = all.names().iter().zip(all.texts()).collect();
+    let mut kernels: Vec<(&String, &String)> = all.names().iter().zip(all.texts()).collect();
+    kernels.sort_by_key(|(name, _)| name.contains("_any_"));
     let unit = |chunk: &[(&String, &String)]| {
         let mut unit = KernelUnit::default();
         chunk.iter().for_each(|(name, text)| unit.add(name, text));
@@ -38,7 +39,10 @@ pub fn compile(all: &KernelUnit) -> Result<(), Failed> {
         return Ok(());
     }
     let (units, architectures) = (units(all), architectures()?);
-    let jobs: Vec<(u32, &KernelUnit)> = architectures.iter().flat_map(|a| units.iter().map(|u| (*a, u))).collect();
+    // general kernels are compiled for one architecture, because they are variants of the others
+    let is_for = |a: u32, unit: &KernelUnit| a == 90 || !unit.names().iter().all(|name| name.contains("_any_"));
+    let jobs = architectures.iter().flat_map(|a| units.iter().map(|u| (*a, u)));
+    let jobs: Vec<(u32, &KernelUnit)> = jobs.filter(|(a, unit)| is_for(*a, unit)).collect();
     let next = AtomicUsize::new(0);
     let started = std::time::Instant::now();
     let work = || -> Result<Vec<(u32, Usage)>, String> {

@@ -10,13 +10,13 @@ use fulgurite::trace::Trace;
 use fulgurite::{jit, to_device, to_host};
 use fulgurite_core::DType;
 use libtest_mimic::Failed;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Bytes and replays of a device.
 #[derive(Default)]
-struct Counts {
+pub struct Counts {
     sent: AtomicUsize,
     fetched: AtomicUsize,
     products: AtomicUsize,
@@ -24,10 +24,19 @@ struct Counts {
     halves: AtomicUsize,
     held: AtomicUsize,
     replays: AtomicUsize,
+    /// The kernels that programs had loaded.
+    loaded: Mutex<BTreeSet<String>>,
+}
+
+impl Counts {
+    /// The names of the kernels that were loaded.
+    pub fn names(&self) -> BTreeSet<String> {
+        self.loaded.lock().expect("no thread failed").clone()
+    }
 }
 
 /// The processor as a device that counts, and gives memory out again as a driver's pool does: last in, first out.
-struct Counting {
+pub struct Counting {
     host: Host,
     counts: Arc<Counts>,
     free: Mutex<HashMap<usize, Vec<Address>>>,
@@ -38,7 +47,7 @@ struct Counting {
 }
 
 impl Counting {
-    fn made(records: bool) -> (Arc<dyn Device>, Arc<Counts>) {
+    pub fn made(records: bool) -> (Arc<dyn Device>, Arc<Counts>) {
         let counts = Arc::new(Counts::default());
         (
             Arc::new(Counting {
@@ -165,6 +174,7 @@ impl Device for Counting {
         Ok(())
     }
     fn load(&self, unit: &KernelUnit) -> Result<Arc<dyn Module>, ExecError> {
+        self.counts.loaded.lock().expect("no thread failed").extend(unit.names().iter().cloned());
         self.host.load(unit)
     }
 }
@@ -431,7 +441,7 @@ pub fn products_of_matrices() -> Result<(), Failed> {
 }
 
 /// A test.
-type Test = fn() -> Result<(), Failed>;
+pub type Test = fn() -> Result<(), Failed>;
 
 /// All of them, with names.
 pub const ALL: &[(&str, Test)] = &[

@@ -1,6 +1,7 @@
 //! A row's calls on the kernels made of them.
 
 use super::cases::{self, Verdict};
+use super::general::{GENERAL, same_bits};
 use fulgurite_core::DType;
 use fulgurite_tests::calls::spoiled::{AT_RUN_TIME, spoiled};
 use fulgurite_tests::calls::{Call, Values, Wish};
@@ -17,6 +18,14 @@ fn calls() -> usize {
 /// What is nobody's loops (sorting) runs on the processor, with transfers around it.
 const EXECUTORS: [&str; 2] = ["cuda", "cpu"];
 
+/// The same with kernels that take their sizes as arguments.
+const TAKING_SIZES: [&str; 2] = [GENERAL, "cpu"];
+
+/// Whether a call is compared on those too: a third of the calls.
+fn in_general(rng: &mut Rng) -> bool {
+    !super::is_watched() && rng.one_in(3)
+}
+
 const DTYPES: [Option<DType>; 6] =
     [Some(DType::F32), Some(DType::BF16), None, Some(DType::F64), Some(DType::F16), Some(DType::I64)];
 
@@ -29,9 +38,25 @@ fn wish(case: usize) -> Wish {
 
 /// Makes the programs of a row, so that the device knows their kernels.
 pub fn announce(row: &TestRow, test: &str) -> Result<(), Failed> {
-    cases::each(row, test, calls(), wish, |call, _| {
+    cases::each(row, test, calls(), wish, |call, rng| {
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
         program.compile(&EXECUTORS, 1).map_err(|e| e.to_string())?;
+        if in_general(rng) {
+            program.compile(&TAKING_SIZES, 1).map_err(|e| e.to_string())?;
+        }
+        Ok(Verdict::Held)
+    })
+}
+
+/// Makes programs of calls in f32 that differ in their sizes, with kernels of both forms.
+pub fn announce_sizes(row: &TestRow, test: &str, calls: usize) -> Result<(), Failed> {
+    let wish =
+        |case| Wish { dtype: Some(DType::F32), values: Values::of_case(case), numbers: false, empty: false, case };
+    cases::each(row, test, calls, wish, |call, _| {
+        let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
+        for executors in [EXECUTORS, TAKING_SIZES] {
+            program.compile(&executors, 1).map_err(|e| e.to_string())?;
+        }
         Ok(Verdict::Held)
     })
 }
@@ -39,6 +64,7 @@ pub fn announce(row: &TestRow, test: &str) -> Result<(), Failed> {
 /// What the kernels give is what the row says, and they refuse the elements that it refuses.
 pub fn check(row: &TestRow, test: &str) -> Result<(), Failed> {
     cases::each(row, test, calls(), wish, |call, rng| {
+        let general = in_general(rng);
         let program = bridge::record(call).map_err(|e| format!("meta refuses what the signature accepts: {e}"))?;
         let want = bridge::meaning(call)?;
         let compiled = program.compile(&EXECUTORS, 1).map_err(|e| e.to_string())?;
@@ -46,12 +72,17 @@ pub fn check(row: &TestRow, test: &str) -> Result<(), Failed> {
         for (i, (got, want)) in got.iter().map(bridge::array).zip(&want).enumerate() {
             bound::compare(&got, want).map_err(|e| format!("result {i} {e}"))?;
         }
-        if row.may_refuse() { refuses(call, rng).map(|()| Verdict::Held) } else { Ok(Verdict::Held) }
+        if general {
+            let compiled = program.compile(&TAKING_SIZES, 1).map_err(|e| e.to_string())?;
+            same_bits(&program.run(&compiled).map_err(|e| e.to_string())?, &got)?;
+        }
+        let executors = if general { &TAKING_SIZES } else { &EXECUTORS };
+        if row.may_refuse() { refuses(call, rng, executors).map(|()| Verdict::Held) } else { Ok(Verdict::Held) }
     })
 }
 
 /// A call with other elements has the same kernels: what the interpreter refuses of it, they refuse.
-fn refuses(call: &Call, rng: &mut Rng) -> Result<(), String> {
+fn refuses(call: &Call, rng: &mut Rng, on: &[&str]) -> Result<(), String> {
     for spoiled in spoiled(call, rng) {
         let program = bridge::record(&spoiled).map_err(|e| format!("{e}\n  in {spoiled}"))?;
         let run = |executors: &[&str]| match program.compile(executors, 1) {
@@ -62,7 +93,7 @@ fn refuses(call: &Call, rng: &mut Rng) -> Result<(), String> {
         if !AT_RUN_TIME.contains(&refused.code) {
             continue;
         }
-        match run(&EXECUTORS) {
+        match run(on) {
             Err(e) if AT_RUN_TIME.contains(&e.code) => {}
             Err(e) => return Err(format!("{e}, interpreted: {refused}\n  in {spoiled}")),
             Ok(()) => return Err(format!("a value, interpreted: {refused}\n  in {spoiled}")),

@@ -2,7 +2,8 @@
 
 use crate::program::TransformedProgram;
 use fulgurite::core::Dim;
-use fulgurite::{Caching, Error, Tensor, executors, jit};
+use fulgurite::executors::{self, Executor};
+use fulgurite::{Caching, Error, Tensor, jit};
 use rustc_hash::FxHashMap;
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -18,9 +19,15 @@ pub struct CompiledProgram {
 
 impl CompiledProgram {
     /// The program with these sizes; it is compiled when it is called.
-    pub fn new(program: TransformedProgram, sizes: Vec<i64>) -> CompiledProgram {
+    pub fn new((program, sizes): (TransformedProgram, Vec<i64>)) -> CompiledProgram {
+        CompiledProgram::on((program, sizes), Vec::new())
+    }
+
+    /// Like [`CompiledProgram::new`], for these executors, or the usual ones if there are none.
+    pub fn on((program, sizes): (TransformedProgram, Vec<i64>), executors: Vec<Arc<dyn Executor>>) -> CompiledProgram {
         let sizes: Vec<Dim> = sizes.into_iter().map(Dim::from).collect();
         let function = jit(move |tensors: Vec<Tensor>| program.evaluate(&tensors, &sizes)).caching(Caching::Symbolic);
+        let function = if executors.is_empty() { function } else { function.on(executors) };
         CompiledProgram { run: Box::new(move |tensors| function.call(tensors)) }
     }
 
@@ -52,14 +59,14 @@ impl<K> Default for KeptPrograms<K> {
 }
 
 impl<K: Hash + Eq> KeptPrograms<K> {
-    /// The program of a key; `read` gives the program and its sizes if it is new.
+    /// The program of a key; `make` makes it if it is new.
     ///
     /// # Errors
-    /// The errors of `read`.
+    /// The errors of `make`.
     pub fn get<'a, Q: Hash + Eq + ?Sized>(
         &self,
         key: &'a Q,
-        read: impl FnOnce() -> Result<(TransformedProgram, Vec<i64>), Error>,
+        make: impl FnOnce() -> Result<CompiledProgram, Error>,
     ) -> Result<Arc<CompiledProgram>, Error>
     where
         K: Borrow<Q> + From<&'a Q>,
@@ -68,8 +75,7 @@ impl<K: Hash + Eq> KeptPrograms<K> {
         if let Some(known) = programs.get(key) {
             return Ok(known.clone());
         }
-        let (program, sizes) = read()?;
-        let made = Arc::new(CompiledProgram::new(program, sizes));
+        let made = Arc::new(make()?);
         if programs.len() >= MOST_PROGRAMS {
             programs.clear();
         }

@@ -19,6 +19,8 @@ pub struct JoinedPart<'a> {
     pub(crate) outs: &'a [ProxyId],
     /// The proxy as which a proxy was defined.
     pub(crate) root: &'a dyn Fn(ProxyId) -> ProxyId,
+    /// Whether the trace is bound at one of many combinations of sizes.
+    pub(crate) sizes_vary: bool,
 }
 
 /// A line of a part.
@@ -54,7 +56,7 @@ impl Run {
 }
 
 /// Makes one kernel of every run of lines to be joined, unless the executor inlines them.
-pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, ExecError> {
+pub(super) fn join(trace: &Trace, partition: Partition, sizes_vary: bool) -> Result<Partition, ExecError> {
     if !partition.claimed.iter().any(|c| matches!(c, Claimed::Join(_, _, executor) if !executor.inlines())) {
         return Ok(partition);
     }
@@ -94,7 +96,7 @@ pub(super) fn join(trace: &Trace, partition: Partition) -> Result<Partition, Exe
         }
         let read_elsewhere = |p: &ProxyId| readers.get(p).is_some_and(|r| r.iter().any(|run| *run != at));
         let outs: Vec<ProxyId> = defined.into_iter().filter(read_elsewhere).collect();
-        let part = JoinedPart { trace, lines: &lines, inputs: &inputs, outs: &outs, root: &root };
+        let part = JoinedPart { trace, lines: &lines, inputs: &inputs, outs: &outs, root: &root, sizes_vary };
         let kernel = executor.join(&part)?;
         let refuses = lines.iter().any(|l| may_refuse(&trace.arena, &l.line().symbol));
         let lines = lines.iter().map(|l| l.line().id()).collect();

@@ -232,12 +232,15 @@ pub struct CompileOptions<'a> {
     pub describe: bool,
     /// Whether the reasons why lines are not fused are noted.
     pub explain: bool,
+    /// Whether the trace is bound at one of many combinations of sizes. An executor may then make kernels that serve
+    /// other sizes too.
+    pub sizes_vary: bool,
 }
 
 impl<'a> CompileOptions<'a> {
     /// Options with the default executors.
     pub fn new(bodies: Bodies<'a>) -> CompileOptions<'a> {
-        CompileOptions { executors: default(), threads: 0, bodies, describe: true, explain: false }
+        CompileOptions { executors: default(), threads: 0, bodies, describe: true, explain: false, sizes_vary: false }
     }
 }
 
@@ -246,7 +249,7 @@ impl<'a> CompileOptions<'a> {
 /// # Errors
 /// E801 for a line that no executor runs, E802 for a claim that does not fit, and errors of decomposing.
 pub fn compile(trace: &Trace, options: &CompileOptions<'_>) -> Result<Compiled, ExecError> {
-    let claimed = transfer::place(trace, join::join(trace, partition::partition(trace, options)?)?);
+    let claimed = transfer::place(trace, join::join(trace, partition::partition(trace, options)?, options.sizes_vary)?);
     program::build(trace, claimed, options, &cpu::Cpu)
 }
 

@@ -28,7 +28,10 @@ fn parse(text: &str) -> Trace {
 fn compile_with(trace: &Trace, executors: Vec<Arc<dyn Executor>>, threads: usize) -> Result<Compiled, ExecError> {
     let arena = trace.arena.clone();
     let bodies = move |line: &BoundSymbol| body_of(&arena, line).map_err(|e| ExecError::new("E801", e.to_string()));
-    compile(trace, &CompileOptions { executors, threads, bodies: &bodies, describe: true, explain: false })
+    compile(
+        trace,
+        &CompileOptions { executors, threads, bodies: &bodies, describe: true, explain: false, sizes_vary: false },
+    )
 }
 
 fn cpu(trace: &Trace, threads: usize) -> Compiled {

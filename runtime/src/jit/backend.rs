@@ -36,6 +36,15 @@ impl Backend {
     /// Compiles a trace for these executors, or the usual ones if none is named; each line is offered to them in this
     /// order.
     pub fn compile(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<Backend, Error> {
+        Backend::compiled(trace, executors, false)
+    }
+
+    /// Like [`Backend::compile`], for one of many combinations of sizes ([`CompileOptions::sizes_vary`]).
+    pub fn compile_for_sizes(trace: &Trace, executors: &[Arc<dyn Executor>]) -> Result<Backend, Error> {
+        Backend::compiled(trace, executors, true)
+    }
+
+    fn compiled(trace: &Trace, executors: &[Arc<dyn Executor>], sizes_vary: bool) -> Result<Backend, Error> {
         let mut places: FxHashMap<BoundSymbolId, Place> = FxHashMap::default();
         note_places(&trace.arena, &trace.lines, &mut places);
         let places = RefCell::new(places);
@@ -53,7 +62,7 @@ impl Backend {
                 Err(why)
             }
         };
-        let mut options = CompileOptions::new(&bodies);
+        let mut options = CompileOptions { sizes_vary, ..CompileOptions::new(&bodies) };
         if !executors.is_empty() {
             options.executors = executors.to_vec();
         }

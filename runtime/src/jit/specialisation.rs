@@ -159,7 +159,7 @@ impl Family {
             let why = format!("the symbolic program can't be planned: {}", e.claim());
             self.plans().refused.push((sizes.clone(), why));
         })?;
-        let backend = Backend::compile(&trace, &self.executors)?;
+        let backend = Backend::compile_for_sizes(&trace, &self.executors)?;
         let plan = Arc::new(match parts {
             Some(parts) => parts.plan(backend),
             None => backend.into(),

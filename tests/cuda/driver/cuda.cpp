@@ -33,13 +33,14 @@ typedef std::function<void()> Work;
 struct Graph { std::vector<Work> work; };
 struct Stream {
   bool alive = true, capturing = false;
+  long launches = 0;
   std::deque<Work> queue;
   Graph captured;
 };
 struct Event { bool alive = true; std::shared_ptr<bool> done; };
 struct Module { void* library; std::string file; };
 typedef const char* (*Launcher)(const unsigned*, const unsigned*, const unsigned long long*);
-struct Function { Launcher run; int arguments; };
+struct Function { Launcher run; std::string arguments; };
 
 static std::vector<Stream*>& streams() { static std::vector<Stream*> all; return all; }
 static std::recursive_mutex lock;
@@ -74,7 +75,14 @@ static Stream* check_stream(const char* f, void* stream) {
   if (!s || !s->alive) refuse(f, "no such stream");
   return s;
 }
+static bool is_pinned(const void* at, size_t bytes) {
+  for (auto& p : pinned)
+    if ((char*)at >= p.first && (char*)at + bytes <= p.first + p.second) return true;
+  return false;
+}
 static void check_memory(const char* f, CUdeviceptr at, size_t bytes) {
+  // pinned memory has one address for processor and device
+  if (is_pinned((const void*)at, bytes)) return;
   auto next = memory.upper_bound(at);
   if (next != memory.begin()) {
     auto block = std::prev(next);
@@ -83,11 +91,6 @@ static void check_memory(const char* f, CUdeviceptr at, size_t bytes) {
   char text[120];
   snprintf(text, sizeof text, "%zu bytes at %llx are not allocated", bytes, at);
   refuse(f, text);
-}
-static bool is_pinned(const void* at, size_t bytes) {
-  for (auto& p : pinned)
-    if ((char*)at >= p.first && (char*)at + bytes <= p.first + p.second) return true;
-  return false;
 }
 static void ask(Stream* s, Work work) {
   if (s->capturing) s->captured.work.push_back(work); else s->queue.push_back(work);
@@ -154,6 +157,17 @@ API cuStreamDestroy_v2(void* stream) {
   s->alive = false;
   return SUCCESS;
 }
+
+API cuCtxSynchronize() {
+  ENTER; check_context(__func__);
+  for (Stream* s : streams()) {
+    REQUIRE(!s->capturing, "a stream records");
+    drain(s);
+  }
+  return SUCCESS;
+}
+// for a test: how many kernels were launched on a stream
+extern "C" long fulgurite_driver_launches(void* stream) { return ((Stream*)stream)->launches; }
 
 API cuMemAllocAsync(CUdeviceptr* out, size_t bytes, void* stream) {
   ENTER; Stream* s = check_stream(__func__, stream);
@@ -286,9 +300,9 @@ API cuModuleGetFunction(void** out, void* module, const char* name) {
   ENTER; check_context(__func__);
   Module* m = (Module*)module;
   Launcher run = (Launcher)dlsym(m->library, (std::string("launch_") + name).c_str());
-  int* arguments = (int*)dlsym(m->library, (std::string("arguments_") + name).c_str());
+  const char* arguments = (const char*)dlsym(m->library, (std::string("arguments_") + name).c_str());
   if (!run || !arguments) return NOT_FOUND;
-  *out = new Function{run, *arguments};
+  *out = new Function{run, arguments};
   return SUCCESS;
 }
 API cuModuleUnload(void* module) { ENTER; check_context(__func__); REQUIRE(module, "no module"); return SUCCESS; }
@@ -301,10 +315,17 @@ API cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   REQUIRE(shared == 0 && !extra, "dynamic shared memory, or packed arguments");
   std::vector<unsigned long long> args;
   // the driver reads as many as the kernel has
-  for (int i = 0; i < f->arguments; i++) args.push_back(*(unsigned long long*)params[i]);
-  for (auto a : args) check_memory(__func__, a, 1);
+  REQUIRE(f->arguments.size() * 8 <= 4096, "more arguments than a kernel may have");
+  for (char kind : f->arguments) {
+    REQUIRE(kind == 'p' || kind == '8' || kind == '4', "an argument of a type that is not known");
+    unsigned long long word = 0;
+    memcpy(&word, params[args.size()], kind == '4' ? 4 : 8);
+    if (kind == 'p') check_memory(__func__, word, 1);
+    args.push_back(word);
+  }
   std::vector<unsigned> sizes = {gx, gy, gz, bx, by, bz};
   counters.launches++;
+  s->launches++;
   ask(s, [=] {
     const char* said = f->run(sizes.data(), sizes.data() + 3, args.data());
     if (said) refuse("a kernel", said);

@@ -36,9 +36,15 @@ API nvrtcCompileProgram(void* program, int n, const char* const* options) {
   std::regex kernel("extern \"C\" __global__ void (?:__launch_bounds__\\(\\d+\\) )?(\\w+)\\(([^)]*)\\)");
   for (std::sregex_iterator at(p->text.begin(), p->text.end(), kernel), end; at != end; ++at) {
     std::string list = (*at)[2];
-    long arguments = list.find_first_not_of(' ') == std::string::npos ? 0 : 1 + std::count(list.begin(), list.end(), ',');
-    text << "\nFG_LAUNCHER(" << (*at)[1] << ")\nextern \"C\" const int arguments_" << (*at)[1] << ";\nconst int arguments_"
-         << (*at)[1] << " = " << arguments << ";\n";
+    // a letter for each argument: an address, or a number of so many bytes
+    std::string kinds, one;
+    std::stringstream arguments(list);
+    while (std::getline(arguments, one, ',')) {
+      auto has = [&](const char* word) { return one.find(word) != std::string::npos; };
+      kinds += has("*") ? 'p' : has("long long") || has("double") ? '8' : has("int") || has("float") ? '4' : '?';
+    }
+    text << "\nFG_LAUNCHER(" << (*at)[1] << ")\nextern \"C\" const char arguments_" << (*at)[1]
+         << "[];\nconst char arguments_" << (*at)[1] << "[] = \"" << kinds << "\";\n";
   }
   text.close();
   const char* compiler = getenv("CXX") ? getenv("CXX") : "c++";

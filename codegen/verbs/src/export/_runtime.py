@@ -3,6 +3,7 @@
 The library of the package knows rows. This module registers each one with PyTorch's dispatcher:
 
     CPU       a kernel of the library
+    CUDA      the same kernel, on PyTorch's stream and in its memory
     Meta      the types of results, solved by the library with symbolic sizes
     Autograd  derivatives, which are programs: of every order, in both modes, under torch.func
     vmap      batches, which are programs too
@@ -14,6 +15,7 @@ batches like any operator.
 """
 
 import functools
+import glob
 import json
 import os
 
@@ -44,6 +46,9 @@ class TorchLibrary(Library):
     def __init__(self, path):
         super().__init__(path)
         folder = os.path.dirname(torch.__file__)
+        # kernels for CUDA devices are compiled by the compiler that comes with PyTorch
+        if (compiler := _nvrtc(os.path.dirname(folder))) is not None:
+            os.environ.setdefault("FULGURITE_NVRTC", compiler)
         self._torch = os.path.join(folder, "lib", "libtorch_cpu.so").encode()
 
     def register(self, namespace, name, row, letters, is_list):
@@ -64,8 +69,24 @@ class TorchLibrary(Library):
         """The program as a function without arguments, which calls PyTorch's operators; None if it stays a kernel."""
         types = [(_name(t.dtype), t.shape) for t in tensors]
         function = self.decomposition("torch", program, types, sizes, _hint, _require)
-        device = tensors[0].device if tensors else "cpu"
-        return function and functools.partial(function, device, *tensors)
+        return function and functools.partial(function, _device(tensors), *tensors)
+
+
+def _nvrtc(packages):
+    """The file of NVIDIA's compiler among the packages that PyTorch needs; None if it is not there."""
+    for place in ("nvidia/cuda_nvrtc/lib", "nvidia/cu13/lib"):
+        for file in sorted(glob.glob(os.path.join(packages, place, "libnvrtc.so.*"))):
+            if ".alt." not in file:
+                return file
+    return None
+
+
+def _device(tensors):
+    """The device of the results: that of the tensors, of which those of rank 0 may lie on the processor."""
+    for t in tensors:
+        if t.device.type != "cpu":
+            return t.device
+    return tensors[0].device if tensors else "cpu"
 
 
 def _require(holds, text):
@@ -230,7 +251,8 @@ class _Operator:
         operators, fragment = self.operators, self.operators.fragment
         if "N" in self.letters.upper():
             # the C interface of PyTorch has no numbers of any kind
-            fragment.impl(self.name, self.run_program, "CPU")
+            for key in ("CPU", "CUDA"):
+                fragment.impl(self.name, self.run_program, key)
         else:
             operators.library.register(operators.namespace, self.name, self.row, self.letters, self.is_list)
         if not any(letter in "TtKkX" for letter in self.letters):
@@ -282,7 +304,7 @@ class _Operator:
 
     def fake(self, *args):
         what, sizes, tensors = self.read(self.complete(args))
-        device = tensors[0].device if tensors else "cpu"
+        device = _device(tensors)
         types = self.types(what, sizes, tensors)
         return self.results([torch.empty(shape, dtype=dtype, device=device) for dtype, shape in types])
 

@@ -141,7 +141,7 @@ unsafe fn program(attributes: &CallAttributes) -> Result<Arc<CompiledProgram>, E
             bytes(*attributes.values.add(i) as *const ByteSpan)
         };
         let text = std::str::from_utf8(text).map_err(|_| wrong("the text of a program is not UTF-8"))?;
-        return PROGRAMS.get(text, || read(text));
+        return PROGRAMS.get(text, || Ok(CompiledProgram::new(read(text)?)));
     }
     Err(wrong("a call has no text `program`"))
 }

@@ -3,17 +3,21 @@
 //! A registration with the dispatcher has room for a function and nothing else, so there is one function for each
 //! operator: function number i runs the operator in slot i.
 
+use super::cuda;
+use super::place::{self, TorchDevice};
 use super::schema::{self, ArgumentKind, Parameter};
 use super::shims::{self, Boxed, Handle, Owned, RELEASE, Shims};
-use crate::compiled::KeptPrograms;
+use crate::compiled::{CompiledProgram, KeptPrograms};
 use crate::memory::{self, Lent, own};
 use crate::program::{Argument, TransformedProgram};
 use crate::{caught, wrong};
-use fulgurite::Error;
 use fulgurite::buffer::Buffer;
 use fulgurite::core::Name;
 use fulgurite::core::foreign::Given;
+use fulgurite::executors::cuda::device::Address;
+use fulgurite::executors::cuda::executors_on;
 use fulgurite::symbol::{self, SymbolRef};
+use fulgurite::{Error, Tensor};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -40,7 +44,7 @@ type Words = SmallVec<[u64; 12]>;
 
 static OPERATORS: [OnceLock<Operator>; SLOTS] = [const { OnceLock::new() }; SLOTS];
 
-/// Registers an operator, which has a schema, with a kernel for host memory. Its name is that of the namespace and the
+/// Registers an operator, which has a schema, with a kernel for host memory and CUDA devices. Its name is that of the namespace and the
 /// operator; `parameters` are those of [`schema::parameters`].
 ///
 /// # Errors
@@ -72,14 +76,16 @@ pub fn register(
         };
     }
     let slot = slot.ok_or_else(|| wrong(format!("a library has at most {SLOTS} operators")))?;
-    let mut library: Handle = std::ptr::null_mut();
-    // SAFETY: the texts end with a zero, and the library object is kept, so that the registration lasts.
-    unsafe {
-        let made =
-            (shims.aoti_torch_library_init_impl)(namespace.as_ptr(), c"CPU".as_ptr(), FILE.as_ptr(), 1, &mut library);
-        shims.done(made)?;
-        shims.done((shims.torch_library_impl)(library, name.as_ptr(), KERNELS[slot / 32][slot % 32], RELEASE))
+    for key in [c"CPU", c"CUDA"] {
+        let mut library: Handle = std::ptr::null_mut();
+        let (namespace, key, kernel) = (namespace.as_ptr(), key.as_ptr(), KERNELS[slot / 32][slot % 32]);
+        // SAFETY: the texts end with a zero, and the library object is kept, so that the registration lasts.
+        unsafe {
+            shims.done((shims.aoti_torch_library_init_impl)(namespace, key, FILE.as_ptr(), 1, &mut library))?;
+            shims.done((shims.torch_library_impl)(library, name.as_ptr(), kernel, RELEASE))?;
+        }
     }
+    Ok(())
 }
 
 /// The file that PyTorch's messages name.
@@ -131,21 +137,10 @@ fn run(slot: usize, stack: &mut [u64], arguments: usize, results: usize) -> Resu
     let shims = shims::get()?;
     let operator = OPERATORS.get(slot).and_then(OnceLock::get).ok_or_else(|| wrong("no operator has this kernel"))?;
     let taken = Taken::new(shims, &operator.parameters, &stack[..arguments])?;
-    let program = operator.programs.get(&taken.words[..], || operator.read(&taken.words))?;
-    let mut tensors = SmallVec::<[Owned; 6]>::new();
-    let mut inputs = Vec::with_capacity(taken.tensors.len());
-    for tensor in taken.tensors {
-        let (tensor, lent) = dense(shims, tensor)?;
-        // SAFETY: the tensor is held until the call has ended, and results that share its memory are copied.
-        inputs.push(unsafe { lent.tensor() }?);
-        tensors.push(tensor);
-    }
-    let mut threads = 1;
-    // SAFETY: the number is written.
-    shims.done(unsafe { (shims.torch_get_num_threads)(&mut threads) })?;
-    let made = own(program.call(inputs, threads as usize)?)?;
-    drop(tensors);
-    let made = made.into_iter().map(|b| handed(shims, b)).collect::<Result<SmallVec<[Owned; 4]>, _>>()?;
+    let made = match TorchDevice::of(shims, &taken.tensors)? {
+        TorchDevice::Cpu => on_processor(shims, operator, taken)?,
+        TorchDevice::Cuda(ordinal) => on_cuda(shims, operator, taken, ordinal)?,
+    };
     if operator.is_list {
         stack[0] = list(shims, made)? as u64;
         return Ok(());
@@ -157,6 +152,70 @@ fn run(slot: usize, stack: &mut [u64], arguments: usize, results: usize) -> Resu
         stack[at] = result.into_handle() as u64;
     }
     Ok(())
+}
+
+/// The number of threads that PyTorch uses.
+fn threads(shims: &Shims) -> Result<usize, Error> {
+    let mut threads = 1;
+    // SAFETY: the number is written.
+    shims.done(unsafe { (shims.torch_get_num_threads)(&mut threads) })?;
+    Ok(threads as usize)
+}
+
+/// Runs an operator on tensors in host memory.
+fn on_processor(shims: &Shims, operator: &Operator, taken: Taken) -> Result<SmallVec<[Owned; 4]>, Error> {
+    let make = || Ok(CompiledProgram::new(operator.read(&taken.words)?));
+    let program = operator.programs.get(&taken.words[..], make)?;
+    let mut tensors = SmallVec::<[Owned; 6]>::new();
+    let mut inputs = Vec::with_capacity(taken.tensors.len());
+    for tensor in taken.tensors {
+        let (tensor, lent) = dense(shims, tensor)?;
+        // SAFETY: the tensor is held until the call has ended, and results that share its memory are copied.
+        inputs.push(unsafe { lent.tensor() }?);
+        tensors.push(tensor);
+    }
+    let made = own(program.call(inputs, threads(shims)?)?)?;
+    drop(tensors);
+    made.into_iter().map(|b| handed(shims, b)).collect()
+}
+
+/// Runs an operator on tensors of a CUDA device, on PyTorch's current stream. A tensor of rank 0 may be in host memory.
+fn on_cuda(shims: &Shims, operator: &Operator, taken: Taken, ordinal: u32) -> Result<SmallVec<[Owned; 4]>, Error> {
+    let (device, guard) = cuda::enter(ordinal)?;
+    // a word behind the arguments; the words of a call of the processor are not longer than they say
+    let mut key = taken.words.clone();
+    key.push(u64::from(ordinal));
+    let make = || Ok(CompiledProgram::on(operator.read(&taken.words)?, executors_on(device.clone())));
+    let program = operator.programs.get(&key[..], make)?;
+    let mut tensors = SmallVec::<[Owned; 6]>::new();
+    let mut inputs = Vec::with_capacity(taken.tensors.len());
+    for tensor in taken.tensors {
+        let there = TorchDevice::of(shims, std::slice::from_ref(&tensor))? != TorchDevice::Cpu;
+        let (tensor, lent) = dense(shims, tensor)?;
+        // SAFETY: the tensor is held until the work of the call is enqueued, and PyTorch gives its memory out again in
+        // the order of the stream. Results that share its memory are copied.
+        inputs.push(unsafe {
+            match there {
+                true => {
+                    let at = Address(lent.data as u64);
+                    let made = fulgurite::executors::cuda::lent(&device, at, lent.dtype, &lent.shape);
+                    Tensor::from_buffer(made.map_err(cuda::error)?)
+                }
+                false => lent.tensor()?,
+            }
+        });
+        tensors.push(tensor);
+    }
+    let made = program.call(inputs, threads(shims)?)?;
+    let buffers = made.iter().map(Tensor::buffer).collect::<Result<Vec<_>, _>>()?;
+    drop(made);
+    let mut results = SmallVec::new();
+    for buffer in buffers {
+        let (buffer, at) = fulgurite::executors::cuda::own(&device, buffer).map_err(cuda::error)?;
+        results.push(given(shims, buffer, at.0 as *mut c_void, TorchDevice::Cuda(ordinal))?);
+    }
+    drop((tensors, guard));
+    Ok(results)
 }
 
 /// The arguments of a call, which are owned here.
@@ -331,8 +390,10 @@ fn dense(shims: &Shims, mut tensor: Owned) -> Result<(Owned, Lent), Error> {
     }
 }
 
-/// A result as a tensor of PyTorch: large ones in the memory in which they are, small ones copied.
-fn handed(shims: &Shims, b: Buffer) -> Result<Owned, Error> {
+/// The number of a dtype in PyTorch, the sizes, and the strides of a dense tensor.
+type TorchForm = (i32, SmallVec<[i64; 6]>, SmallVec<[i64; 6]>);
+
+fn form(b: &Buffer) -> Result<TorchForm, Error> {
     let code = memory::torch_code(b.dtype());
     let code = code.ok_or_else(|| wrong(format!("PyTorch has no {} tensors here", b.dtype())))?;
     let shape: SmallVec<[i64; 6]> = b.shape().iter().map(|n| *n as i64).collect();
@@ -340,34 +401,44 @@ fn handed(shims: &Shims, b: Buffer) -> Result<Owned, Error> {
     for i in (0..shape.len().saturating_sub(1)).rev() {
         strides[i] = strides[i + 1] * shape[i + 1].max(1);
     }
-    let (bytes, rank) = (b.byte_len(), shape.len() as i64);
+    Ok((code, shape, strides))
+}
+
+/// A result as a tensor of PyTorch: large ones in the memory in which they are, small ones copied.
+fn handed(shims: &Shims, b: Buffer) -> Result<Owned, Error> {
+    let bytes = b.byte_len();
     let data = b.as_bytes().as_ptr();
-    let mut handle: Handle = std::ptr::null_mut();
-    if bytes < GIVEN {
-        // SAFETY: the tensor that is made has as many bytes as the buffer.
-        unsafe {
-            shims.done((shims.aoti_torch_empty_strided)(
-                rank,
-                shape.as_ptr(),
-                strides.as_ptr(),
-                code,
-                0,
-                0,
-                &mut handle,
-            ))?;
-            let tensor = Owned::new(handle);
-            let mut to = std::ptr::null_mut();
-            shims.done((shims.aoti_torch_get_data_ptr)(handle, &mut to))?;
-            if bytes > 0 {
-                std::ptr::copy_nonoverlapping(data, to as *mut u8, bytes);
-            }
-            return Ok(tensor);
-        }
+    if bytes >= GIVEN {
+        return given(shims, b, data as *mut c_void, TorchDevice::Cpu);
     }
+    let (code, shape, strides) = form(&b)?;
+    let (rank, mut handle): (i64, Handle) = (shape.len() as i64, std::ptr::null_mut());
+    // SAFETY: the tensor that is made has as many bytes as the buffer.
+    unsafe {
+        let (shape, strides) = (shape.as_ptr(), strides.as_ptr());
+        shims.done((shims.aoti_torch_empty_strided)(rank, shape, strides, code, place::CPU, 0, &mut handle))?;
+        let tensor = Owned::new(handle);
+        let mut to = std::ptr::null_mut();
+        shims.done((shims.aoti_torch_get_data_ptr)(handle, &mut to))?;
+        if bytes > 0 {
+            std::ptr::copy_nonoverlapping(data, to as *mut u8, bytes);
+        }
+        Ok(tensor)
+    }
+}
+
+/// A tensor of PyTorch in the memory of a buffer that is not shared and lies at `data` on a device.
+fn given(shims: &Shims, b: Buffer, data: *mut c_void, device: TorchDevice) -> Result<Owned, Error> {
+    let (code, shape, strides) = form(&b)?;
+    let (kind, number) = match device {
+        TorchDevice::Cpu => (place::CPU, -1),
+        TorchDevice::Cuda(ordinal) => (place::CUDA, ordinal as i32),
+    };
+    let (rank, mut handle): (i64, Handle) = (shape.len() as i64, std::ptr::null_mut());
     let owner = Box::into_raw(Box::new(b)) as *mut c_void;
     // SAFETY: the buffer is unique, and lives until PyTorch calls `give_back`.
     unsafe {
-        let (data, shape, strides) = (data as *mut c_void, shape.as_ptr(), strides.as_ptr());
+        let (shape, strides) = (shape.as_ptr(), strides.as_ptr());
         let none = std::ptr::null();
         let made = (shims.torch_from_blob)(
             data,
@@ -376,8 +447,8 @@ fn handed(shims: &Shims, b: Buffer) -> Result<Owned, Error> {
             strides,
             0,
             code,
-            0,
-            -1,
+            kind,
+            number,
             &mut handle,
             0,
             none,

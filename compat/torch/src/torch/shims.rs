@@ -5,6 +5,7 @@ use crate::wrong;
 use fulgurite::Error;
 use libloading::os::unix::Library;
 use std::ffi::{CStr, c_char, c_void};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// A handle of an object of libtorch: a tensor, a list, a text, a library of operators.
@@ -44,6 +45,8 @@ shims! {
     aoti_torch_get_dim(Handle, *mut i64) -> Code;
     aoti_torch_get_sizes(Handle, *mut *const i64) -> Code;
     aoti_torch_get_dtype(Handle, *mut i32) -> Code;
+    aoti_torch_get_device_type(Handle, *mut i32) -> Code;
+    aoti_torch_get_device_index(Handle, *mut i32) -> Code;
     aoti_torch_is_contiguous(Handle, *mut bool) -> Code;
     aoti_torch_empty_strided(i64, *const i64, *const i64, i32, i32, i32, *mut Handle) -> Code;
     aoti_torch_delete_tensor_object(Handle) -> Code;
@@ -63,6 +66,8 @@ shims! {
 }
 
 static SHIMS: OnceLock<Shims> = OnceLock::new();
+/// The file of libtorch.
+static FILE: OnceLock<PathBuf> = OnceLock::new();
 
 /// Loads the functions from libtorch, which PyTorch has loaded under this file name.
 ///
@@ -79,6 +84,7 @@ pub fn load(library: &CStr) -> Result<&'static Shims, Error> {
     let shims = Shims::find(&found)?;
     // the functions are used until the process ends
     std::mem::forget(found);
+    FILE.get_or_init(|| PathBuf::from(name));
     Ok(SHIMS.get_or_init(|| shims))
 }
 
@@ -88,6 +94,11 @@ pub fn load(library: &CStr) -> Result<&'static Shims, Error> {
 /// E702 if they are not.
 pub fn get() -> Result<&'static Shims, Error> {
     SHIMS.get().ok_or_else(|| wrong("PyTorch's functions are not loaded"))
+}
+
+/// The file of another library of PyTorch, if its functions are loaded.
+pub fn beside(name: &str) -> Option<PathBuf> {
+    FILE.get().map(|file| file.with_file_name(name))
 }
 
 impl Shims {

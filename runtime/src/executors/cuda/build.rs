@@ -1,8 +1,10 @@
 //! Compiles lines to a program: first to items, then to actions.
 
+use super::Kernels;
 use super::device::Device;
 use super::emit::{self, Action, Env, Origin, Site};
-use super::program::{DeviceProgram, Parts, Run};
+use super::forms::Policy;
+use super::program::{DeviceProgram, Parts, Run, Sites};
 use crate::executors::fusion::fuse::{Form, Group, Item};
 use crate::executors::fusion::graph::ValueId;
 use crate::executors::fusion::graph::piece::{Contract, ValueTy};
@@ -17,7 +19,11 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Reports errors of lowering.
-pub(super) fn build(part: &JoinedPart<'_>, device: Arc<dyn Device>) -> Result<DeviceProgram, ExecError> {
+pub(super) fn build(
+    part: &JoinedPart<'_>,
+    device: Arc<dyn Device>,
+    kernels: Kernels,
+) -> Result<DeviceProgram, ExecError> {
     let mut items = Items::new(part.trace, "cuda", Ways { row_kernel: |_| None, halves: true, slides: false });
     let inputs: Vec<ValueId> = part.inputs.iter().map(|p| items.value(*p)).collect();
     for joined in part.lines {
@@ -44,8 +50,10 @@ pub(super) fn build(part: &JoinedPart<'_>, device: Arc<dyn Device>) -> Result<De
     let labels = of_proxy.iter().map(|(p, v)| (*v, part.trace.arena.name(*p).to_string())).collect();
     let types: Vec<ValueTy> =
         (0..values.len() as ValueId).map(|v| values.ty(v).clone()).chain(env.between.into_inner()).collect();
+    let sites = Arc::new(Sites { sites, labels });
     let ids = lines.iter().map(|l| l.id).collect();
-    Ok(DeviceProgram::new(Parts { device, types, inputs, outputs, runs, sites, labels, lines: ids }))
+    let policy = Policy::of(kernels, part.sizes_vary);
+    Ok(DeviceProgram::new(Parts { device, policy, types, inputs, outputs, runs, sites, lines: ids }))
 }
 
 fn origin(of: &[u32], lines: &[Named]) -> Origin {

@@ -1,7 +1,8 @@
 //! A program on a device: its memory, and its actions in order.
 
-use super::device::{Address, Device, KernelUnit, Memory, Module};
+use super::device::{Address, Device, Memory, Report};
 use super::emit::{Action, Arg, Kernel, Site};
+use super::forms::{Form, Loaded, Policy, Units};
 use super::memory;
 use super::replay::Replays;
 use crate::buffer::Buffer;
@@ -39,16 +40,22 @@ pub(super) enum Run {
 /// The parts of which a program is made.
 pub(super) struct Parts {
     pub device: Arc<dyn Device>,
+    pub policy: Policy,
     /// The types of the values.
     pub types: Vec<ValueTy>,
     pub inputs: Vec<ValueId>,
     pub outputs: Vec<ValueId>,
     /// The steps, each with the line that it belongs to.
     pub runs: Vec<(Run, Option<usize>)>,
+    pub sites: Arc<Sites>,
+    pub lines: Vec<BoundSymbolId>,
+}
+
+/// The accesses and divisions of a program that may fail.
+pub(super) struct Sites {
     pub sites: Vec<Site>,
     /// The names of values, for messages.
     pub labels: FxHashMap<ValueId, String>,
-    pub lines: Vec<BoundSymbolId>,
 }
 
 /// The place of a value.
@@ -67,8 +74,7 @@ enum Place {
 /// A part of a trace on a device.
 pub struct DeviceProgram {
     parts: Parts,
-    unit: KernelUnit,
-    module: OnceLock<Result<Arc<dyn Module>, ExecError>>,
+    units: Units,
     places: FxHashMap<ValueId, Place>,
     /// The bytes of the arena.
     arena: usize,
@@ -78,6 +84,10 @@ pub struct DeviceProgram {
     made: Vec<ValueId>,
     /// Whether all steps run on the device, so that they can be recorded.
     records: bool,
+    /// Whether a kernel may note a fault.
+    faults: bool,
+    /// The place in the device's notes; none if the program waits for its faults. The first call takes it.
+    note: OnceLock<Option<Address>>,
     whole: Mutex<Whole>,
 }
 
@@ -149,17 +159,12 @@ impl DeviceProgram {
             blocks.extend(values.iter().map(|v| parts.types[v.0 as usize].bytes()));
             places.extend(values.iter().enumerate().map(|(i, v)| (v.0, Place::Block(i))));
         }
-        let mut unit = KernelUnit::default();
-        parts.runs.iter().flat_map(|(run, _)| run.kernels()).for_each(|k| unit.add(&k.name, &k.text));
-        parts.device.announce(&unit);
-        let records = !parts.runs.iter().any(|(run, _)| matches!(run, Run::Host { .. }));
+        let kernels = parts.runs.iter().flat_map(|(run, _)| run.kernels());
+        let units = Units::new(parts.policy, kernels, &*parts.device);
+        let faults = parts.runs.iter().any(|(run, _)| run.kernels().iter().any(|k| k.args.contains(&Arg::Fault)));
+        let records = parts.device.records() && !parts.runs.iter().any(|(run, _)| matches!(run, Run::Host { .. }));
         let whole = Mutex::default();
-        DeviceProgram { unit, module: OnceLock::new(), places, arena, blocks, made, records, whole, parts }
-    }
-
-    fn module(&self) -> Result<&Arc<dyn Module>, ExecError> {
-        let made = self.module.get_or_init(|| self.parts.device.load(&self.unit));
-        made.as_ref().map_err(Clone::clone)
+        DeviceProgram { units, places, arena, blocks, made, records, faults, note: OnceLock::new(), whole, parts }
     }
 }
 
@@ -176,13 +181,25 @@ const FAULT: usize = 16;
 struct Work {
     arena: Option<Memory>,
     blocks: Vec<Memory>,
-    fault: Memory,
+    fault: Fault,
+}
+
+/// Where a run notes its first fault.
+enum Fault {
+    /// In memory that is read when the run ends.
+    Memory(Memory),
+    /// In the device's notes, which are read with a later call.
+    Noted(Address),
+    /// Nowhere, because no kernel has faults and the device does not wait.
+    Never,
 }
 
 /// The recordings of a program, and the memory that they name.
 #[derive(Default)]
 struct Whole {
     replays: Replays,
+    /// The form of the kernels that are recorded.
+    form: Option<Form>,
     work: Option<Work>,
     /// Memory for small results, which callers keep (such as losses). The recording writes them here and they are
     /// copied out, so that their addresses may differ from run to run.
@@ -194,7 +211,7 @@ struct Whole {
 /// A running program.
 struct Running<'p> {
     program: &'p DeviceProgram,
-    module: Option<&'p Arc<dyn Module>>,
+    kernels: (Form, Loaded<'p>),
     /// The addresses of the inputs, then of the results that are made.
     at: &'p [u64],
     work: &'p Work,
@@ -212,10 +229,13 @@ impl executors::Kernel for DeviceProgram {
     }
 
     fn steps(&self) -> Vec<String> {
-        let name = |v: &ValueId| self.parts.labels.get(v).cloned().unwrap_or_else(|| format!("_{v}"));
+        let name = |v: &ValueId| self.parts.sites.labels.get(v).cloned().unwrap_or_else(|| format!("_{v}"));
         let names = |values: &[ValueId]| values.iter().map(name).collect::<Vec<_>>().join(", ");
+        let form = self.parts.policy.first();
         let action = |action: &Action| match action {
-            Action::Launch(k) => format!("{} <{:?} x {:?}> {}", k.name, k.grid, k.block, names(&touches(action))),
+            Action::Launch(k) => {
+                format!("{} <{:?} x {:?}> {}", form.of(k).0.name, k.grid, k.block, names(&touches(action)))
+            }
             Action::Multiply { gemm: g, values, .. } => {
                 format!("multiply {} x {} x {} x {}  {}", g.count, g.m, g.n, g.k, names(values))
             }
@@ -254,7 +274,10 @@ impl OnDevice for DeviceProgram {
 
     fn launch(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError> {
         let device = &self.parts.device;
-        let module = if self.unit.is_empty() { None } else { Some(self.module()?) };
+        if let Some(notes) = device.notes() {
+            notes.check(&|| finished(&**device))?;
+        }
+        let kernels = self.units.next(&**device)?;
         let new = |v: &ValueId| Memory::new(device, self.bytes(*v)).map_err(|e| self.largest(e));
         let made: Vec<Memory> = self.made.iter().map(new).collect::<Result<_, _>>()?;
         let at = |(v, b): (&ValueId, &Buffer)| match memory::of(device, b) {
@@ -266,9 +289,9 @@ impl OnDevice for DeviceProgram {
         // while this runs, no other code has the addresses of the results
         let whole = if self.records && !self.made.is_empty() { self.whole.try_lock().ok() } else { None };
         match whole {
-            Some(mut whole) => self.run_whole(&mut whole, &at, module)?,
+            Some(mut whole) => self.run_whole(&mut whole, &at, kernels)?,
             // another thread runs the recording now
-            None => self.run_apart(&at, module, &self.work()?)?,
+            None => self.run_apart(&at, kernels, &self.work()?)?,
         }
         let made: Vec<Buffer> = self
             .made
@@ -297,22 +320,29 @@ impl DeviceProgram {
         Ok(Work {
             arena: arena.transpose()?,
             blocks: self.blocks.iter().map(|b| Memory::new(device, *b)).collect::<Result<_, _>>()?,
-            fault: Memory::new(device, FAULT)?,
+            fault: match (device.notes().is_some(), self.faults, self.note()) {
+                (true, false, _) => Fault::Never,
+                (true, true, Some(at)) => Fault::Noted(at),
+                _ => Fault::Memory(Memory::new(device, FAULT)?),
+            },
         })
     }
 
     /// Runs the program step by step.
-    fn run_apart(&self, at: &[u64], module: Option<&Arc<dyn Module>>, work: &Work) -> Result<(), ExecError> {
-        let running = Running { program: self, module, at, work };
+    fn run_apart(&self, at: &[u64], kernels: (Form, Loaded<'_>), work: &Work) -> Result<(), ExecError> {
+        let running = Running { program: self, kernels, at, work };
         running.all()?;
         running.faults()
     }
 
     /// Runs the program as a recording, if it ran at these addresses before; the second run records it.
-    fn run_whole(&self, whole: &mut Whole, at: &[u64], module: Option<&Arc<dyn Module>>) -> Result<(), ExecError> {
-        let Whole { replays, work, few, off } = whole;
+    fn run_whole(&self, whole: &mut Whole, at: &[u64], kernels: (Form, Loaded<'_>)) -> Result<(), ExecError> {
+        if whole.form.replace(kernels.0) != Some(kernels.0) {
+            whole.replays = Replays::default();
+        }
+        let Whole { replays, work, few, off, .. } = whole;
         if *off {
-            return self.run_apart(at, module, &self.work()?);
+            return self.run_apart(at, kernels, &self.work()?);
         }
         let (device, first) = (&self.parts.device, self.parts.inputs.len());
         if few.is_empty() {
@@ -327,22 +357,22 @@ impl DeviceProgram {
         if replays.find(&fixed).is_none() && !replays.repeats(&fixed) {
             // recordings may share their arena with this run, because this run is enqueued after theirs
             return match work {
-                Some(work) => self.run_apart(at, module, work),
-                None => self.run_apart(at, module, &self.work()?),
+                Some(work) => self.run_apart(at, kernels, work),
+                None => self.run_apart(at, kernels, &self.work()?),
             };
         }
         let work = match work {
             Some(work) => &*work,
             None => work.insert(self.work()?),
         };
-        let running = Running { program: self, module, at: &fixed, work };
+        let running = Running { program: self, kernels, at: &fixed, work };
         let replay = match replays.find(&fixed) {
             Some(replay) => replay,
             None => match device.record(&mut || running.all()) {
                 Ok(Some(replay)) => replays.keep(fixed.clone(), replay),
                 Ok(None) | Err(_) => {
                     *off = true;
-                    return self.run_apart(at, module, work);
+                    return self.run_apart(at, kernels, work);
                 }
             },
         };
@@ -369,7 +399,7 @@ impl DeviceProgram {
         values.sort_by_key(|v| (std::cmp::Reverse(bytes(v)), *v));
         let show = |v: &ValueId| {
             let ty = &self.parts.types[*v as usize];
-            let name = self.parts.labels.get(v).map_or("a value between kernels", String::as_str);
+            let name = self.parts.sites.labels.get(v).map_or("a value between kernels", String::as_str);
             format!("{name}: {}{:?}, {} bytes", ty.dtype, ty.shape.as_slice(), ty.bytes())
         };
         let all: Vec<String> = values.iter().take(5).map(show).collect();
@@ -380,11 +410,37 @@ impl DeviceProgram {
         ))
     }
 
+    /// The program's place in the device's notes.
+    fn note(&self) -> Option<Address> {
+        let notes = self.parts.device.notes().filter(|_| self.faults)?;
+        let sites = Arc::clone(&self.parts.sites);
+        let report: Report = Box::new(move |site, found| sites.fault(site, found));
+        *self.note.get_or_init(|| notes.take(report))
+    }
+}
+
+impl Drop for DeviceProgram {
+    fn drop(&mut self) {
+        if let (Some(notes), Some(Some(at))) = (self.parts.device.notes(), self.note.get()) {
+            // the work of this program may still note a fault
+            let _ = finished(&*self.parts.device);
+            notes.give_back(*at);
+        }
+    }
+}
+
+/// Waits for all work so far.
+fn finished(device: &dyn Device) -> Result<(), ExecError> {
+    // SAFETY: no byte is copied.
+    unsafe { device.download(&mut [], Address(0)) }
+}
+
+impl Sites {
     /// The error of a site.
     fn fault(&self, site: u64, found: i64) -> ExecError {
-        match self.parts.sites.get(site as usize - 1) {
+        match self.sites.get((site as usize).wrapping_sub(1)) {
             Some(Site::Index { value, axis, size }) => {
-                let of = self.parts.labels.get(value).map_or("a value".to_owned(), |l| format!("`{l}`"));
+                let of = self.labels.get(value).map_or("a value".to_owned(), |l| format!("`{l}`"));
                 let message = format!("index {found} is out of range for axis {axis} of {of}, whose size is {size}");
                 ExecError::new("E804", message)
             }
@@ -438,8 +494,10 @@ impl Running<'_> {
 
     /// Runs all steps in order.
     fn all(&self) -> Result<(), ExecError> {
-        // SAFETY: the fault has this many bytes.
-        unsafe { self.device().zero(self.work.fault.address(), FAULT)? };
+        if let Fault::Memory(fault) = &self.work.fault {
+            // SAFETY: the fault has this many bytes.
+            unsafe { self.device().zero(fault.address(), FAULT)? };
+        }
         let of = self.program;
         of.parts.runs.iter().try_for_each(|(run, line)| self.run(run).map_err(|e| of.blame(e, *line)))
     }
@@ -461,15 +519,23 @@ impl Running<'_> {
         };
         match action {
             Action::Launch(kernel) => {
+                let (form, module) = self.kernels;
+                let (function, numbers) = form.of(kernel);
                 let args: Vec<u64> = (kernel.args.iter())
                     .map(|a| match a {
                         Arg::Value(v) => place(*v),
-                        Arg::Fault => self.work.fault.address().0,
+                        Arg::Fault => match &self.work.fault {
+                            Fault::Memory(fault) => fault.address().0,
+                            Fault::Noted(at) => at.0,
+                            // invariant: no kernel of such a program has this argument
+                            Fault::Never => 0,
+                        },
                     })
+                    .chain(numbers.iter().copied())
                     .collect();
-                let Some(module) = self.module else { return Ok(()) };
+                let Some(module) = module else { return Ok(()) };
                 // SAFETY: the kernel was made for values of these types, and each has its memory.
-                unsafe { module.launch(&kernel.name, kernel.grid, kernel.block, &args) }
+                unsafe { module.launch(&function.name, kernel.grid, kernel.block, &args) }
             }
             Action::Multiply { gemm, values, offsets } => {
                 let at = std::array::from_fn(|i| Address(place(values[i]).wrapping_add_signed(offsets[i])));
@@ -494,6 +560,10 @@ impl Running<'_> {
         outs: &[(ValueId, ValueTy)],
     ) -> Result<(), ExecError> {
         // the CPU must not compute with values that an earlier kernel got wrong
+        if let (Fault::Noted(_), Some(notes)) = (&self.work.fault, self.device().notes()) {
+            finished(self.device())?;
+            notes.check(&|| Ok(()))?;
+        }
         self.faults()?;
         let memory = |(_, ty): &(ValueId, ValueTy)| {
             Buffer::zeros(ty.dtype, &ty.shape).map_err(|e| ExecError::new("E806", e.to_string()))
@@ -513,13 +583,14 @@ impl Running<'_> {
 
     /// The first fault of the kernels so far, if there is one.
     fn faults(&self) -> Result<(), ExecError> {
+        let Fault::Memory(fault) = &self.work.fault else { return Ok(()) };
         let mut bytes = [0u8; FAULT];
         // SAFETY: the fault has this many bytes.
-        unsafe { self.device().download(&mut bytes, self.work.fault.address())? };
+        unsafe { self.device().download(&mut bytes, fault.address())? };
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
         match word(0) {
             0 => Ok(()),
-            site => Err(self.program.fault(site, word(8) as i64)),
+            site => Err(self.program.parts.sites.fault(site, word(8) as i64)),
         }
     }
 }

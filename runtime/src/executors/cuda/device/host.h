@@ -151,9 +151,16 @@ template <class T> static T exchange(T x, unsigned lane) {
   memcpy(&y, &fibres[first + lane].board[board], sizeof y);
   return y;
 }
+// An address, or a number in the low bytes of its word.
+template <class A> static A argument(unsigned long long word) {
+  static_assert(sizeof(A) <= sizeof word, "an argument is a word");
+  std::remove_const_t<A> value;
+  memcpy(&value, &word, sizeof value);
+  return value;
+}
 template <class... A, size_t... I>
 static void call(void (*kernel)(A...), const unsigned long long* args, std::index_sequence<I...>) {
-  kernel(reinterpret_cast<A>(args[I])...);
+  kernel(argument<A>(args[I])...);
 }
 template <class... A> static void call(void (*kernel)(A...), const unsigned long long* args) {
   call(kernel, args, std::index_sequence_for<A...>());

@@ -4,12 +4,17 @@ pub mod blaslt;
 pub mod cache;
 mod gemm;
 pub mod host;
+mod lender;
+mod notes;
 pub mod nvidia;
 pub mod nvrtc;
 mod staging;
 
 pub(super) use gemm::Side;
 pub use gemm::{Gemm, Matrix};
+pub use lender::Lender;
+pub use notes::Notes;
+pub(super) use notes::Report;
 
 use super::super::ExecError;
 use crate::buffer::Resident;
@@ -135,6 +140,16 @@ pub trait Device: Send + Sync {
         Ok(None)
     }
 
+    /// Whether programs that are called again may be recorded.
+    fn records(&self) -> bool {
+        true
+    }
+
+    /// Where programs note faults that are reported with a later call; `None` if each call waits for its faults.
+    fn notes(&self) -> Option<&Notes> {
+        None
+    }
+
     /// Tells the device that a program with these kernels was made, so that it may prepare many at once.
     fn announce(&self, _: &KernelUnit) {}
 
@@ -159,7 +174,7 @@ pub trait Replay: Send + Sync {
 
 /// Kernels that are ready to launch.
 pub trait Module: Send + Sync {
-    /// Launches a kernel; `args` are addresses.
+    /// Launches a kernel; `args` are addresses, then numbers, each in the low bytes of its word.
     ///
     /// # Safety
     /// The arguments are those of the kernel, with the memory that it uses.
@@ -169,16 +184,29 @@ pub trait Module: Send + Sync {
     unsafe fn launch(&self, kernel: &str, grid: [u32; 3], block: [u32; 3], args: &[u64]) -> Result<(), ExecError>;
 }
 
-/// A block of a device's memory, freed on drop.
+/// A block of a device's memory, freed on drop unless it is lent.
 pub(super) struct Memory {
     device: Arc<dyn Device>,
     address: Address,
     bytes: usize,
+    /// Whether the block is another library's, which frees it.
+    lent: bool,
 }
 
 impl Memory {
     pub fn new(device: &Arc<dyn Device>, bytes: usize) -> Result<Memory, ExecError> {
-        Ok(Memory { device: device.clone(), address: device.alloc(bytes)?, bytes })
+        Ok(Memory { device: device.clone(), address: device.alloc(bytes)?, bytes, lent: false })
+    }
+    /// A block of another library.
+    ///
+    /// # Safety
+    /// There are `bytes` bytes at `address` as long as this exists.
+    pub unsafe fn lent(device: &Arc<dyn Device>, address: Address, bytes: usize) -> Memory {
+        Memory { device: device.clone(), address, bytes, lent: true }
+    }
+    /// Whether the block is another library's.
+    pub fn is_lent(&self) -> bool {
+        self.lent
     }
     pub fn address(&self) -> Address {
         self.address
@@ -207,6 +235,9 @@ impl Resident for Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if self.lent {
+            return;
+        }
         // SAFETY: the block comes from `alloc` and is freed once; work that was enqueued before runs before.
         unsafe { self.device.free(self.address, self.bytes) };
     }

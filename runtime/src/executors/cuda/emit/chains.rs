@@ -1,6 +1,7 @@
 //! Chains the elements that go to one place, so that one thread runs through each chain.
 
 use super::lines::{self, Linear, decode, merged};
+use super::literals;
 use super::places::Loops;
 use super::printer::Level;
 use super::stages::count;
@@ -55,7 +56,7 @@ pub(super) fn links(
     for (index, stride) in idx.iter().zip(&form.strides) {
         if let Index::Node(n) = index {
             let at = p.value(*n);
-            more.push(format!("{stride} * ({at})"));
+            more.push(format!("{} * ({at})", literals::wide(*stride)));
         }
     }
     let text = lines::text(&place, &inner, &more);
@@ -63,7 +64,7 @@ pub(super) fn links(
     let pointer = p.pointer(links, true);
     let of_element = p.close(1).remove(0).text;
     let body = p.close(0).remove(0).text + &decode(&inner, "g", ix, "    ") + &of_element;
-    let context = json!({ "ix": ix, "count": total, "place": text, "links": pointer, "body": body });
+    let context = json!({ "ix": ix, "count": literals::size(total), "place": text, "links": pointer, "body": body });
     let grid = [total.div_ceil(256) as u32, 1, 1];
     let frame = Frame { template: TEMPLATE, stem: "chains", grid, block: [256, 1, 1] };
     Ok(Some((frame.kernel(origin, &p.args, p.faults, context)?, links)))

@@ -1,9 +1,15 @@
 //! Makes the text of a kernel from a template and its context.
 
 use super::printer::Argument;
-use super::{Arg, Kernel, Origin, Why};
+use super::{Arg, Function, Kernel, Origin, Why, literals};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The place behind the parameters at which a general kernel has more of them.
+const MORE: &str = "@@";
+
+/// At most this many arguments, because they may have 4,096 bytes on every device.
+const MOST_ARGUMENTS: usize = 500;
 
 /// The properties that all kernels of a kind share.
 pub(super) struct Frame {
@@ -17,8 +23,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The kernel with these arguments; `context` has the values that the template names. The kernel's name holds a
-    /// hash of its text.
+    /// The kernel with these arguments; `context` has the values that the template names. Numbers may be marked
+    /// ([`literals`]).
     ///
     /// # Errors
     /// Reports errors in the template.
@@ -31,15 +37,19 @@ impl Frame {
         if faults {
             params.push("fg_fault* __restrict__ fault".to_owned());
         }
-        let shown = |written: bool| {
-            let own = args.iter().filter(|a| a.written == written).map(|a| a.ty.as_str());
+        let shown = |written: bool, show: fn(&Argument) -> &str| {
+            let own = args.iter().filter(|a| a.written == written).map(show);
             own.collect::<Vec<_>>().join(", ")
         };
+        let comment = |show| format!("{} -> {}", shown(false, show), shown(true, show));
+        // a general kernel serves other shapes too
+        let comment = literals::either(&comment(|a| &a.any), &comment(|a| &a.ty));
         let place = origin.place.map(|(file, line)| format!("#line {line} \"{file}\"\n"));
+        let ix = context.get("ix").and_then(Value::as_str).unwrap_or("long long").to_owned();
         let fields = json!({
             "name": "@",
-            "params": params.join(", "),
-            "comment": format!("{}: {} -> {}", origin.rows.join(", "), shown(false), shown(true)),
+            "params": params.join(", ") + MORE,
+            "comment": format!("{}: {comment}", origin.rows.join(", ")),
             "line_directive": place.as_deref().unwrap_or_default(),
         });
         if let (Some(context), Some(fields)) = (context.as_object_mut(), fields.as_object()) {
@@ -47,16 +57,34 @@ impl Frame {
         }
         let context = tera::Context::from_serialize(&context).map_err(|e| e.to_string())?;
         let text = tera::Tera::default().render_str(self.template, &context, false).map_err(|e| e.to_string())?;
-        // the place of the row in its file does not make another kernel
-        let mut hasher = DefaultHasher::new();
-        place.map_or_else(|| text.clone(), |place| text.replacen(&place, "", 1)).hash(&mut hasher);
-        let short = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let row = origin.rows.first().copied().unwrap_or(self.stem);
-        let row: String = row.chars().map(short).take(32).collect();
-        let name = format!("{row}_{}_{:016x}", self.stem, hasher.finish());
-        let text = text.replacen("@(", &format!("{name}("), 1);
+        let specialised = literals::specialised(&text).replacen(MORE, "", 1);
+        let mut more = literals::Parameters::default();
+        let general = literals::general(&text, &ix, &mut more);
+        let declared: String = more.declared.iter().map(|d| format!(", {d}")).collect();
+        let general = general.replacen(MORE, &declared, 1);
         let mut args: Vec<Arg> = args.iter().map(|a| Arg::Value(a.value)).collect();
         args.extend(faults.then_some(Arg::Fault));
-        Ok(Kernel { name, text, grid: self.grid, block: self.block, args })
+        let function = |stem: &str, text| named(origin, stem, place.as_deref(), text);
+        let fits = args.len() + more.words.len() <= MOST_ARGUMENTS;
+        Ok(Kernel {
+            specialised: function(self.stem, specialised),
+            general: fits.then(|| (function(&format!("{}_any", self.stem), general), more.words)),
+            grid: self.grid,
+            block: self.block,
+            args,
+        })
     }
+}
+
+/// Gives a kernel its name, which holds a hash of its text.
+fn named(origin: &Origin, stem: &str, place: Option<&str>, text: String) -> Function {
+    // the place of the row in its file does not make another kernel
+    let mut hasher = DefaultHasher::new();
+    place.map_or_else(|| text.clone(), |place| text.replacen(place, "", 1)).hash(&mut hasher);
+    let short = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let row = origin.rows.first().copied().unwrap_or(stem);
+    let row: String = row.chars().map(short).take(32).collect();
+    let name = format!("{row}_{stem}_{:016x}", hasher.finish());
+    let text = text.replacen("@(", &format!("{name}("), 1);
+    Function { name, text }
 }

@@ -1,5 +1,6 @@
 //! Memory accesses and indices as linear functions of loops, and their text in C.
 
+use super::literals;
 use crate::executors::fusion::fuse::Form;
 use crate::executors::fusion::graph::{Affine, Axis, Dim, Index, Load};
 use smallvec::SmallVec;
@@ -105,8 +106,8 @@ pub(super) fn decode(loops: &[Loop], flat: &str, ix: &str, indent: &str) -> Stri
     let mut parts = Vec::new();
     let mut inner = 1usize;
     for (at, l) in loops.iter().enumerate().rev() {
-        let slower = if inner == 1 { flat.to_owned() } else { format!("{flat} / {inner}") };
-        let text = if at == 0 { slower } else { format!("{slower} % {}", l.size) };
+        let slower = if inner == 1 { flat.to_owned() } else { format!("{flat} / {}", literals::size(inner)) };
+        let text = if at == 0 { slower } else { format!("{slower} % {}", literals::size(l.size)) };
         if text != l.name() {
             parts.push(format!("{} = {text}", l.name()));
         }
@@ -132,12 +133,12 @@ pub(super) fn text(linear: &Linear, loops: &[Loop], more: &[String]) -> String {
             0 => {}
             1 => term(false, &l.name()),
             -1 => term(true, &l.name()),
-            c => term(c < 0, &format!("{} * {}", c.abs(), l.name())),
+            c => term(c < 0, &format!("{} * {}", literals::size(c.unsigned_abs()), l.name())),
         }
     }
     more.iter().for_each(|m| term(false, m));
     if linear.base != 0 {
-        term(linear.base < 0, &linear.base.abs().to_string());
+        term(linear.base < 0, &literals::size(linear.base.unsigned_abs()));
     }
     if out.is_empty() { "0".to_owned() } else { out }
 }
@@ -148,6 +149,14 @@ mod tests {
 
     fn linear(base: i64, coefs: &[i64]) -> Linear {
         Linear { base, coefs: coefs.to_vec() }
+    }
+
+    fn decode(loops: &[Loop], flat: &str, ix: &str, indent: &str) -> String {
+        literals::specialised(&super::decode(loops, flat, ix, indent))
+    }
+
+    fn text(linear: &Linear, loops: &[Loop], more: &[String]) -> String {
+        literals::specialised(&super::text(linear, loops, more))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Kernels with one thread per element, or per pack of adjacent elements.
 
 use super::lines::{Linear, merged};
+use super::literals;
 use super::stages::{Stage, count};
 use super::walk::{self, Walk};
 use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, ordered, printer};
@@ -49,7 +50,8 @@ pub(super) fn map(
     });
     let body = p.close(0).remove(0).text + &inside;
     let threads = total / walk.width;
-    let context = json!({ "ix": ix, "width": walk.width, "flat": walk.flat(), "total": total, "body": body });
+    let context =
+        json!({ "ix": ix, "width": walk.width, "flat": walk.flat(), "total": literals::size(total), "body": body });
     let grid = [threads.div_ceil(256).max(1) as u32, 1, 1];
     Frame { template: TEMPLATE, stem: "map", grid, block: [256, 1, 1] }.kernel(origin, &p.args, p.faults, context)
 }

@@ -5,17 +5,20 @@
 //! | `stages` | divides a fusion into kernels |
 //! | `printer` | prints nodes as statements |
 //! | `lines` | has memory accesses as linear functions of loops |
+//! | `literals` | marks the numbers that a general kernel takes as arguments |
 //! | `frame` | makes the text of a kernel from its template |
 //! | `places` | finds the loops whose iterations lead to places of their own |
 //! | `map`, `team`, `scatter`, `chains`, `scan`, `product` | emit kernels, each with a template for its frame |
 //!
-//! Sizes and strides are literals of the text, so the compiler divides and unrolls by them. A kernel's name holds a
-//! hash of its text, so equal kernels have one name. **Invariant:** the order in which a kernel folds is a function of
-//! its text alone.
+//! A kernel has two forms. In the specialised one sizes and strides are literals of the text, so the compiler divides
+//! and unrolls by them. The general one takes them as arguments, so it serves other shapes too. A name holds a hash of
+//! its text, so equal kernels have one name. **Invariant:** the order in which a kernel folds is a function of its text
+//! and its arguments, and both forms fold in the same order.
 
 mod chains;
 mod frame;
 mod lines;
+mod literals;
 mod map;
 mod places;
 mod printer;
@@ -98,13 +101,22 @@ pub(crate) enum Arg {
     Fault,
 }
 
+/// A function in CUDA C.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    /// The name, with a hash of the text.
+    pub name: String,
+    /// The definition.
+    pub text: String,
+}
+
 /// A kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
-    /// The name of the function.
-    pub name: String,
-    /// The definition of the function.
-    pub text: String,
+    /// The kernel with its sizes in the text.
+    pub specialised: Function,
+    /// The kernel that takes its sizes as arguments, with these sizes; none if they are more than a kernel may have.
+    pub general: Option<(Function, Vec<u64>)>,
     /// The numbers of blocks.
     pub grid: [u32; 3],
     /// The numbers of threads of a block.

@@ -1,7 +1,7 @@
 //! Prints the nodes of a graph as C statements, each as far outside of loops as possible.
 
 use super::lines::{self, Linear, Loop};
-use super::{Env, Site};
+use super::{Env, Site, literals};
 use crate::executors::fusion::graph::piece::ValueTy;
 use crate::executors::fusion::graph::{DimSet, Graph, Index, Load, NodeId, Op, ValueId};
 use fulgurite_core::Scalar;
@@ -39,12 +39,15 @@ pub(super) struct Argument {
     pub element: &'static str,
     /// The type as text, such as `f32[2, 3]`.
     pub ty: String,
+    /// The type without its sizes, such as `f32[*, *]`.
+    pub any: String,
 }
 
 impl Argument {
     pub fn new(value: ValueId, written: bool, ty: &ValueTy) -> Argument {
         let text = format!("{}{:?}", ty.dtype, ty.shape.as_slice());
-        Argument { value, written, element: cuda::stored_type(ty.dtype), ty: text }
+        let any = format!("{}[{}]", ty.dtype, vec!["*"; ty.shape.len()].join(", "));
+        Argument { value, written, element: cuda::stored_type(ty.dtype), ty: text, any }
     }
 }
 
@@ -55,6 +58,13 @@ pub(super) struct Run {
     pub total: usize,
     pub width: usize,
     pub times: usize,
+}
+
+impl Run {
+    /// How often, as a number that the compiler knows. A general kernel serves runs of up to the next power of two.
+    pub fn times(&self) -> String {
+        literals::either(&self.times.next_power_of_two().to_string(), &self.times.to_string())
+    }
 }
 
 /// The index of the iteration, in a run that keeps its inputs in registers.
@@ -179,7 +189,7 @@ impl<'a> Printer<'a> {
             return self.named(id, level, format!("{pointer}[{at}]"));
         }
         let text = match &node.op {
-            Op::Const(bits) => return cuda::literal(bits.scalar(), node.ty),
+            Op::Const(bits) => return literals::constant(bits.scalar(), node.ty),
             Op::Index(a) => format!("(long long)({})", self.linear(&Linear::affine(a, self.dims()), level)),
             Op::Test { affine, equal } => {
                 let sign = if *equal { "==" } else { ">=" };
@@ -222,7 +232,8 @@ impl<'a> Printer<'a> {
                 let position = self.value(*position);
                 let form = (self.env.form)(*key);
                 let pointer = self.pointer(form.root, false);
-                let (seed, stream) = (form.offset, form.offset + form.strides.first().copied().unwrap_or(1));
+                let stream = form.offset + form.strides.first().copied().unwrap_or(1);
+                let (seed, stream) = (literals::size(form.offset), literals::size(stream));
                 let key =
                     format!("fg_key{{(unsigned long long){pointer}[{seed}], (unsigned long long){pointer}[{stream}]}}");
                 let ty = cuda::register_type(node.ty);
@@ -232,7 +243,7 @@ impl<'a> Printer<'a> {
             Op::Reduce { .. } | Op::Row(_) => "0".to_owned(),
         };
         let once = self.uses.get(&id).is_none_or(|n| *n < 2);
-        if once && text.len() <= LONGEST && level + 1 == self.levels.len() {
+        if once && literals::length(&text) <= LONGEST && level + 1 == self.levels.len() {
             return text;
         }
         self.named(id, level, text)
@@ -291,26 +302,27 @@ impl<'a> Printer<'a> {
         let (mut more, mut inside) = (Vec::new(), Vec::new());
         for (axis, index) in load.idx.iter().enumerate() {
             let size = shape[axis];
+            let bound = literals::wide(size);
             match index {
                 Index::Affine(a) => {
                     let (lo, hi) = a.range(&self.graph.sizes);
                     if load.outside.is_some() && (lo < 0 || hi >= size as i64) {
                         let at = self.linear(&Linear::affine(a, self.dims()), level);
-                        inside.push(format!("fg_inside({at}, {size})"));
+                        inside.push(format!("fg_inside({at}, {bound})"));
                     }
                 }
                 Index::Node(n) => {
                     let mut at = self.value(*n);
                     match load.outside {
-                        Some(_) => inside.push(format!("fg_inside({at}, {size})")),
+                        Some(_) => inside.push(format!("fg_inside({at}, {bound})")),
                         None => {
                             let site = self.site(Site::Index { value: load.value, axis, size });
-                            at = format!("fg_index({at}, {size}, fault, {site})");
+                            at = format!("fg_index({at}, {bound}, fault, {site})");
                         }
                     }
                     match form.strides[axis] {
                         1 => more.push(operand(at)),
-                        stride => more.push(format!("{stride} * {}", operand(at))),
+                        stride => more.push(format!("{} * {}", literals::wide(stride), operand(at))),
                     }
                 }
             }
@@ -351,7 +363,7 @@ impl<'a> Printer<'a> {
             Some(Some(name)) => return Some(format!("{name}[{TIME}]")),
             Some(None) => {
                 let name = self.fresh("row");
-                let times = self.run.times;
+                let times = self.run.times();
                 self.statement(0, &format!("fg_pack<{ty}, {width}> {name}[{times}];"));
                 self.statement(chunk, &format!("{name}[{TIME}] = fg_load<{width}>({pointer} + {at});"));
                 self.packs.insert(id, format!("{name}[{TIME}]"));

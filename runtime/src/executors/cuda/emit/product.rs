@@ -2,6 +2,7 @@
 
 use super::super::device::{Gemm, Side};
 use super::lines::Linear;
+use super::literals;
 use super::printer::Argument;
 use super::{Action, Env, Frame, Origin, Why};
 use crate::executors::fusion::fuse::Form;
@@ -24,14 +25,14 @@ struct Axis {
 fn offset(axes: &[Axis], which: usize, flat: &str) -> String {
     let (mut terms, mut inner) = (Vec::new(), 1usize);
     for (at, axis) in axes.iter().enumerate().rev() {
-        let slower = if inner == 1 { flat.to_owned() } else { format!("{flat} / {inner}") };
-        let digit = if at == 0 { slower } else { format!("{slower} % {}", axis.size) };
+        let slower = if inner == 1 { flat.to_owned() } else { format!("{flat} / {}", literals::size(inner)) };
+        let digit = if at == 0 { slower } else { format!("{slower} % {}", literals::size(axis.size)) };
         inner *= axis.size;
         match axis.step[which] {
             0 => {}
             1 if !digit.contains(' ') => terms.insert(0, digit),
-            step if !digit.contains(' ') => terms.insert(0, format!("{step} * {digit}")),
-            step => terms.insert(0, format!("{step} * ({digit})")),
+            step if !digit.contains(' ') => terms.insert(0, format!("{} * {digit}", literals::size(step))),
+            step => terms.insert(0, format!("{} * ({digit})", literals::size(step))),
         }
     }
     if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
@@ -166,8 +167,8 @@ pub(in super::super) fn product(
     let along = |axes: &[Axis], which: usize| axes.last().is_some_and(|x| x.step[which] == 1);
     let at = |axes: &[Axis], which: usize, base: i64| match (offset(axes, which, "batch"), base) {
         (text, 0) => text,
-        (text, base) if text == "0" => base.to_string(),
-        (text, base) => format!("{base} + {text}"),
+        (text, base) if text == "0" => literals::size(base),
+        (text, base) => format!("{} + {text}", literals::size(base)),
     };
     let both = |outer: &[Axis], inner: &[Axis], names: [&str; 2], which: usize| {
         format!("{} + {}", offset(outer, which, names[0]), offset(inner, which, names[1]))
@@ -178,7 +179,8 @@ pub(in super::super) fn product(
     let context = json!({
         "ix": if far > i64::from(i32::MAX / 2) { "long long" } else { "int" },
         "ty": register_type(dtype), "a": "p0", "b": "p1", "c": "p2",
-        "m": size(&m), "n": size(&n), "k": size(&k), "tiles_n": tiles_n, "adds": adds,
+        "m": literals::size(size(&m)), "n": literals::size(size(&n)), "k": literals::size(size(&k)),
+        "tiles_n": literals::size(tiles_n), "adds": adds,
         "a_batch": at(&batch, 0, a.base), "b_batch": at(&batch, 1, b.base), "c_batch": at(&batch, 2, out.base),
         "a_offset": both(&m, &k, ["m", "k"], 0), "b_offset": both(&n, &k, ["n", "k"], 1),
         "c_offset": both(&m, &n, ["m", "n"], 2),

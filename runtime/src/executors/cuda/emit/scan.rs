@@ -1,5 +1,6 @@
 //! Kernels of scans, with one block per line.
 
+use super::literals;
 use super::printer::Argument;
 use super::{Env, Frame, Kernel, Origin, Why};
 use crate::executors::fusion::graph::piece::Scan;
@@ -31,15 +32,20 @@ pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result
     let (mut decode, mut at, mut inner) = (String::new(), Vec::new(), 1);
     for (axis, size) in outer.iter().enumerate().rev() {
         if *size > 1 {
-            let _ = writeln!(decode, "  const long long i{axis} = o / {inner} % {size};");
-            at.push(format!("{} * i{axis}", form.strides[axis]));
+            let _ = writeln!(
+                decode,
+                "  const long long i{axis} = o / {} % {};",
+                literals::size(inner),
+                literals::size(*size)
+            );
+            at.push(format!("{} * i{axis}", literals::size(form.strides[axis])));
             inner *= size;
         }
     }
-    let j = if s.reverse { format!("({length} - 1 - j)") } else { "j".to_owned() };
-    at.push(format!("{} * {j}", form.strides.last().copied().unwrap_or(1)));
+    let j = if s.reverse { format!("({} - 1 - j)", literals::size(*length)) } else { "j".to_owned() };
+    at.push(format!("{} * {j}", literals::size(form.strides.last().copied().unwrap_or(1))));
     if form.offset != 0 {
-        at.push(form.offset.to_string());
+        at.push(literals::size(form.offset));
     }
     let result = env.ty(s.out).dtype;
     let run = if register_type(result) == register_type(acc) {
@@ -55,8 +61,8 @@ pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result
             Red::Min => "fg_smallest",
             _ => "fg_sum",
         },
-        "length": length, "exclusive": s.exclusive, "decode": decode.trim_end(),
-        "element": format!("p0[{}]", at.join(" + ")), "place": format!("p1[o * {length} + {j}]"), "store": run,
+        "length": literals::size(*length), "exclusive": s.exclusive, "decode": decode.trim_end(),
+        "element": format!("p0[{}]", at.join(" + ")), "place": format!("p1[o * {} + {j}]", literals::size(*length)), "store": run,
     });
     let lines: usize = outer.iter().product();
     let grid = [lines.max(1) as u32, 1, 1];

@@ -5,6 +5,7 @@
 //! chained first, and one thread runs through each chain.
 
 use super::lines::{self, Linear, Loop, decode, merged};
+use super::literals;
 use super::stages::{Stage, count};
 use super::{Action, Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, printer};
 use super::{chains, places::Loops};
@@ -108,12 +109,12 @@ fn kernel(
                 let at = p.value(*n);
                 more.push(match form.strides[axis] {
                     1 => format!("({at})"),
-                    stride => format!("{stride} * ({at})"),
+                    stride => format!("{} * ({at})", literals::wide(stride)),
                 });
                 at
             }
         };
-        inside.push(format!("fg_inside({at}, {size})"));
+        inside.push(format!("fg_inside({at}, {})", literals::wide(size)));
     }
     let loops: Vec<_> = outer.iter().chain(&inner).cloned().collect();
     let element = format!("{pointer}[{}]", lines::text(&place, &loops, &more));
@@ -135,13 +136,13 @@ fn kernel(
     let body = &mut p.levels[0].text;
     let _ = match &links {
         Some(links) => writeln!(body, "  for ({ix} g = first; g >= 0; g = fg_after({links}[g])) {{"),
-        None => writeln!(body, "  for ({ix} g = 0; g < {turns}; ++g) {{"),
+        None => writeln!(body, "  for ({ix} g = 0; g < {}; ++g) {{", literals::size(turns)),
     };
     body.push_str(&decode(&inner, "g", ix, "    "));
     body.push_str(&levels[0].text);
     let _ = writeln!(body, "    {condition}{element} = {value};\n  }}");
     let body = p.close(0).remove(0).text;
-    let context = json!({ "ix": ix, "total": total, "body": body });
+    let context = json!({ "ix": ix, "total": literals::size(total), "body": body });
     let grid = [total.div_ceil(256).max(1) as u32, 1, 1];
     Frame { template: TEMPLATE, stem: "scatter", grid, block: [256, 1, 1] }.kernel(origin, &p.args, p.faults, context)
 }

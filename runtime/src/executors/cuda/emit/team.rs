@@ -1,6 +1,7 @@
 //! Kernels of reductions: a team of threads per result runs pass after pass, and then writes results.
 
 use super::lines::{self, Linear, decode, merged};
+use super::literals;
 use super::map::written;
 use super::printer::{Printer, Run, TIME, kept_linear};
 use super::stages::{Stage, count, out_dims, real, reduced};
@@ -172,7 +173,9 @@ impl Fold {
         let elements: usize = order.iter().map(|d| graph.sizes[*d as usize]).product();
         match red {
             Red::ArgMax | Red::ArgMin => format!("{0}.at < 0 ? 0 : {0}.at", self.name),
-            Red::Mean => format!("{} / {}", self.name, literal(Scalar::Float(elements as f64), ty)),
+            Red::Mean => {
+                format!("{} / {}", self.name, literals::constant(Scalar::Float(elements as f64), ty))
+            }
             _ if accumulator(*red, ty, graph.node(*arg).ty) == ty => self.name.clone(),
             _ => format!("fg_cast<{}>({})", register_type(ty), self.name),
         }
@@ -304,7 +307,7 @@ impl<'a> Team<'a> {
     /// The loop of a walk around its body. `range` has its start and end.
     fn around(&self, p: &Printer<'_>, walk: &Walk, inside: &str, range: Option<(String, String)>) -> String {
         let (lanes, width, ix, flat) = (self.shape.lanes(), walk.width, p.ix, walk.flat());
-        let (first, end) = range.unwrap_or_else(|| ("0".to_owned(), walk.total().to_string()));
+        let (first, end) = range.unwrap_or_else(|| ("0".to_owned(), literals::size(walk.total())));
         let at = match (lanes, width) {
             (1, _) => first,
             (_, 1) if first == "0" => "lane".to_owned(),
@@ -316,14 +319,17 @@ impl<'a> Team<'a> {
         if !p.keep.keys().any(|(_, kept)| *kept == run) {
             return format!("for ({ix} {flat} = {at}; {flat} < {end}; {flat} += {step}) {{\n{inside}  }}\n");
         }
-        let mut text = format!("#pragma unroll\n  for (int {TIME} = 0; {TIME} < {0}; ++{TIME}) {{\n", run.times);
+        let mut text = format!("#pragma unroll\n  for (int {TIME} = 0; {TIME} < {0}; ++{TIME}) {{\n", run.times());
+        let index = format!("    const {ix} {flat} = {at} + {step} * {TIME};\n");
+        let ends = format!("    if ({flat} >= {end}) break;\n");
         let whole = run.times * step == run.total;
-        if !whole || walk::mentions(inside, &flat) {
-            let _ = writeln!(text, "    const {ix} {flat} = {at} + {step} * {TIME};");
-        }
-        if !whole {
-            let _ = writeln!(text, "    if ({flat} >= {end}) break;");
-        }
+        // a general kernel serves totals that its threads share unevenly, and fewer turns than it has
+        let specialised = match (whole, walk::mentions(inside, &flat)) {
+            (false, _) => index.clone() + &ends,
+            (true, true) => index.clone(),
+            (true, false) => String::new(),
+        };
+        text += &literals::either(&(index + &ends), &specialised);
         text + inside + "  }\n"
     }
 
@@ -489,7 +495,7 @@ pub(super) fn team(
     let body = p.close(0).remove(0).text;
     let threads = team.shape.threads();
     let context = json!({
-        "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": teams,
+        "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": literals::size(teams),
         "shared": shared, "body": body,
     });
     let grid = [team.shape.blocks(teams), 1, 1];
@@ -528,19 +534,26 @@ pub(super) fn parts(
     let ix = index_type(graph, &used, env, &team.uses.iter().collect::<Vec<_>>(), elements.max(teams * parts));
     let foreign: FxHashMap<NodeId, ValueId> = kept.iter().filter(|(n, _)| **n != node).map(|(n, v)| (*n, *v)).collect();
     let mut p = printer(graph, env, &foreign, sites, ix, loops.clone());
-    p.levels[0].text = format!("  const {ix} first = ({ix})blockIdx.y * {part};\n") + &decode(&loops, "o", ix, "  ");
-    let end =
-        if parts * part == elements { format!("first + {part}") } else { format!("min(first + {part}, {elements})") };
+    let step = literals::size(part);
+    p.levels[0].text = format!("  const {ix} first = ({ix})blockIdx.y * {step};\n") + &decode(&loops, "o", ix, "  ");
+    let whole = format!("first + {step}");
+    let end = format!("min({whole}, ({ix}){})", literals::size(elements));
+    let end = literals::either(&end, if parts * part == elements { &whole } else { &end });
     let folds = team.pass(&mut p, &[node], Some(("first".to_owned(), end)));
     let (red, body) = of(graph, node);
     let acc = accumulator(red, graph.node(node).ty, body);
     let between = env.add(acc, &[parts, teams]);
     let (pointer, one) = (p.pointer(between, true), team.one());
-    let _ = writeln!(p.levels[0].text, "  {one}{pointer}[({ix})blockIdx.y * {teams} + o] = {};", folds[0].name);
+    let _ = writeln!(
+        p.levels[0].text,
+        "  {one}{pointer}[({ix})blockIdx.y * {} + o] = {};",
+        literals::size(teams),
+        folds[0].name
+    );
     let body = p.close(0).remove(0).text;
     let (threads, grid) = (team.shape.threads(), [blocks, parts as u32, 1]);
     let context = json!({
-        "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": teams,
+        "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": literals::size(teams),
         "shared": team.shared(&folds), "body": body,
     });
     let frame = Frame { template: TEAM, stem: "parts", grid, block: threads };
@@ -549,7 +562,7 @@ pub(super) fn parts(
     let (from, to) = (q.pointer(between, false), q.pointer(kept[&node], true));
     let finished = Fold { name: "acc".to_owned(), ..Fold::new(&mut q, node) };
     let context = json!({
-        "ix": ix, "teams": teams, "parts": parts, "part": from, "out": to,
+        "ix": ix, "teams": literals::size(teams), "parts": literals::size(parts), "part": from, "out": to,
         "acc": finished.ty, "start": finished.start, "op": finished.op, "result": finished.result(graph),
     });
     // the template takes one warp per result
