@@ -11,7 +11,7 @@ pub(super) struct Frame {
     /// The name of the kind, in names of kernels.
     pub stem: &'static str,
     /// The numbers of blocks.
-    pub grid: [u32; 3],
+    pub grid: [usize; 3],
     /// The numbers of threads of a block.
     pub block: [u32; 3],
 }
@@ -21,8 +21,9 @@ impl Frame {
     /// hash of its text.
     ///
     /// # Errors
-    /// Reports errors in the template.
+    /// Reports a grid that no device has, and errors in the template.
     pub fn kernel(self, origin: &Origin, args: &[Argument], faults: bool, mut context: Value) -> Result<Kernel, Why> {
+        let grid = launchable(self.grid)?;
         let param = |(i, a): (usize, &Argument)| {
             let constant = if a.written { "" } else { "const " };
             format!("{constant}{}* __restrict__ p{i}", a.element)
@@ -57,6 +58,30 @@ impl Frame {
         let text = text.replacen("@(", &format!("{name}("), 1);
         let mut args: Vec<Arg> = args.iter().map(|a| Arg::Value(a.value)).collect();
         args.extend(faults.then_some(Arg::Fault));
-        Ok(Kernel { name, text, grid: self.grid, block: self.block, args })
+        Ok(Kernel { name, text, grid, block: self.block, args })
+    }
+}
+
+/// The numbers of blocks, if a device can launch so many: CUDA has 31 bits for the first and 16 for the others.
+fn launchable(grid: [usize; 3]) -> Result<[u32; 3], Why> {
+    const MOST: [u32; 3] = [i32::MAX as u32, u16::MAX as u32, u16::MAX as u32];
+    let mut made = [0; 3];
+    for ((slot, blocks), most) in made.iter_mut().zip(grid).zip(MOST) {
+        let fits = u32::try_from(blocks).ok().filter(|blocks| *blocks <= most);
+        *slot = fits.ok_or_else(|| format!("{blocks} blocks are more than a device launches, which is {most}"))?;
+    }
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::launchable;
+
+    #[test]
+    fn a_grid_that_32_bits_do_not_hold_is_refused_and_not_cut() {
+        assert_eq!(launchable([(1 << 31) - 1, 65_535, 65_535]), Ok([(1 << 31) - 1, 65_535, 65_535]));
+        for grid in [[1 << 31, 1, 1], [(1 << 32) + 1, 1, 1], [1, 1 << 16, 1], [1, 1, (1 << 32) + 1]] {
+            assert!(launchable(grid).is_err(), "{grid:?}");
+        }
     }
 }
