@@ -44,13 +44,30 @@ const CALLS: &[(&str, &[Arg], &[Arg])] = &[
     ),
 ];
 
-/// The loops and indices of 32 bits that a text declares, but for those within a pack, a tile, a warp or a block.
+/// The names of numbers within a pack, a tile, a warp, a block or a chain, which are small in every kernel.
+const WITHIN: &[&str] =
+    &["thread", "row", "col", "lane", "column", "own", "loaded", "most", "from", "i", "j", "t", "warp", "distance"];
+/// A loop with a literal end up to this is small.
+const SMALL: u64 = 1 << 16;
+
+/// The loops and indices of 32 bits that a text declares, but for those that are small in every kernel.
 fn narrow(text: &str) -> Vec<&str> {
-    let within = ["thread", "lane", "k = 0; k <", "part = ", "t = 0; t <", "i = 0; i < 4", "j = 0; j < 4", "warp"];
-    let bounded = ["i = thread", "j = thread", "int own", "int next", "int loaded", "int most", "int from"];
-    let declares = |line: &&str| line.contains("const int ") || line.contains("for (int ");
-    let large = |line: &&str| !within.iter().chain(&bounded).any(|small| line.contains(small));
-    text.lines().map(str::trim).filter(declares).filter(large).collect()
+    text.lines().map(str::trim).filter(|line| is_narrow(line)).collect()
+}
+
+fn is_narrow(line: &str) -> bool {
+    let name = |rest: &str| rest.split([' ', '=']).next().unwrap_or_default().to_owned();
+    if let Some((_, rest)) = line.split_once("for (int ") {
+        let end = rest.split_once(" < ").and_then(|(_, end)| end.split(';').next()?.parse::<u64>().ok());
+        return match end {
+            Some(end) => end > SMALL,
+            None => !WITHIN.contains(&name(rest).as_str()),
+        };
+    }
+    match line.strip_prefix("const int ") {
+        Some(rest) => !WITHIN.contains(&name(rest).as_str()) || line.contains("blockIdx") && name(rest) != "own",
+        None => false,
+    }
 }
 
 /// Large tensors have indices of 64 bits everywhere, and small ones of 32.
