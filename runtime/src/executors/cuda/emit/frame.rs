@@ -62,7 +62,7 @@ impl Frame {
     }
 }
 
-/// The numbers of blocks, if a device can launch so many: CUDA has 31 bits for the first and 16 for the others.
+/// The numbers of blocks, if a device can launch them: CUDA has 31 bits for the first and 16 for the others.
 fn launchable(grid: [usize; 3]) -> Result<[u32; 3], Why> {
     const MOST: [u32; 3] = [i32::MAX as u32, u16::MAX as u32, u16::MAX as u32];
     let mut made = [0; 3];
