@@ -15,6 +15,8 @@
 mod cases;
 #[path = "cuda/driver.rs"]
 mod driver;
+#[path = "cuda/far.rs"]
+mod far;
 #[path = "cuda/fusions.rs"]
 mod fusions;
 #[path = "cuda/general.rs"]
@@ -112,6 +114,7 @@ fn main() {
         trials.push(Trial::test(COMPILED, move || kernels::compile(&unit)));
         trials.push(Trial::test(ADDRESSES, addresses));
         trials.push(Trial::test("kernels::golden", golden::check));
+        trials.push(Trial::test("kernels::far", far::check));
         trials.push(Trial::test("driver::pretended", driver::check));
         let more = resident::ALL.iter().chain(general::ALL);
         trials.extend(more.map(|(name, test)| Trial::test(*name, test)));

@@ -16,6 +16,7 @@ Without a target: every target in turn.
   --seconds N     how long each target runs; 30 if it is not given
   --inputs N      how many inputs each target runs, instead of a time
   --seed N        the seed of its draws; 1 if it is not given
+  --jobs N        how many targets run at once; 1 if it is not given
   --all           go on after a finding, and report one of each kind
   --findings DIR  where findings go; fuzz/findings if it is not given
   --input FILE    run this input alone, and say what is wrong with it
@@ -23,12 +24,16 @@ Without a target: every target in turn.
 
 The status is 1 if there was a finding, and 2 if the arguments are wrong.";
 
+/// At most this many targets run at once, because each may take 3 GB.
+const MOST_JOBS: usize = 64;
+
 /// What the command line says.
 struct Arguments {
     target: Option<String>,
     settings: CampaignSettings,
     input: Option<PathBuf>,
     worker: Option<PathBuf>,
+    jobs: usize,
     here: bool,
     list: bool,
 }
@@ -38,7 +43,7 @@ fn arguments() -> Result<Arguments, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let settings =
         CampaignSettings { seed: 1, end: CampaignEnd::Time(Duration::from_secs(30)), all: false, folder, program };
-    let mut read = Arguments { target: None, settings, input: None, worker: None, here: false, list: false };
+    let mut read = Arguments { target: None, settings, input: None, worker: None, jobs: 1, here: false, list: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
@@ -52,6 +57,10 @@ fn arguments() -> Result<Arguments, String> {
                 read.settings.end = CampaignEnd::Inputs(inputs);
             }
             "--seed" => read.settings.seed = value()?.parse().map_err(|_| "`--seed` is a whole number")?,
+            "--jobs" => {
+                let jobs = value()?.parse().ok().filter(|jobs| (1..=MOST_JOBS).contains(jobs));
+                read.jobs = jobs.ok_or_else(|| format!("`--jobs` is a number from 1 to {MOST_JOBS}"))?;
+            }
             "--all" => read.settings.all = true,
             "--findings" => read.settings.folder = value()?.into(),
             "--input" => read.input = Some(value()?.into()),
@@ -105,12 +114,6 @@ fn run(arguments: Arguments) -> Result<bool, String> {
         }
         (_, Some(_), _) => Err("`--input` needs a target".to_owned()),
         ([target], None, Some(kept)) => supervisor::work(target, &arguments.settings, kept).map_err(io),
-        _ => {
-            let mut found = false;
-            for target in chosen {
-                found |= supervisor::supervise(target, &arguments.settings).map_err(io)?;
-            }
-            Ok(found)
-        }
+        _ => supervisor::supervise_all(&chosen, &arguments.settings, arguments.jobs).map_err(io),
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How a campaign is run.
@@ -157,6 +158,28 @@ pub fn supervise(target: &FuzzTarget, settings: &CampaignSettings) -> io::Result
     }
     _ = std::fs::remove_file(&kept);
     Ok(found)
+}
+
+/// Runs the campaigns of several targets, `jobs` of them at once; true if there was a finding.
+///
+/// # Errors
+/// As [`supervise`].
+pub fn supervise_all(targets: &[&FuzzTarget], settings: &CampaignSettings, jobs: usize) -> io::Result<bool> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut found = false;
+        while let Some(target) = targets.get(next.fetch_add(1, Relaxed)) {
+            found |= supervise(target, settings)?;
+        }
+        Ok(found)
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..jobs.min(targets.len())).map(|_| scope.spawn(work)).collect();
+        let ended = |_| Err(io::Error::other("a thread that runs campaigns has panicked"));
+        let rest: Vec<io::Result<bool>> =
+            std::iter::once(work()).chain(others.into_iter().map(|other| other.join().unwrap_or_else(ended))).collect();
+        rest.into_iter().try_fold(false, |found, one| Ok(one? || found))
+    })
 }
 
 fn ended(status: ExitStatus) -> TrialFault {

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// An argument of a call.
-enum Arg {
+pub enum Arg {
     Tensor(DType, &'static [usize]),
     Key,
     Int(i64),
@@ -48,7 +48,8 @@ const CALLS: &[(&str, &str, &[Arg])] = &[
     ("dropout", "dropout", &[Tensor(F32, &[4096, 1024]), Arg::Key, Float(0.1)]),
 ];
 
-fn kernels(op: &str, args: &[Arg], form: Kernels) -> Result<String, Failed> {
+/// The texts of the kernels that the executor makes of a call, in a form.
+pub fn kernels(op: &str, args: &[Arg], form: Kernels) -> Result<String, Failed> {
     let symbol = symbol::find(Name::new(op)).ok_or_else(|| format!("no row `{op}`"))?;
     let mut builder = Builder::new("golden");
     let number = |s: Scalar| Value::Num(s);

@@ -9,6 +9,7 @@ mod build;
 mod expr;
 mod overlap;
 mod reduce;
+mod vacant;
 pub mod variant;
 
 use crate::builtins::Builtin;

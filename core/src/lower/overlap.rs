@@ -1,12 +1,16 @@
 //! Restricts windows that are far larger than their tensors to the part that can overlap them. A pool with a kernel of
 //! a thousand million elements over eight elements is a valid call, and each of its windows sees eight.
+//!
+//! An element takes no part in a reduction if an access skips it, if the filter excludes it, or if its value is the
+//! neutral one because its access lies outside of the tensor.
 
 use super::Lowering;
 use super::build::int_op;
+use super::vacant::{self, Guard};
 use crate::builtins::Builtin;
 use crate::lang::ast::Red;
 use crate::loop_nest::*;
-use crate::{Dim, Scalar};
+use crate::{DType, Dim, Scalar};
 
 /// At most this many elements of a range stay unrestricted: windows of models are shorter, and the recognisers of
 /// windows expect ranges that start at 0.
@@ -16,6 +20,31 @@ const LONG: i64 = 4096;
 struct Line {
     coefficient: i64,
     rest: (i64, i64),
+}
+
+/// The values of a variable that may matter, both ends included; empty if the second is smaller.
+type Span = (i128, i128);
+
+impl Line {
+    /// Narrows the values of the variable to those at which the line can be at least `least`.
+    fn at_least(&self, least: i128, span: &mut Span) {
+        let (c, most) = (i128::from(self.coefficient), i128::from(self.rest.1));
+        match c {
+            0 => {}
+            1.. => span.0 = span.0.max(ceil(least - most, c)),
+            _ => span.1 = span.1.min((most - least).div_euclid(-c)),
+        }
+    }
+
+    /// Narrows the values of the variable to those at which the line can be at most `most`.
+    fn at_most(&self, most: i128, span: &mut Span) {
+        let (c, least) = (i128::from(self.coefficient), i128::from(self.rest.0));
+        match c {
+            0 => {}
+            1.. => span.1 = span.1.min((most - least).div_euclid(c)),
+            _ => span.0 = span.0.max(ceil(least - most, -c)),
+        }
+    }
 }
 
 /// The part of a range that is walked.
@@ -40,9 +69,15 @@ pub(super) fn in_whole(mut flat: LoopExpr, parts: &[Part]) -> LoopExpr {
 }
 
 impl Lowering<'_> {
-    /// Narrows long ranges to the values where `body` has elements that are not skipped; returns the parts if any range
+    /// Narrows long ranges to the values whose elements take part in the reduction; returns the parts if any range
     /// changed.
-    pub(super) fn overlap(&self, red: Red, ranges: &mut [SRange], body: &LoopExpr) -> Option<Vec<Part>> {
+    pub(super) fn overlap(
+        &self,
+        red: Red,
+        ranges: &mut [SRange],
+        filter: Option<&LoopExpr>,
+        body: &LoopExpr,
+    ) -> Option<Vec<Part>> {
         // These select an element by its position, so they keep their ranges.
         if matches!(red, Red::First | Red::Last | Red::Only) {
             return None;
@@ -56,7 +91,15 @@ impl Lowering<'_> {
             }
             let mut span = (i128::from(lo), i128::from(hi) - 1);
             self.meet(body, range.var, &mut span);
-            // Where nothing overlaps, one element remains, which is skipped.
+            if let Some(filter) = filter {
+                self.hold(filter, range.var, &mut span);
+            }
+            match vacant::guard(red, body) {
+                Some(Guard::Access { tensor, idx }) => self.inside(tensor, idx, range.var, &mut span),
+                Some(Guard::Condition(c)) => self.hold(c, range.var, &mut span),
+                None => {}
+            }
+            // Where nothing overlaps, one element remains, which takes no part either.
             let first = span.0.min(i128::from(hi) - 1) as i64;
             let end = (span.1.max(i128::from(first)) + 1) as i64;
             (range.lo, range.hi) = (LoopExpr::int(first), LoopExpr::int(end));
@@ -73,23 +116,49 @@ impl Lowering<'_> {
         parts.iter().any(|p| p.walked != p.whole).then_some(parts)
     }
 
-    /// Narrows the values of `var` to those at which every skipping access can lie in its tensor.
-    fn meet(&self, e: &LoopExpr, var: VarId, span: &mut (i128, i128)) {
-        match e.op() {
-            SOp::Load { tensor, idx, outside: SOutside::Skip } => {
-                let sizes = self.env.slots.get(*tensor).cloned().flatten().map(|t| t.shape).unwrap_or_default();
-                for (e, n) in idx.iter().zip(&sizes) {
-                    let Some(Line { coefficient, rest }) = self.line(e, var) else { continue };
-                    let (c, most) = (i128::from(coefficient), i128::from(n.value()) - 1);
-                    let (least, rest) = (-i128::from(rest.1), i128::from(rest.0));
-                    let (from, to) = match coefficient {
-                        0 => continue,
-                        1.. => (ceil(least, c), (most - rest).div_euclid(c)),
-                        _ => (ceil(rest - most, -c), (-least).div_euclid(-c)),
-                    };
-                    *span = (span.0.max(from), span.1.min(to));
-                }
+    /// Narrows the values of `var` to those at which an access can lie in its tensor.
+    fn inside(&self, tensor: usize, idx: &[LoopExpr], var: VarId, span: &mut Span) {
+        let sizes = self.env.slots.get(tensor).cloned().flatten().map(|t| t.shape).unwrap_or_default();
+        for (e, n) in idx.iter().zip(&sizes) {
+            let Some(line) = self.line(e, var) else { continue };
+            line.at_least(0, span);
+            line.at_most(i128::from(n.value()) - 1, span);
+        }
+    }
+
+    /// Narrows the values of `var` to those at which a condition can hold.
+    fn hold(&self, condition: &LoopExpr, var: VarId, span: &mut Span) {
+        let SOp::Call(b, xs) = condition.op() else { return };
+        let [x, y] = xs.as_slice() else { return };
+        if *b == Builtin::And {
+            self.hold(x, var, span);
+            // an access in the first operand may refuse, so it is evaluated as often as the row says
+            if !vacant::reads(x) {
+                self.hold(y, var, span);
             }
+            return;
+        }
+        let comparison = matches!(b, Builtin::Le | Builtin::Lt | Builtin::Ge | Builtin::Gt | Builtin::Eq);
+        if !comparison || x.ty() != DType::I64 || y.ty() != DType::I64 {
+            return;
+        }
+        let Some(line) = self.line(&int_op(Builtin::Sub, x.clone(), y.clone()), var) else { return };
+        match b {
+            Builtin::Le => line.at_most(0, span),
+            Builtin::Lt => line.at_most(-1, span),
+            Builtin::Ge => line.at_least(0, span),
+            Builtin::Gt => line.at_least(1, span),
+            _ => {
+                line.at_most(0, span);
+                line.at_least(0, span);
+            }
+        }
+    }
+
+    /// Narrows the values of `var` to those at which every skipping access can lie in its tensor.
+    fn meet(&self, e: &LoopExpr, var: VarId, span: &mut Span) {
+        match e.op() {
+            SOp::Load { tensor, idx, outside: SOutside::Skip } => self.inside(*tensor, idx, var, span),
             SOp::Cast(x) | SOp::Detach(x) => self.meet(x, var, span),
             // An operand that is not evaluated skips no element.
             SOp::Call(Builtin::And | Builtin::Or, xs) => xs.iter().take(1).for_each(|x| self.meet(x, var, span)),

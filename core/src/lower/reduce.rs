@@ -99,7 +99,7 @@ impl Lowering<'_> {
             }
             _ => body.e.ty(),
         };
-        let parts = self.overlap(r.red, &mut ranges, &body.e);
+        let parts = self.overlap(r.red, &mut ranges, filter.as_ref(), &body.e);
         let mut e = LoopExpr::new(SOp::Reduce { red: r.red, vars: ranges, filter, body: body.e, otherwise }, ty);
         if let (Red::ArgMax | Red::ArgMin, Some(parts)) = (r.red, parts) {
             e = in_whole(e, &parts);

@@ -37,7 +37,7 @@ fn key(entry: &str) -> &str {
 }
 
 /// The rows of `a` with one to three mutations, crossed with those of `b`.
-pub fn mutate(draws: &mut Draws, a: &[u8], b: &[u8], words: &[&str]) -> Vec<u8> {
+pub fn mutate(draws: &mut Draws, a: &[u8], b: &[u8], words: &[&[&str]]) -> Vec<u8> {
     let (a, b) = (String::from_utf8_lossy(a), String::from_utf8_lossy(b));
     let (mut made, others) = (rows(&a), rows(&b));
     if made.is_empty() || draws.one_in(20) {
@@ -58,7 +58,7 @@ pub fn mutate(draws: &mut Draws, a: &[u8], b: &[u8], words: &[&str]) -> Vec<u8> 
 }
 
 /// A row with a key of another one, or without a key, or with a word changed inside of one value.
-fn crossed(draws: &mut Draws, row: &str, other: &str, words: &[&str]) -> String {
+fn crossed(draws: &mut Draws, row: &str, other: &str, words: &[&[&str]]) -> String {
     let (mut own, others) = (keys(row), keys(other));
     if own.is_empty() {
         return other.to_owned();

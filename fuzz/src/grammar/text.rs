@@ -36,6 +36,47 @@ pub const NUMBERS: &[&str] = &[
     "-0.0",
 ];
 
+/// The marks that the languages of rules, traces and expressions share.
+pub const MARKS: &[&str] = &[
+    "->", "<-", "=>", "..", "~", "!", "@", "?", ":", ";", ",", ".", "=", "+", "-", "*", "/", "%", "==", "&&", "||",
+    "(", ")", "[", "]", "{", "}",
+];
+
+/// The words of values that they share: names, dtypes, constants, options and operators.
+pub const VALUES: &[&str] = &[
+    "x", "y", "_", "f16", "f32", "f64", "bf16", "i64", "bool", "true", "false", "none", "inf", "nan", "dim", "dims",
+    "keepdim", "sum", "exp", "matmul", "reshape",
+];
+
+/// The words of the languages of rows.
+pub const LANGUAGE: &[&str] = &[
+    "N",
+    "S",
+    "s",
+    "T",
+    "i",
+    "n",
+    "let",
+    "if",
+    "else",
+    "match",
+    "as",
+    "in",
+    "prod",
+    "amax",
+    "skip",
+    "List",
+    "Dim",
+    "Dims",
+    "Shape",
+    "Ints",
+    "Size",
+    "float",
+    "like",
+    "mut",
+    "unbroadcast",
+];
+
 /// Characters that readers treat in ways of their own.
 const ODD: &[&str] =
     &["é", "\u{0}", "\t", "\r", "\n", "'", "\"", "`", "\\", "#", "//", "\u{feff}", "😀", " ", "%", "{}"];
@@ -87,12 +128,18 @@ fn owned(text: &str) -> Vec<String> {
 }
 
 /// `text` with one to four mutations, crossed with `other`; `words` are those of the language.
-pub fn mutant(draws: &mut Draws, text: &str, other: &str, words: &[&str]) -> String {
+pub fn mutant(draws: &mut Draws, text: &str, other: &str, words: &[&[&str]]) -> String {
     let (mut made, other) = (owned(text), owned(other));
     for _ in 0..draws.few(4) {
         once(draws, &mut made, &other, words);
     }
     made.concat()
+}
+
+/// One of all words of the lists.
+fn word<'a>(draws: &mut Draws, lists: &[&[&'a str]]) -> &'a str {
+    let at = draws.below(lists.iter().map(|list| list.len()).sum());
+    lists.iter().flat_map(|list| list.iter()).nth(at).copied().unwrap_or("_")
 }
 
 fn is_word(token: &str) -> bool {
@@ -109,7 +156,7 @@ fn place(draws: &mut Draws, tokens: &[String], is: impl Fn(&str) -> bool) -> Opt
     (start..tokens.len()).chain(0..start).find(|at| is(&tokens[*at]))
 }
 
-fn once(draws: &mut Draws, made: &mut Vec<String>, other: &[String], words: &[&str]) {
+fn once(draws: &mut Draws, made: &mut Vec<String>, other: &[String], words: &[&[&str]]) {
     if made.is_empty() {
         made.extend_from_slice(other);
         return;
@@ -129,7 +176,7 @@ fn once(draws: &mut Draws, made: &mut Vec<String>, other: &[String], words: &[&s
         // words
         2 => {
             if let Some(at) = place(draws, made, is_word) {
-                made[at] = draws.pick(words).to_owned();
+                made[at] = word(draws, words).to_owned();
             }
         }
         3 => {
@@ -149,7 +196,7 @@ fn once(draws: &mut Draws, made: &mut Vec<String>, other: &[String], words: &[&s
         6 => _ = made.remove(at),
         7 => made.insert(at, made[to].clone()),
         8 => made.swap(at, to),
-        9 => made.insert(at, draws.pick(words).to_owned()),
+        9 => made.insert(at, word(draws, words).to_owned()),
         10 => made.insert(at, draws.pick(ODD).to_owned()),
         // parts in brackets: another one of either text in its place, its repetition, its removal
         11..=13 => {
@@ -240,7 +287,7 @@ pub fn bytes(draws: &mut Draws, whole: &[u8]) -> Vec<u8> {
 }
 
 /// A mutator of texts that are not valid UTF-8 once in a while.
-pub fn mutate(draws: &mut Draws, a: &[u8], b: &[u8], words: &[&str]) -> Vec<u8> {
+pub fn mutate(draws: &mut Draws, a: &[u8], b: &[u8], words: &[&[&str]]) -> Vec<u8> {
     match draws.below(40) {
         0 => bytes(draws, a),
         _ => mutant(draws, &String::from_utf8_lossy(a), &String::from_utf8_lossy(b), words).into_bytes(),
@@ -263,7 +310,7 @@ mod tests {
     fn equal_seeds_give_equal_texts() {
         let texts = |seed| {
             let mut draws = Draws::new(seed);
-            (0..50).map(|_| mutant(&mut draws, "f(x[1], {a: 2})", "(g[3])", &["let"])).collect::<Vec<_>>()
+            (0..50).map(|_| mutant(&mut draws, "f(x[1], {a: 2})", "(g[3])", &[&["let"]])).collect::<Vec<_>>()
         };
         assert_eq!(texts(5), texts(5));
         assert_ne!(texts(5), texts(6));

@@ -37,7 +37,7 @@ fn names() -> &'static Vec<String> {
 
 fn mutate(draws: &mut Draws, a: &[u8], b: &[u8]) -> Vec<u8> {
     if draws.one_in(30) {
-        return text::mutate(draws, a, b, &["null", "true", "{}", "[]", "\"t\""]);
+        return text::mutate(draws, a, b, &[&["null", "true", "{}", "[]", "\"t\""]]);
     }
     let made = json::mutant(draws, a, b).unwrap_or_default();
     // the arguments of one operator go to another one

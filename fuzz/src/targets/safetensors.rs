@@ -80,7 +80,7 @@ fn drawn(draws: &mut Draws) -> Vec<u8> {
     }
     let mut text = format!("{{{}}}", entries.join(","));
     if draws.one_in(2) {
-        text = text::mutant(draws, &text, &text, &["F32", "shape"]);
+        text = text::mutant(draws, &text, &text, &[&["F32", "shape"]]);
     }
     text += &" ".repeat(draws.below(9));
     file(text.as_bytes(), end)
@@ -106,7 +106,7 @@ fn mutate(draws: &mut Draws, a: &[u8], b: &[u8]) -> Vec<u8> {
             draws,
             own,
             other,
-            &["F32", "I64", "shape", "dtype", "data_offsets", "__metadata__", "\\u0000"],
+            &[&["F32", "I64", "shape", "dtype", "data_offsets", "__metadata__", "\\u0000"]],
         ),
         3 => {
             let size = data.len();

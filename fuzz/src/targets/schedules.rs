@@ -16,7 +16,8 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     tested: 8000,
 };
 
-const WORDS: &[&str] = &[
+/// The words that this language alone has.
+const OWN: &[&str] = &[
     "0F0",
     "1F0",
     "0B0",
@@ -40,6 +41,9 @@ const WORDS: &[&str] = &[
     ", tie 0 1",
     "\n",
 ];
+
+/// The words that a mutation puts in.
+const WORDS: &[&[&str]] = &[OWN];
 
 fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();

@@ -6,9 +6,11 @@
 mod conditions;
 mod convolutions;
 pub(crate) mod database;
+mod far;
 mod memory;
 mod products;
 mod scatters;
+mod unwritten;
 mod windows;
 
 use super::*;

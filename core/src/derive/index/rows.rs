@@ -13,8 +13,9 @@ use crate::Name;
 use crate::derive::pointwise::Fresh;
 use crate::derive::{NotDerivable, make, walk};
 use crate::lang::ast::*;
-use crate::row::Row;
+use crate::row::{Require, Row};
 use crate::signature::const_eval::axis_number;
+use rustc_hash::FxHashSet;
 
 /// A gradient through one result, before its rows are built.
 pub struct Gradient<'a> {
@@ -115,9 +116,27 @@ impl Gradient<'_> {
         let ty = tensor(elem, &dims, list);
         let candidates = self.candidates(self.parts.len(), true);
         let (mut row, value) = Recipe { row: self.row, op: Name::new(name), body: value, ty, candidates }.build();
+        row.require.extend(self.counted(&row));
         row.vjp.extend(back::rule(self.row, self.body, self.arg.name.name, &row, self.seed.0));
         rows.push(row);
         Ok(Block { stmts, value })
+    }
+
+    /// The requirement that a list of cotangents has one for each result: a call of the derived row may give a list of
+    /// another length, and the result would have as many items as the body has arguments.
+    fn counted(&self, derived: &Row) -> Option<Require> {
+        let Some(ListLen::Expr(length)) = &self.out.ty.list else { return None };
+        let params = &derived.sig.params;
+        if !params.iter().any(|p| p.name.name == self.seed.0 && p.ty.list.is_some()) {
+            return None;
+        }
+        let mut known: FxHashSet<Name> = params.iter().map(|p| p.name.name).collect();
+        known.extend(derived.sig.opts.iter().map(|o| o.name.name));
+        params.iter().for_each(|p| walk::dim_names(p.ty.dims.as_deref().unwrap_or_default(), &mut known));
+        let given = make::call("len", [make::name(self.seed.0)]);
+        let counted = make::binary(BinOp::Eq, given, length.clone());
+        let all = walk::names(length).iter().all(|name| known.contains(name));
+        all.then(|| Require::new(counted, "each result needs one cotangent".to_owned()))
     }
 
     /// Whether `e` reads this part, directly or through other parts.

@@ -131,6 +131,7 @@ fn finish(
         here: layout.here,
         last: layout.last,
         fresh: layout.fresh,
+        inplace: layout.inplace,
         arena: layout.arena,
         peak: layout.peak,
         blocks: layout.blocks,

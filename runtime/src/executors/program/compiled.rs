@@ -3,6 +3,7 @@
 use super::device_step::Held;
 use super::host_step::{Fault, Memory, Stopped};
 use super::layout::{Storage, Where};
+use super::poison::{self, Pattern};
 use super::step::Step;
 use super::threads;
 use crate::buffer::pool::{Block, OutOfMemory};
@@ -12,7 +13,7 @@ use crate::executors::fusion::fuse::Separate;
 use crate::executors::transfer::unfetched;
 use crate::trace::BoundSymbolId;
 use fulgurite_core::{DType, counted};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -42,8 +43,10 @@ pub(crate) struct Parts {
     pub here: Vec<bool>,
     /// The last uses of storages on devices: (step, storage).
     pub last: Vec<(usize, u32)>,
-    /// The storages that a step is the first to write: (step, storage).
+    /// The storages that a step is the first to write, by step: (step, storage).
     pub fresh: Vec<(usize, u32)>,
+    /// The steps that write over a value that they read.
+    pub inplace: FxHashSet<usize>,
     pub arena: usize,
     pub peak: usize,
     pub blocks: Vec<usize>,
@@ -341,20 +344,24 @@ impl Compiled {
     ) -> Result<(), ExecError> {
         for (at, step) in self.parts.steps.iter().enumerate() {
             if cfg!(debug_assertions) {
-                self.poison(at, memory, given);
+                self.poison(at, memory, given, false);
             }
             let start = times.is_some().then(Instant::now);
-            let scratch = self.scratch[at].map_or(std::ptr::null_mut(), |s| memory.0[s as usize]);
-            // SAFETY: inputs were checked, blocks and the arena have the planned sizes, and the plan lets no two values
-            // share memory while both are in use, except for pairs that the program itself allows.
-            let done = unsafe {
-                match step {
-                    Step::Host(step) => step.run(memory, &self.sizes, scratch, threads),
-                    Step::Device(step) => step.run(memory, held).map_err(Stopped::Kernel),
-                }
+            let mut run = || {
+                let scratch = self.scratch[at].map_or(std::ptr::null_mut(), |s| memory.0[s as usize]);
+                // SAFETY: inputs were checked, blocks and the arena have the planned sizes, and the plan lets no two
+                // values share memory while both are in use, except for pairs that the program itself allows.
+                let done = unsafe {
+                    match step {
+                        Step::Host(step) => step.run(memory, &self.sizes, scratch, threads),
+                        Step::Device(step) => step.run(memory, held).map_err(Stopped::Kernel),
+                    }
+                };
+                done.map_err(|stopped| self.error(stopped, at))
             };
-            if let Err(stopped) = done {
-                return Err(self.error(stopped, at));
+            run()?;
+            if cfg!(debug_assertions) {
+                self.written(at, memory, given, &mut run)?;
             }
             if let (Some(times), Some(start)) = (&mut times, start) {
                 times.push(StepTime { start, time: start.elapsed() });
@@ -366,17 +373,84 @@ impl Compiled {
         Ok(())
     }
 
-    /// Fills the storages that a step is the first to write, so that a missing write shows: with NaN in floats and -1
-    /// in integers. `given` says for each block whether it is a donated input.
-    fn poison(&self, step: usize, memory: Memory, given: &[bool]) {
-        for (_, storage) in self.parts.fresh.iter().filter(|(at, _)| *at == step) {
-            let Storage { bytes, place, truth } = self.parts.storages[*storage as usize];
-            let input = matches!(place, Where::Block(b) if given[b as usize]);
-            if !input {
-                // SAFETY: the storage has that many bytes, and no step has written to it yet.
-                unsafe { memory.0[*storage as usize].write_bytes(if truth { 1 } else { 0xFF }, bytes) };
+    /// The storages that a step is the first to write, but for donated inputs: `given` says which blocks are.
+    fn fresh<'a>(&'a self, step: usize, given: &'a [bool]) -> impl Iterator<Item = u32> + 'a {
+        let fresh = &self.parts.fresh;
+        let first = fresh.partition_point(|(at, _)| *at < step);
+        let donated = |s: u32| matches!(self.parts.storages[s as usize].place, Where::Block(b) if given[b as usize]);
+        fresh[first..].iter().take_while(move |(at, _)| *at == step).map(|(_, s)| *s).filter(move |s| !donated(*s))
+    }
+
+    /// Fills the storages that a step is the first to write with a pattern, so that a missing write shows.
+    fn poison(&self, step: usize, memory: Memory, given: &[bool], second: bool) {
+        for storage in self.fresh(step, given) {
+            let Storage { bytes, dtype, .. } = self.parts.storages[storage as usize];
+            if bytes > 0 {
+                // SAFETY: the storage has that many bytes, and only this step uses it now.
+                let bytes = unsafe { std::slice::from_raw_parts_mut(memory.at(storage), bytes) };
+                Pattern::of(dtype, second).fill(bytes);
             }
         }
+    }
+
+    /// The bytes of a storage that a step is the first to write.
+    ///
+    /// # Safety
+    /// The storage was filled before the step ran, and no thread writes it now.
+    unsafe fn bytes<'a>(&self, memory: Memory<'a>, storage: u32) -> &'a [u8] {
+        match self.sizes[storage as usize] {
+            0 => &[],
+            // SAFETY: the storage has that many bytes; the caller upholds the rest.
+            bytes => unsafe { std::slice::from_raw_parts(memory.at(storage), bytes) },
+        }
+    }
+
+    /// Checks that a step which has run wrote every element of its results; `run` runs it again.
+    ///
+    /// # Errors
+    /// E807 at the step's line.
+    fn written(
+        &self,
+        step: usize,
+        memory: Memory,
+        given: &[bool],
+        run: &mut dyn FnMut() -> Result<(), ExecError>,
+    ) -> Result<(), ExecError> {
+        let p = &self.parts;
+        let dtype = |storage: u32| p.storages[storage as usize].dtype;
+        // (storage, element) of the first element that has the pattern of the first run
+        let suspect = |storage: u32| {
+            // SAFETY: `poison` filled the storage, and the step is done.
+            let bytes = unsafe { self.bytes(memory, storage) };
+            Pattern::of(dtype(storage), false).first(bytes).map(|at| (storage, at))
+        };
+        let suspects: SmallVec<[(u32, usize); 2]> = self.fresh(step, given).filter_map(suspect).collect();
+        if suspects.is_empty() {
+            return Ok(());
+        }
+        // a step whose results have the memory of what it reads can run once only
+        let once = p.inplace.contains(&step) || p.donations.iter().any(|(_, block)| given[*block as usize]);
+        let found = if once {
+            suspects.into_iter().find(|(storage, _)| Pattern::of(dtype(*storage), false).certain)
+        } else {
+            // SAFETY: `poison` filled the storages, and the step is done.
+            let kept = suspects.iter().map(|(s, _)| (*s, unsafe { self.bytes(memory, *s) }.to_vec()));
+            let kept: SmallVec<[(u32, Vec<u8>); 2]> = kept.collect();
+            self.poison(step, memory, given, true);
+            run()?;
+            kept.into_iter().find_map(|(storage, before)| {
+                // SAFETY: `poison` filled the storage, and the step is done.
+                let now = unsafe { self.bytes(memory, storage) };
+                poison::unwritten(dtype(storage), &before, now).map(|at| (storage, at))
+            })
+        };
+        let Some((storage, element)) = found else { return Ok(()) };
+        let label = p.labels.get(storage as usize).cloned().flatten().map(|l| format!(" of `{l}`"));
+        let info = &p.infos[step];
+        let what = if info.what.is_empty() { info.executor } else { &info.what };
+        let claim = format!("`{what}` did not write element {element}{}", label.unwrap_or_default());
+        let e = ExecError { line: info.lines.last().copied(), ..ExecError::new("E807", claim) };
+        Err(e.help("a kernel writes every element of its results, because their memory holds stale data before"))
     }
 
     #[cold]

@@ -29,8 +29,8 @@ pub struct Storage {
     pub bytes: usize,
     /// The place.
     pub place: Where,
-    /// Whether the elements are bools, whose bytes must be 0 or 1.
-    pub truth: bool,
+    /// The element type.
+    pub dtype: DType,
 }
 
 /// Collects the lifetimes of values, step by step.
@@ -69,8 +69,10 @@ pub struct Placed {
     pub storages: Vec<Storage>,
     /// The storage of the accumulators of a step.
     pub scratch: FxHashMap<usize, u32>,
-    /// The storages that a step is the first to write: (step, storage).
+    /// The storages that a step is the first to write, by step: (step, storage).
     pub fresh: Vec<(usize, u32)>,
+    /// The steps that write over a value that they read.
+    pub inplace: FxHashSet<usize>,
     /// The bytes of the arena.
     pub arena: usize,
     /// The most bytes of the arena that are in use at once.
@@ -189,20 +191,23 @@ impl<'a> Layout<'a> {
                 _ if home[i] != i => Where::Same(home[i] as u32),
                 _ => Where::Arena(plan.offsets[i].unwrap_or(0)),
             };
-            let truth = self.values.ty(self.roots[i]).dtype == DType::Bool;
-            storages.push(Storage { bytes: bytes[i], place, truth });
+            storages.push(Storage { bytes: bytes[i], place, dtype: self.values.ty(self.roots[i]).dtype });
         }
         let mut scratch = FxHashMap::default();
         for (k, &(at, bytes)) in self.scratch.iter().enumerate() {
             scratch.insert(at, storages.len() as u32);
-            storages.push(Storage { bytes, place: Where::Arena(plan.offsets[n + k].unwrap_or(0)), truth: false });
+            // accumulators, which only their step uses
+            let place = Where::Arena(plan.offsets[n + k].unwrap_or(0));
+            storages.push(Storage { bytes, place, dtype: DType::U8 });
         }
         let donations = donors.into_iter().map(|(i, w)| (i, block_of[w])).collect();
         let here = self.roots.iter().map(|v| self.here.contains(v)).collect();
         let gone = |i: usize| if on_device[i] && self.life[i].1 != usize::MAX { Some(self.life[i].1) } else { None };
         let last = (0..n).filter_map(|i| Some((gone(i)?, i as u32))).collect();
         let fresh = |i: &usize| input[*i].is_none() && !on_device[*i] && !inherits[*i];
-        let fresh = (0..n).filter(fresh).map(|i| (self.life[i].0, i as u32)).collect();
+        let mut fresh: Vec<(usize, u32)> = (0..n).filter(fresh).map(|i| (self.life[i].0, i as u32)).collect();
+        fresh.sort_unstable();
+        let inplace = (0..n).filter(|i| inherits[*i]).map(|i| self.life[i].0).collect();
         let Layout { number, roots, .. } = self;
         Placed {
             number,
@@ -210,6 +215,7 @@ impl<'a> Layout<'a> {
             here,
             last,
             fresh,
+            inplace,
             storages,
             scratch,
             arena: plan.bytes,

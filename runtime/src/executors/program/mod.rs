@@ -12,6 +12,7 @@ mod device_step;
 pub(crate) mod host_step;
 mod layout;
 pub(crate) mod plan;
+mod poison;
 mod step;
 pub(crate) mod threads;
 

@@ -65,7 +65,7 @@ pub(super) fn links(
     let of_element = p.close(1).remove(0).text;
     let body = p.close(0).remove(0).text + &decode(&inner, "g", ix, "    ") + &of_element;
     let context = json!({ "ix": ix, "count": literals::size(total), "place": text, "links": pointer, "body": body });
-    let grid = [total.div_ceil(256) as u32, 1, 1];
+    let grid = [total.div_ceil(256), 1, 1];
     let frame = Frame { template: TEMPLATE, stem: "chains", grid, block: [256, 1, 1] };
     Ok(Some((frame.kernel(origin, &p.args, p.faults, context)?, links)))
 }

@@ -17,7 +17,7 @@ pub(super) struct Frame {
     /// The name of the kind, in names of kernels.
     pub stem: &'static str,
     /// The numbers of blocks.
-    pub grid: [u32; 3],
+    pub grid: [usize; 3],
     /// The numbers of threads of a block.
     pub block: [u32; 3],
 }
@@ -27,8 +27,9 @@ impl Frame {
     /// ([`literals`]).
     ///
     /// # Errors
-    /// Reports errors in the template.
+    /// Reports a grid that no device has, and errors in the template.
     pub fn kernel(self, origin: &Origin, args: &[Argument], faults: bool, mut context: Value) -> Result<Kernel, Why> {
+        let grid = launchable(self.grid)?;
         let param = |(i, a): (usize, &Argument)| {
             let constant = if a.written { "" } else { "const " };
             format!("{constant}{}* __restrict__ p{i}", a.element)
@@ -69,11 +70,22 @@ impl Frame {
         Ok(Kernel {
             specialised: function(self.stem, specialised),
             general: fits.then(|| (function(&format!("{}_any", self.stem), general), more.words)),
-            grid: self.grid,
+            grid,
             block: self.block,
             args,
         })
     }
+}
+
+/// The numbers of blocks, if a device can launch them: CUDA has 31 bits for the first and 16 for the others.
+fn launchable(grid: [usize; 3]) -> Result<[u32; 3], Why> {
+    const MOST: [u32; 3] = [i32::MAX as u32, u16::MAX as u32, u16::MAX as u32];
+    let mut made = [0; 3];
+    for ((slot, blocks), most) in made.iter_mut().zip(grid).zip(MOST) {
+        let fits = u32::try_from(blocks).ok().filter(|blocks| *blocks <= most);
+        *slot = fits.ok_or_else(|| format!("{blocks} blocks are more than a device launches, which is {most}"))?;
+    }
+    Ok(made)
 }
 
 /// Gives a kernel its name, which holds a hash of its text.
@@ -87,4 +99,17 @@ fn named(origin: &Origin, stem: &str, place: Option<&str>, text: String) -> Func
     let name = format!("{row}_{stem}_{:016x}", hasher.finish());
     let text = text.replacen("@(", &format!("{name}("), 1);
     Function { name, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::launchable;
+
+    #[test]
+    fn a_grid_that_32_bits_do_not_hold_is_refused_and_not_cut() {
+        assert_eq!(launchable([(1 << 31) - 1, 65_535, 65_535]), Ok([(1 << 31) - 1, 65_535, 65_535]));
+        for grid in [[1 << 31, 1, 1], [(1 << 32) + 1, 1, 1], [1, 1 << 16, 1], [1, 1, (1 << 32) + 1]] {
+            assert!(launchable(grid).is_err(), "{grid:?}");
+        }
+    }
 }

@@ -52,6 +52,6 @@ pub(super) fn map(
     let threads = total / walk.width;
     let context =
         json!({ "ix": ix, "width": walk.width, "flat": walk.flat(), "total": literals::size(total), "body": body });
-    let grid = [threads.div_ceil(256).max(1) as u32, 1, 1];
+    let grid = [threads.div_ceil(256).max(1), 1, 1];
     Frame { template: TEMPLATE, stem: "map", grid, block: [256, 1, 1] }.kernel(origin, &p.args, p.faults, context)
 }

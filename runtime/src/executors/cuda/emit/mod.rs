@@ -214,12 +214,21 @@ fn is_result(graph: &Graph, out: &Out, id: NodeId, env: &Env<'_>) -> bool {
 fn index_type(graph: &Graph, nodes: &[bool], env: &Env<'_>, more: &[&lines::Linear], threads: usize) -> &'static str {
     const MOST: i64 = i32::MAX as i64 / 2;
     let mut reach = (threads as i64).saturating_add(1 << 16);
-    let mut meet = |l: &lines::Linear| reach = reach.max(l.reach(&graph.sizes));
-    more.iter().for_each(|l| meet(l));
+    let far = |l: &lines::Linear| l.reach(&graph.sizes);
+    more.iter().for_each(|l| reach = reach.max(far(l)));
     for (node, used) in graph.nodes.iter().zip(nodes) {
         match &node.op {
-            Op::Load(load) if *used => meet(&lines::Linear::load(load, &(env.form)(load.value), graph.sizes.len())),
-            Op::Index(a) | Op::Test { affine: a, .. } if *used => meet(&lines::Linear::affine(a, graph.sizes.len())),
+            Op::Load(load) if *used => {
+                reach = reach.max(far(&lines::Linear::load(load, &(env.form)(load.value), graph.sizes.len())));
+            }
+            Op::Index(a) | Op::Test { affine: a, .. } if *used => {
+                reach = reach.max(far(&lines::Linear::affine(a, graph.sizes.len())));
+            }
+            // the loops of a reduction count its elements, also where no access moves along with them
+            Op::Reduce { order, .. } if *used => {
+                let sizes = order.iter().map(|d| graph.sizes[*d as usize] as i64);
+                reach = reach.max(sizes.fold(1, i64::saturating_mul));
+            }
             _ => {}
         }
     }

@@ -161,9 +161,6 @@ pub(in super::super) fn product(
     }
     let size = |axes: &[Axis]| axes.iter().map(|x| x.size).product::<usize>();
     let (tiles_m, tiles_n) = (size(&m).div_ceil(64), size(&n).div_ceil(64));
-    if size(&batch) > 65_535 {
-        return Err("a product of too many matrices".to_owned());
-    }
     let along = |axes: &[Axis], which: usize| axes.last().is_some_and(|x| x.step[which] == 1);
     let at = |axes: &[Axis], which: usize, base: i64| match (offset(axes, which, "batch"), base) {
         (text, 0) => text,
@@ -176,8 +173,10 @@ pub(in super::super) fn product(
     let argument = |v: ValueId, written: bool| Argument::new(v, written, &env.ty(v));
     let args = [argument(values[0], false), argument(values[1], false), argument(values[2], true)];
     let far = a.reach(&c.sizes).max(b.reach(&c.sizes)).max(out.reach(&c.sizes));
+    // the numbers of blocks are unsigned, so the edge of a tile has the type in which its first row is computed
+    let (ix, edge) = if far > i64::from(i32::MAX / 2) { ("long long", "64ll") } else { ("int", "64") };
     let context = json!({
-        "ix": if far > i64::from(i32::MAX / 2) { "long long" } else { "int" },
+        "ix": ix, "edge": edge,
         "ty": register_type(dtype), "a": "p0", "b": "p1", "c": "p2",
         "m": literals::size(size(&m)), "n": literals::size(size(&n)), "k": literals::size(size(&k)),
         "tiles_n": literals::size(tiles_n), "adds": adds,
@@ -186,7 +185,7 @@ pub(in super::super) fn product(
         "c_offset": both(&m, &n, ["m", "n"], 2),
         "a_along_k": along(&k, 0), "b_along_k": along(&k, 1),
     });
-    let grid = [(tiles_m * tiles_n) as u32, size(&batch).max(1) as u32, 1];
+    let grid = [tiles_m.saturating_mul(tiles_n), size(&batch).max(1), 1];
     let kernel = Frame { template: TEMPLATE, stem: "product", grid, block: [256, 1, 1] }
         .kernel(origin, &args, false, context)?;
     Ok((vec![Action::Launch(kernel)], moves))

@@ -65,7 +65,7 @@ pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result
         "element": format!("p0[{}]", at.join(" + ")), "place": format!("p1[o * {} + {j}]", literals::size(*length)), "store": run,
     });
     let lines: usize = outer.iter().product();
-    let grid = [lines.max(1) as u32, 1, 1];
+    let grid = [lines.max(1), 1, 1];
     Frame { template: TEMPLATE, stem: "scan", grid, block: [256, 1, 1] }.kernel(origin, &args, false, context)
 }
 

@@ -75,7 +75,7 @@ fn kernel(
     let turns = count(graph, loops.inner.iter().copied().collect());
     let (outer, inner) = (merged(&loops.outer, &graph.sizes, &uses), merged(&loops.inner, &graph.sizes, &uses));
     let total = count(graph, loops.outer.iter().copied().collect()) * if chained.is_some() { turns } else { 1 };
-    let ix = index_type(graph, &used, env, &uses.iter().collect::<Vec<_>>(), total);
+    let ix = index_type(graph, &used, env, &uses.iter().collect::<Vec<_>>(), total.max(turns));
     let mut p = printer(graph, env, kept, sites, ix, outer.clone());
     // the number of the first element of a chain is the slowest part of a thread's index
     let first = chained.map(|_| Loop { dims: Default::default(), size: turns, called: Some("first") });
@@ -143,6 +143,6 @@ fn kernel(
     let _ = writeln!(body, "    {condition}{element} = {value};\n  }}");
     let body = p.close(0).remove(0).text;
     let context = json!({ "ix": ix, "total": literals::size(total), "body": body });
-    let grid = [total.div_ceil(256).max(1) as u32, 1, 1];
+    let grid = [total.div_ceil(256).max(1), 1, 1];
     Frame { template: TEMPLATE, stem: "scatter", grid, block: [256, 1, 1] }.kernel(origin, &p.args, p.faults, context)
 }

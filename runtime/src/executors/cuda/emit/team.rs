@@ -67,14 +67,14 @@ impl Shape {
         }
     }
 
-    fn blocks(self, teams: usize) -> u32 {
+    fn blocks(self, teams: usize) -> usize {
         let per_block = match self {
             Shape::Thread => 256,
             Shape::Warp => 8,
             Shape::Block(_) => 1,
             Shape::Columns(_) => 32,
         };
-        teams.div_ceil(per_block).max(1) as u32
+        teams.div_ceil(per_block).max(1)
     }
 }
 
@@ -529,7 +529,7 @@ pub(super) fn parts(
         }
     };
     let blocks = team.shape.blocks(teams);
-    let part = elements.div_ceil((BLOCKS / blocks as usize).max(1)).next_multiple_of(least);
+    let part = elements.div_ceil((BLOCKS / blocks).max(1)).next_multiple_of(least);
     let parts = elements.div_ceil(part);
     let ix = index_type(graph, &used, env, &team.uses.iter().collect::<Vec<_>>(), elements.max(teams * parts));
     let foreign: FxHashMap<NodeId, ValueId> = kept.iter().filter(|(n, _)| **n != node).map(|(n, v)| (*n, *v)).collect();
@@ -551,7 +551,7 @@ pub(super) fn parts(
         folds[0].name
     );
     let body = p.close(0).remove(0).text;
-    let (threads, grid) = (team.shape.threads(), [blocks, parts as u32, 1]);
+    let (threads, grid) = (team.shape.threads(), [blocks, parts, 1]);
     let context = json!({
         "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": literals::size(teams),
         "shared": team.shared(&folds), "body": body,
