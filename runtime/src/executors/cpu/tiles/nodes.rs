@@ -379,6 +379,11 @@ impl Emit<'_> {
             (true, _) => Loc::Reg(self.reserve(self.width.max(self.tile) * stored.size())),
         };
         let coords: Vec<Coord> = self.coords(load, at);
+        debug_assert!(
+            load.outside.is_some() && coords.is_empty()
+                || self.guards(&load.idx, &self.env.values.ty(load.value).shape).is_empty(),
+            "{load:?} leaves its tensor without a guard"
+        );
         if let Some(outside) = load.outside.filter(|_| coords.is_empty()) {
             let shape = self.env.values.ty(load.value).shape.clone();
             let axes = self.guards(&load.idx, &shape);

@@ -453,17 +453,24 @@ impl<'a> Converter<'a> {
         // The condition under which the access is in range, as far as that is not certain.
         let mut inside: Option<NodeId> = None;
         let mut affine_only = true;
+        // The axes along which loops alone may leave the tensor, with the condition that they do not.
+        let mut leaving: SmallVec<[(usize, NodeId); 2]> = SmallVec::new();
         for (e, &size) in idx.iter().zip(&v.shape) {
             if let Some(a) = self.affine(s, e) {
                 let (lo, hi) = a.range(&s.graph.sizes);
+                let mut own = None;
                 if lo < 0 {
                     let t = s.at_least_zero(a.clone());
-                    inside = Some(s.and(inside, t));
+                    own = Some(s.and(own, t));
                 }
                 if hi >= size as i64 {
                     let room = Affine::constant(size as i64 - 1).plus(&a, -1).ok_or("an index leaves i64")?;
                     let t = s.at_least_zero(room);
-                    inside = Some(s.and(inside, t));
+                    own = Some(s.and(own, t));
+                }
+                if let Some(own) = own {
+                    inside = Some(s.and(inside, own));
+                    leaving.push((indices.len(), own));
                 }
                 indices.push(Index::Affine(a));
                 continue;
@@ -486,6 +493,14 @@ impl<'a> Converter<'a> {
                 node = s.graph.add(Op::Select(g, node, zero), DType::I64);
             }
             indices.push(Index::Node(node));
+        }
+        // An access by a computed index tests those alone, so the others are moved inside as well.
+        for (axis, inside) in leaving.into_iter().filter(|_| !affine_only) {
+            if let Index::Affine(a) = &indices[axis] {
+                let at = s.graph.add(Op::Index(a.clone()), DType::I64);
+                let zero = s.graph.constant(Scalar::Int(0), DType::I64);
+                indices[axis] = Index::Node(s.graph.add(Op::Select(inside, at, zero), DType::I64));
+            }
         }
         let nothing = fulgurite_core::builtins::cast_scalar(Scalar::Int(0), stored);
         let get = |s: &mut Scope, outside: Option<Scalar>| {

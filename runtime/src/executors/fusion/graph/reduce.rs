@@ -80,7 +80,18 @@ impl Converter<'_> {
             let at = s.vars[*v].as_ref().and_then(|b| b.total.plus(&Affine::constant(lo), -1));
             idx.push(Index::Affine(at.ok_or("an index leaves i64")?));
         }
-        let node = s.graph.add(Op::Load(Load { value, idx, outside: None }), r.ty);
+        // where the variables have values outside of their ranges, the access is masked, and must not be made
+        let shape = &self.values.ty(value).shape;
+        let outside = idx.iter().zip(shape).any(|(index, n)| match index {
+            Index::Affine(a) => {
+                let (lo, hi) = a.range(&s.graph.sizes);
+                lo < 0 || hi >= *n as i64
+            }
+            Index::Node(_) => false,
+        });
+        let nothing = fulgurite_core::builtins::cast_scalar(Scalar::Int(0), r.ty.opmath());
+        let outside = outside.then(|| nothing.into());
+        let node = s.graph.add(Op::Load(Load { value, idx, outside }), r.ty);
         Ok(node)
     }
 
