@@ -7,6 +7,8 @@ macro_rules! multi {
         $(#[$doc])*
         pub mod $name {
             #![allow(unused_imports, clippy::missing_safety_doc, clippy::too_many_arguments)]
+            // A closure is not compiled for the instruction set around it, so rows of arrays are walked by their numbers.
+            #![allow(clippy::needless_range_loop)]
             // Most bodies do not ask which instruction set they are compiled for.
             #![allow(clippy::extra_unused_type_parameters)]
             use super::*;
