@@ -38,9 +38,9 @@ use winograd::Winograd;
 pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
     let exact = || Literal::of(c, env, isa);
     if let Some(lines) = LineProduct::new(c, env, isa) {
-        return Some(match Winograd::of(c, env, lines, isa) {
-            Ok(winograd) => Box::new(LineStep::new(winograd, exact())),
-            Err(lines) => Box::new(LineStep::new(lines, exact())),
+        return Some(match Winograd::of(c, env, &lines, isa) {
+            Some(winograd) => Box::new(LineStep::new(winograd(lines), exact())),
+            None => Box::new(LineStep::new(lines, exact())),
         });
     }
     PlaceProduct::new(c, env, isa).map(|places| Box::new(LineStep::new(places, exact())) as Box<dyn HostStep>)

@@ -90,15 +90,8 @@ struct Found {
 }
 
 impl Winograd {
-    /// The convolution, if the product over windows is one and pays for the transforms; otherwise the product.
-    pub fn of(c: &Contract, env: &Env, usual: LineProduct, isa: Level) -> Result<Winograd, LineProduct> {
-        match Winograd::parts(c, env, &usual, isa) {
-            Some(parts) => Ok(parts(usual)),
-            None => Err(usual),
-        }
-    }
-
-    fn parts(
+    /// Makes the convolution of the product over its windows, if the contraction is one and pays for the transforms.
+    pub fn of(
         c: &Contract,
         env: &Env,
         usual: &LineProduct,
