@@ -107,7 +107,7 @@ multi! {
 
 /// The weights of one row of the product.
 #[derive(Clone, Copy, Debug)]
-pub struct Weights {
+pub struct WindowWeights {
     /// The first weight of the first channel.
     pub from: *const f32,
     /// The distances from channel to channel, and along the two axes of the window.
@@ -125,7 +125,7 @@ multi! {
     ///
     /// # Safety
     /// The weights exist, and there is room for one for each channel at each place.
-    unsafe fn weights(w: &Weights) -> f32 {
+    unsafe fn weights(w: &WindowWeights) -> f32 {
         let mut most = [0f32; LANES];
         for first in (0..w.channels).step_by(LANES) {
             let lanes = LANES.min(w.channels - first);
@@ -260,7 +260,7 @@ mod tests {
         for isa in Level::ALL.into_iter().filter(|i| *i <= Level::detect()) {
             let own: Vec<f32> = (0..18).map(|n| g(n / 9, n / 3 % 3, n % 3)).collect();
             let mut u = vec![f32::NAN; PLACES * 2];
-            let w = Weights { from: own.as_ptr(), steps: (9, 3, 1), to: u.as_mut_ptr(), step: 2, channels: 2 };
+            let w = WindowWeights { from: own.as_ptr(), steps: (9, 3, 1), to: u.as_mut_ptr(), step: 2, channels: 2 };
             // SAFETY: there are nine weights for each of two channels, and room for two at each place.
             let largest = unsafe { weights::pick(isa)(&w) };
             assert_eq!(largest, u.iter().fold(0.0, |most: f32, x| most.max(x.abs())));

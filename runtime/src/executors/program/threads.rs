@@ -22,7 +22,7 @@ const PART: f64 = 5_000.0;
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// The number of threads that the machine runs at once.
 static MACHINE: OnceLock<usize> = OnceLock::new();
-/// The helpers. They belong to one step at a time: whoever finds them locked works alone.
+/// The helpers. They belong to one step at a time: a caller that finds them locked works alone.
 static POOL: Mutex<Option<Pool>> = Mutex::new(None);
 
 /// The number of threads that programs use.

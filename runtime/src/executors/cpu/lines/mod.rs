@@ -124,7 +124,7 @@ impl LineProduct {
         })
     }
 
-    /// The rows of a part, if so many blocks are divided among threads: whole tiles.
+    /// The rows of a part, if this many blocks are divided among threads: whole tiles.
     fn part(&self, rows: usize, blocks: usize, threads: usize) -> usize {
         let shared = threads > 1 && self.cost >= threads::WORTH_SHARING;
         let wanted = if shared { (4 * threads).div_ceil(blocks.max(1)) } else { 1 };

@@ -25,7 +25,7 @@ use crate::executors::program::threads;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, Tile, finite};
 use fulgurite_kernels::winograd::{
-    PLACES, Pairs, Patches, Products, RESULTS, Weights, pairs, patches, results, weights,
+    PLACES, Pairs, Patches, Products, RESULTS, WindowWeights, pairs, patches, results, weights,
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -159,7 +159,7 @@ impl Winograd {
         let channels = self.channels.size;
         let largest = to.wrapping_add(PLACES * self.weights());
         for row in rows {
-            let w = Weights {
+            let w = WindowWeights {
                 from: a.wrapping_offset(row as isize * self.usual.loops.rows.a + self.first),
                 steps: (self.channels.a, self.steps.0, self.steps.1),
                 to: to.wrapping_add(row * channels),

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The parts that nobody has claimed: for each thread a range of its own, so that neighbouring parts, which often read the
+/// The parts that are not claimed yet: for each thread a range of its own, so that neighbouring parts, which often read the
 /// same memory, run on one thread. A thread whose range is empty takes from the end of another's.
 pub(super) struct Parts {
     /// For each thread the first part and the end, each in half of the bits.
     ranges: Box<[Line]>,
-    /// The number of parts that nobody has claimed.
+    /// The number of parts that are not claimed yet.
     left: AtomicUsize,
 }
 
@@ -31,7 +31,7 @@ impl Parts {
         Parts { ranges, left: AtomicUsize::new(0) }
     }
 
-    /// Divides the parts `0..parts` among the threads. Nobody may claim meanwhile.
+    /// Divides the parts `0..parts` among the threads. No thread may claim meanwhile.
     pub fn offer(&self, parts: usize) {
         let threads = self.ranges.len();
         for (t, range) in self.ranges.iter().enumerate() {
@@ -40,7 +40,7 @@ impl Parts {
         self.left.store(parts, Ordering::Relaxed);
     }
 
-    /// Takes back the parts that nobody has claimed.
+    /// Takes back the parts that are not claimed yet.
     pub fn withdraw(&self) {
         self.ranges.iter().for_each(|range| range.0.store(0, Ordering::Relaxed));
         self.left.store(0, Ordering::Relaxed);

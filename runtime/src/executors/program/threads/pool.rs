@@ -1,7 +1,7 @@
 //! Helpers that take parts of one job at a time.
 //!
-//! The caller offers a job by opening a gate, takes parts itself, closes the gate and waits until nobody is inside.
-//! **Invariant:** the job is written only while the gate is closed and nobody is inside, and read only inside. So whatever a
+//! The caller offers a job by opening a gate, takes parts itself, closes the gate and waits until no helper is inside.
+//! **Invariant:** the job is written only while the gate is closed and no helper is inside, and read only inside. So what a
 //! job borrows lives until [`Pool::run`] returns.
 
 use super::claims::{Claims, Parts};
@@ -86,18 +86,18 @@ impl Pool {
         self.threads.len()
     }
 
-    /// Runs a job of so many tasks in so many parts, together with the helpers.
+    /// Runs a job of this many tasks in this many parts, together with the helpers.
     ///
     /// # Panics
     /// If a part panics, with what it says.
     pub fn run(&mut self, tasks: usize, parts: usize, work: &Work<'_>) {
         let shared = &*self.shared;
         let work: *const Work<'_> = work;
-        // SAFETY: only the lifetime changes. Helpers use the pointer inside of the gate, and this call returns when nobody
-        // is inside.
+        // SAFETY: only the lifetime changes. Helpers use the pointer inside of the gate, and this call returns when no
+        // helper is inside.
         let work = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
         let job = Job { work: Some(work), tasks, parts };
-        // SAFETY: the gate is closed and nobody is inside, because this is the only caller and the last call waited.
+        // SAFETY: the gate is closed and no helper is inside, because this is the only caller and the last call waited.
         unsafe { *shared.job.get() = job };
         shared.parts.offer(parts);
         shared.gate.store(OPEN, Ordering::SeqCst);
@@ -193,7 +193,7 @@ impl Shared {
     /// Sleeps until there is work, or the pool is dropped.
     fn sleep(&self) {
         let mut lock = self.sleep.lock().unwrap_or_else(|e| e.into_inner());
-        // Whoever offers a job opens the gate first and counts sleepers then, so one of both sees the other.
+        // A caller with a job opens the gate first and counts sleepers then, so one of both sees the other.
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         while !self.has_work() && !self.over.load(Ordering::SeqCst) {
             lock = self.wake.wait(lock).unwrap_or_else(|e| e.into_inner());
