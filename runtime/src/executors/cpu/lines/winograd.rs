@@ -42,9 +42,10 @@ const MOST_WEIGHTS: usize = 1 << 19;
 /// cache.
 const TOGETHER: usize = 192 * 1024;
 
-/// The error of a result may be this share of the largest result of its patch. Four results are rarely all so much smaller
-/// than their terms that they would have to be computed again.
-const TOLERANCE: f32 = 1e-4;
+/// The bound of the error of a result may be this share of the largest result of its patch. The bound takes the largest
+/// element, weight and rounding of each term together, so errors are smaller by a factor of ten and more. With a tenth of
+/// this share, one patch of ten thousand would have four results that are small by chance, and be computed again.
+const TOLERANCE: f32 = 1e-3;
 /// The error of a result, in units of the last place of a typical sum of its products: patches and results add four terms
 /// along each axis.
 const ROUNDED: f32 = 4.0;
