@@ -45,8 +45,9 @@ pub struct Literal {
 /// The loop that runs once.
 pub(super) const ONE: ProductLoop = ProductLoop { size: 1, a: 0, b: 0, c: 0 };
 
-/// A product that is divided among threads is divided at multiples of this many rows or columns, because those are whole
-/// tiles of `gemm`.
+/// A part of a product has at least this many rows or columns. `gemm` adds up terms in another order if there are at most
+/// 64 of both, or one, so the bits of smaller parts would depend on the number of threads. It is also a number of whole
+/// tiles.
 const SIDE: usize = 96;
 
 /// A storage and an offset in elements.
@@ -279,12 +280,14 @@ impl Product {
     /// the result.
     unsafe fn matrices(&self, at: [*mut u8; 3], offsets: (isize, isize, isize), add: bool, threads: usize) {
         let by_rows = self.m.size >= self.n.size;
-        let whole = if by_rows { self.m.size } else { self.n.size };
-        let part = whole.div_ceil(threads).next_multiple_of(SIDE).max(SIDE);
+        let (whole, other) = if by_rows { (self.m.size, self.n.size) } else { (self.n.size, self.m.size) };
+        let parts = if other > 1 { threads.min(whole / SIDE).max(1) } else { 1 };
+        // the start of a part, at a whole tile
+        let start = |part: usize| if part == parts { whole } else { whole / SIDE * part / parts * SIDE };
         let at = Memory(&at);
-        threads::share(whole.div_ceil(part), threads, self.cost, &|claims| {
-            for task in claims.flatten() {
-                let (first, size) = (task * part, part.min(whole - task * part));
+        threads::share(parts, threads, self.cost, &|claims| {
+            for part in claims.flatten() {
+                let (first, size) = (start(part), start(part + 1) - start(part));
                 let (mut m, mut n) = (self.m, self.n);
                 let side = if by_rows { &mut m } else { &mut n };
                 side.size = size;

@@ -85,3 +85,40 @@ fn products_read_lines_where_they_lie() {
         ));
     }
 }
+
+/// The terms of an element are added up in one order, however a product is divided: also if its last part would have one
+/// row, or few enough of both sides for another order.
+#[test]
+fn products_have_the_same_bits_on_any_number_of_threads() {
+    for (m, k, n) in [(97, 700, 40), (100, 700, 64), (193, 600, 9), (64, 1100, 101), (300, 520, 1), (1, 520, 300)] {
+        for dtype in ["f64", "f32"] {
+            let sizes = format!("a: {dtype}[{m}, {k}], b: {dtype}[{k}, {n}]");
+            let trace = parse(&format!("fn f({sizes}) {{ y: {dtype}[{m}, {n}] = matmul(a, b) return y }}"));
+            let inputs = inputs(&trace);
+            let bits = |threads| cpu(&trace, threads).run(&inputs).unwrap()[0].as_bytes().to_vec();
+            let one = bits(1);
+            for threads in [2, 3, 8] {
+                assert!(bits(threads) == one, "{sizes} on {threads} threads");
+            }
+        }
+    }
+}
+
+/// The same for the gradient of a convolution's weight in f64, which copies windows and divides their columns.
+#[test]
+fn products_over_windows_have_the_same_bits_on_any_number_of_threads() {
+    for (batch, channels, rows) in [(3, 11, 9), (2, 7, 30), (5, 3, 1)] {
+        let (x, w) = (format!("f64[{batch}, {channels}, 26, 25]"), format!("f64[{rows}, {channels}, 3, 3]"));
+        let d = format!("f64[{batch}, {rows}, 24, 23]");
+        let settings = "padding = [0, 0], stride = [1, 1], dilation = [1, 1], groups = 1";
+        let trace = parse(&format!(
+            "fn f(x: {x}, d: {d}, w: {w}) {{ dw: {w} = conv_grouped.vjp.w(x, w, d, {settings}) return dw }}"
+        ));
+        let inputs = inputs(&trace);
+        let bits = |threads| cpu(&trace, threads).run(&inputs).unwrap()[0].as_bytes().to_vec();
+        let one = bits(1);
+        for threads in [2, 3, 8] {
+            assert!(bits(threads) == one, "{w} of {x} on {threads} threads");
+        }
+    }
+}

@@ -127,8 +127,10 @@ impl Product {
         threads: usize,
     ) -> Result<(), Fault> {
         let failed = FirstFault::default();
-        let tasks = if threads > 1 && self.cost >= threads::WORTH_SHARING { threads.min(of.slices) } else { 1 };
-        let each = of.slices.div_ceil(tasks);
+        let shared = threads > 1 && self.cost >= threads::WORTH_SHARING && of.other.size > 1;
+        // parts of whole slices, each with enough columns
+        let least = super::SIDE.div_ceil(of.per_slice.max(1));
+        let tasks = if shared { threads.min(of.slices / least).max(1) } else { 1 };
         let (rows, depth) = (of.other.size, self.k.size);
         let pointers = self.pointers(memory);
         let (own, other) = if pack.right { (1, 0) } else { (0, 1) };
@@ -136,8 +138,8 @@ impl Product {
         let at = Memory(&at);
         threads::share(tasks, threads, self.cost, &|claims| {
             for task in claims.flatten() {
-                let slices = (task * each, ((task + 1) * each).min(of.slices));
-                let count = (slices.1.max(slices.0) - slices.0) * of.per_slice;
+                let slices = (of.slices * task / tasks, of.slices * (task + 1) / tasks);
+                let count = (slices.1 - slices.0) * of.per_slice;
                 let Some(block) = failed.block(count * (depth + rows) * size_of::<T>()) else { return };
                 if count == 0 {
                     continue;
