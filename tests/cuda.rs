@@ -51,7 +51,8 @@ const ADDRESSES: &str = "kernels::stay_in_their_memory";
 /// Names a device to run on.
 const GPU: &str = "FULGURITE_GPU";
 
-/// Counts the kernels of so many calls of each row, which differ in their sizes, instead of running tests.
+/// Counts the kernels that a number of calls of each row need, instead of running tests. The calls of a row differ in
+/// their sizes.
 const COUNTED: &str = "FULGURITE_COUNT_KERNELS";
 
 /// Whether this is that process.

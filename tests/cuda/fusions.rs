@@ -167,7 +167,8 @@ pub fn check() -> Result<(), Failed> {
     })
 }
 
-/// The same programs for all who ask; an eighth of them is compared on general kernels too.
+/// Draws the random programs, the same ones for each test, and checks them. An eighth of them is compared on general
+/// kernels too.
 fn random(check: impl Fn(&Random, bool) -> Result<(), String>) -> Result<(), Failed> {
     let drawn = |_, rng: &mut Rng| Some(Random::draw(rng, &SIZES));
     cases::of(RANDOM, PROGRAMS, drawn, |program, rng| {

@@ -10,18 +10,18 @@ use fulgurite_tests::rows::TestRow;
 use fulgurite_tests::{bound, bridge};
 use libtest_mimic::Failed;
 
-/// Calls of each row; in the process whose memory accesses are watched a third of them.
+/// The number of calls of each row. The process whose memory accesses are watched is slow, so it has a third of them.
 fn calls() -> usize {
     if super::is_watched() { 2 } else { 6 }
 }
 
-/// What is nobody's loops (sorting) runs on the processor, with transfers around it.
+/// The executors of a call. A line without a CUDA kernel, such as a sort, runs on the processor, with transfers around it.
 const EXECUTORS: [&str; 2] = ["cuda", "cpu"];
 
-/// The same with kernels that take their sizes as arguments.
+/// The executors of a call whose CUDA kernels take their sizes as arguments.
 const TAKING_SIZES: [&str; 2] = [GENERAL, "cpu"];
 
-/// Whether a call is compared on those too: an eighth of the calls.
+/// Whether a call also runs on general kernels. An eighth of the calls does, because compiling them takes time.
 fn in_general(rng: &mut Rng) -> bool {
     !super::is_watched() && rng.one_in(8)
 }

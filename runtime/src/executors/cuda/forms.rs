@@ -87,7 +87,8 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// The kernels of a program; the device is told about those that it uses first.
+    /// Collects the kernels of a program, and tells the device which of them the first call uses, so that it can compile
+    /// them before that call.
     pub fn new<'k>(policy: Policy, kernels: impl Iterator<Item = &'k Kernel> + Clone, device: &dyn Device) -> Units {
         let general = Unit::new(kernels.clone(), Form::General);
         let made =
