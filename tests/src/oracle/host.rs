@@ -5,6 +5,7 @@ use fulgurite_core::eval::loop_nest::{Array, Data, Field};
 use fulgurite_core::signature::{Item, Refusal, Solved};
 use fulgurite_core::{DType, Name, Value};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// The result of a host primitive.
 pub(super) fn run<F: Field>(primitive: Name, args: &[Value<Operand<F>>], solved: &Solved) -> Result<Array<F>, Refusal> {
@@ -16,21 +17,21 @@ pub(super) fn run<F: Field>(primitive: Name, args: &[Value<Operand<F>>], solved:
         })
         .collect();
     let flag = |name| matches!(solved.env.item(Name::new(name)), Some(Item::Num(s)) if s.as_bool());
-    let k = || number(solved, "k").and_then(|k| usize::try_from(k - 1).ok());
+    let k = number(solved, "k").and_then(|k| usize::try_from(k).ok()).unwrap_or(0);
     Ok(match (primitive.as_str(), tensors.as_slice()) {
-        ("argsort", [x]) => lines(x, solved, &|order, is| places(order, flag("descending"), is)),
-        ("introselect", [x]) => lines(x, solved, &|order, is| {
+        ("argsort", [x]) => lines(x, solved, 0..usize::MAX, &|order, is| places(order, flag("descending"), is)),
+        ("introselect", [x]) => lines(x, solved, 0..k, &|order, is| {
             let before = |a, b| is(a, b) == if flag("descending") { Ordering::Greater } else { Ordering::Less };
-            if let Some(k) = k().filter(|k| *k < order.len()) {
-                nth_element(order, k, &before);
+            if let Some(nth) = k.checked_sub(1).filter(|nth| *nth < order.len()) {
+                nth_element(order, nth, &before);
                 if flag("sorted") {
-                    places(&mut order[..k], flag("descending"), is);
+                    places(&mut order[..nth], flag("descending"), is);
                 }
             }
         }),
-        ("quickselect", [x]) => lines(x, solved, &|order, is| {
-            if let Some(k) = k().filter(|k| *k < order.len()) {
-                hoare(order, k, &|a, b| is(a, b) == Ordering::Greater);
+        ("quickselect", [x]) => lines(x, solved, k.saturating_sub(1)..k, &|order, is| {
+            if let Some(nth) = k.checked_sub(1).filter(|nth| *nth < order.len()) {
+                hoare(order, nth, &|a, b| is(a, b) == Ordering::Greater);
             }
         }),
         _ => return Err(Refusal::new("E706", format!("the host primitive `{primitive}` has no reference"))),
@@ -48,23 +49,28 @@ fn number(solved: &Solved, name: &str) -> Option<i64> {
 /// Compares two positions of a line by their elements.
 type Is<'a> = &'a dyn Fn(usize, usize) -> Ordering;
 
-/// The positions of each line along `dim`, in the order that `arrange` produces.
-fn lines<F: Field>(x: &Array<F>, solved: &Solved, arrange: &dyn Fn(&mut [usize], Is)) -> Array<F> {
+/// The positions of each line along `dim`, in the order that `arrange` produces, as far as they are at these places.
+fn lines<F: Field>(x: &Array<F>, solved: &Solved, of: Range<usize>, arrange: &dyn Fn(&mut [usize], Is)) -> Array<F> {
     let dim = number(solved, "dim").unwrap_or(-1);
     let rank = x.shape.len() as i64;
     let axis = usize::try_from(dim.rem_euclid(rank.max(1))).unwrap_or(0);
     let n = x.shape.get(axis).copied().unwrap_or(1);
     let inner: usize = x.shape.iter().skip(axis + 1).product();
     let total: usize = x.shape.iter().product();
-    let mut positions = vec![0; total];
-    for first in (0..total).filter(|element| (element / inner).is_multiple_of(n)) {
+    let of = of.start.min(n)..of.end.min(n);
+    let mut shape = x.shape.clone();
+    if let Some(size) = shape.get_mut(axis) {
+        *size = of.len();
+    }
+    let mut positions = vec![0; shape.iter().product()];
+    for (line, first) in (0..total).filter(|element| (element / inner).is_multiple_of(n)).enumerate() {
         let mut order: Vec<usize> = (0..n).collect();
         arrange(&mut order, &|a, b| ordering(x, first + a * inner, first + b * inner));
-        for (place, i) in order.into_iter().enumerate() {
-            positions[first + place * inner] = i as i64;
+        for (place, i) in order[of.clone()].iter().enumerate() {
+            positions[(line / inner * of.len() + place) * inner + line % inner] = *i as i64;
         }
     }
-    Array::int(DType::I64, &x.shape, positions)
+    Array::int(DType::I64, &shape, positions)
 }
 
 /// Sorts positions by counting the ones before each. NaN is the largest; equal elements keep their order, also in
@@ -81,8 +87,8 @@ fn places(order: &mut [usize], descending: bool, is: Is) {
     }
 }
 
-/// `std::nth_element` of GNU's C++ library, without its fallback for bad pivots, which the short lines of tests never
-/// need.
+/// `std::nth_element` of GNU's C++ library, without its fallback for bad pivots, and without the partial sort that takes
+/// its place in long lines: the short lines of tests never need them.
 fn nth_element(line: &mut [usize], k: usize, before: &dyn Fn(usize, usize) -> bool) {
     let n = line.len();
     if n <= 3 {

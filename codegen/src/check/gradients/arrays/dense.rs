@@ -8,7 +8,7 @@ use fulgurite_core::lang::{Block, Expr, Node};
 use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp};
 use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::row::{Meaning, Row};
-use fulgurite_core::selection::{self, Keys};
+use fulgurite_core::selection::Selection;
 use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -479,16 +479,13 @@ impl<F: Field> Machine for Over<'_, '_, F> {
 
 /// Runs a primitive of the runtime. None has a derivative, so only values matter.
 fn host<F: Field>(name: Name, solved: &Solved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
-    let keys = |v: &Value<V<F>>| match v {
-        Value::Tensor(V::Array(x)) => Some(Keys { shape: x.shape.clone(), elements: x.scalars() }),
-        _ => None,
-    };
-    let keys: Vec<Keys> = args.iter().filter_map(keys).collect();
+    let arrays = args.iter().filter_map(|v| if let Value::Tensor(V::Array(x)) = v { Some(x) } else { None });
+    let [x] = arrays.collect::<Vec<_>>()[..] else { return Err(Stop::Data(format!("`{name}` takes one tensor"))) };
     let shape = match solved.outs.first() {
         Some(OutTy::Tensor(ty)) => ty.shape.iter().map(|d| d.len()).collect::<Vec<usize>>(),
         _ => Vec::new(),
     };
-    match selection::run(name, &solved.env, &keys) {
+    match Selection::of(name, &solved.env).and_then(|s| s.run(&x.shape, &x.scalars())) {
         Ok(out) => Ok(vec![Value::Tensor(V::Array(Arc::new(Array::int(DType::I64, &shape, out))))]),
         Err(why) => Err(Stop::Data(format!("`{name}`: {why}"))),
     }

@@ -1,0 +1,171 @@
+//! `partial_sort`, `nth_element` and `sort` as GNU libstdc++ has them, because the places of equal elements in PyTorch's
+//! `topk` follow from its algorithms.
+
+use super::item::Item;
+use std::ops::Range;
+
+/// Up to this many elements are sorted by insertion.
+const FEW: usize = 16;
+/// PyTorch takes a partial sort if this many times k is at most the size of the axis.
+const PARTIAL: usize = 64;
+
+/// The `k` first of `n` items with these keys, the k-th at its place, the others before it; in order if `sorted`.
+pub(super) fn first<T: Item>(k: usize, sorted: bool, n: usize, key: impl Fn(usize) -> u64) -> Vec<T> {
+    let item = |at| T::new(key(at), at);
+    if k.saturating_mul(PARTIAL) <= n {
+        let mut heap: Vec<T> = (0..k).map(item).collect();
+        smallest(&mut heap, k..n, key);
+        sort_heap(&mut heap);
+        return heap;
+    }
+    let mut items: Vec<T> = (0..n).map(item).collect();
+    if let Some(nth) = k.checked_sub(1) {
+        nth_element(&mut items, nth);
+        if sorted {
+            sort(&mut items[..nth]);
+        }
+    }
+    items.truncate(k);
+    items
+}
+
+/// This many keys are compared without a branch, because few items enter a heap of the smallest ones.
+const TOGETHER: usize = 32;
+
+/// Makes a heap of the smallest items: of those in `heap` and of those at `more`.
+fn smallest<T: Item>(heap: &mut [T], more: Range<usize>, key: impl Fn(usize) -> u64) {
+    make_heap(heap);
+    let Some(mut largest) = heap.first().copied() else { return };
+    for first in more.clone().step_by(TOGETHER) {
+        let some = first..(first + TOGETHER).min(more.end);
+        if !some.clone().fold(false, |any, at| any | largest.exceeds(key(at))) {
+            continue;
+        }
+        for item in some.map(|at| T::new(key(at), at)) {
+            if item.before(largest) {
+                sift(heap, 0, item);
+                largest = heap[0];
+            }
+        }
+    }
+}
+
+fn make_heap<T: Item>(heap: &mut [T]) {
+    for parent in (0..heap.len() / 2).rev() {
+        sift(heap, parent, heap[parent]);
+    }
+}
+
+fn sort_heap<T: Item>(heap: &mut [T]) {
+    for last in (1..heap.len()).rev() {
+        let (item, largest) = (heap[last], heap[0]);
+        heap[last] = largest;
+        sift(&mut heap[..last], 0, item);
+    }
+}
+
+/// Puts `item` into the hole at `top`: the larger children move up until the hole has none, then the item rises from
+/// there.
+fn sift<T: Item>(heap: &mut [T], top: usize, item: T) {
+    let mut hole = top;
+    while 2 * hole + 1 < heap.len() {
+        let right = 2 * hole + 2;
+        let child = if right < heap.len() && !heap[right].before(heap[right - 1]) { right } else { right - 1 };
+        heap[hole] = heap[child];
+        hole = child;
+    }
+    while hole > top && heap[(hole - 1) / 2].before(item) {
+        heap[hole] = heap[(hole - 1) / 2];
+        hole = (hole - 1) / 2;
+    }
+    heap[hole] = item;
+}
+
+/// Brings the item there that a sort would put at `nth`, with no larger item before it.
+fn nth_element<T: Item>(items: &mut [T], nth: usize) {
+    let (mut first, mut last) = (0, items.len());
+    let mut depth = most_cuts(items.len());
+    while last - first > 3 {
+        if depth == 0 {
+            // after many bad pivots, a heap of the smallest items has the one that is sought on top
+            let (heap, more) = items[first..last].split_at_mut(nth + 1 - first);
+            make_heap(heap);
+            for item in more {
+                if item.before(heap[0]) {
+                    let item = std::mem::replace(item, heap[0]);
+                    sift(heap, 0, item);
+                }
+            }
+            items.swap(first, nth);
+            return;
+        }
+        depth -= 1;
+        let cut = first + partition(&mut items[first..last]);
+        if cut <= nth { first = cut } else { last = cut }
+    }
+    insertion_sort(&mut items[first..last]);
+}
+
+fn sort<T: Item>(items: &mut [T]) {
+    cut_until_few(items, most_cuts(items.len()));
+    insertion_sort(items);
+}
+
+/// Cuts the items at pivots until parts have few of them, and sorts parts by a heap after too many cuts.
+fn cut_until_few<T: Item>(mut items: &mut [T], mut depth: u32) {
+    while items.len() > FEW {
+        if depth == 0 {
+            make_heap(items);
+            return sort_heap(items);
+        }
+        depth -= 1;
+        let cut = partition(items);
+        let (front, back) = items.split_at_mut(cut);
+        cut_until_few(back, depth);
+        items = front;
+    }
+}
+
+/// At most this many cuts in a row, twice as many as good pivots need.
+fn most_cuts(n: usize) -> u32 {
+    2 * n.max(1).ilog2()
+}
+
+/// Inserts each item into those before it, behind its equals.
+fn insertion_sort<T: Item>(items: &mut [T]) {
+    for i in 1..items.len() {
+        let one = items[i];
+        let to = items[..i].iter().rposition(|x| !one.before(*x)).map_or(0, |at| at + 1);
+        items.copy_within(to..i, to + 1);
+        items[to] = one;
+    }
+}
+
+/// Moves the median of the second, the middle and the last item to the front as the pivot; returns the start of the
+/// items that are not before it. There are more than three.
+fn partition<T: Item>(items: &mut [T]) -> usize {
+    let (a, b, c) = (1, items.len() / 2, items.len() - 1);
+    let is = |i: usize, j: usize| items[i].before(items[j]);
+    let median = match (is(a, b), is(b, c), is(a, c)) {
+        (true, true, _) | (false, false, false) => b,
+        (true, false, true) | (false, true, false) => c,
+        (true, false, false) | (false, _, true) => a,
+    };
+    items.swap(0, median);
+    let pivot = items[0];
+    let (mut low, mut high) = (1, items.len());
+    loop {
+        while items[low].before(pivot) {
+            low += 1;
+        }
+        high -= 1;
+        while pivot.before(items[high]) {
+            high -= 1;
+        }
+        if low >= high {
+            return low;
+        }
+        items.swap(low, high);
+        low += 1;
+    }
+}

@@ -1,0 +1,138 @@
+//! Tests of selections: by their definition, and by PyTorch's answers for lines with many equal elements.
+
+use super::*;
+
+fn positions(order: Order, descending: bool, x: &[f64]) -> Vec<usize> {
+    let mut out = Vec::new();
+    Selection { order, descending, dim: 0 }.line(x.len(), u64::BITS, |at| x[at].key(), |at| out.push(at));
+    // keys of 32 bits give the same
+    let mut narrow = Vec::new();
+    Selection { order, descending, dim: 0 }.line(x.len(), u32::BITS, |at| (x[at] as f32).key(), |at| narrow.push(at));
+    assert_eq!(out, narrow);
+    out
+}
+
+/// Numbers below `below`, from a fixed generator.
+fn numbers(seed: u64, n: usize, below: u64) -> Vec<f64> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state >> 33
+    };
+    (0..n).map(|_| (next() % below) as f64).collect()
+}
+
+/// Numbers with many ties and some NaN.
+fn with_nan(seed: u64, n: usize) -> Vec<f64> {
+    numbers(seed, n, 8).into_iter().map(|x| if x == 7.0 { f64::NAN } else { x - 3.0 }).collect()
+}
+
+/// The definition of the stable order.
+fn sorted(descending: bool, x: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..x.len()).collect();
+    match descending {
+        false => order.sort_by_key(|at| x[*at].key()),
+        true => order.sort_by_key(|at| std::cmp::Reverse(x[*at].key())),
+    }
+    order
+}
+
+#[test]
+fn sorts_are_stable_at_any_length() {
+    for (seed, n) in [0, 1, 2, 15, 255, 256, 300, 3000].into_iter().enumerate() {
+        for descending in [false, true] {
+            let x = with_nan(seed as u64 + 1, n);
+            assert_eq!(positions(Order::Sort, descending, &x), sorted(descending, &x), "{n}");
+            let wide: Vec<f64> =
+                numbers(seed as u64 + 1, n, 1 << 30).into_iter().map(|x| (x - 5e8) as f32 as f64).collect();
+            assert_eq!(positions(Order::Sort, descending, &wide), sorted(descending, &wide), "{n}");
+        }
+    }
+}
+
+#[test]
+fn integers_of_any_span_are_sorted() {
+    for span in [1, 7, 2_048, 100_000, 1 << 31] {
+        let mut x: Vec<i64> = numbers(3, 600, span).into_iter().map(|x| x as i64).collect();
+        if span > 100_000 {
+            x.extend([i64::MIN, i64::MAX, 0, -1]);
+        }
+        let mut got = Vec::new();
+        Selection { order: Order::Sort, descending: false, dim: 0 }.line(
+            x.len(),
+            64,
+            |at| x[at].key(),
+            |at| got.push(at),
+        );
+        let mut want: Vec<usize> = (0..x.len()).collect();
+        want.sort_by_key(|at| x[*at]);
+        assert_eq!(got, want, "of {span}");
+    }
+}
+
+#[test]
+fn selections_bring_the_kth_to_its_place() {
+    for seed in 1..400 {
+        let n = 1 + seed as usize % 141;
+        let (x, descending, in_order) = (with_nan(seed, n), seed % 2 == 0, seed % 3 == 0);
+        let all = sorted(descending, &x);
+        for k in 1..=n {
+            let got = positions(Order::Intro { k, sorted: in_order }, descending, &x);
+            let key = |at: &usize| x[*at].key();
+            let keys = |of: &[usize]| of.iter().map(key).collect::<Vec<u64>>();
+            let (mut mine, mut firsts) = (keys(&got), keys(&all[..k]));
+            assert_eq!(mine.last(), firsts.last(), "{x:?} {k}: {got:?}");
+            if in_order {
+                assert_eq!(mine, firsts, "{x:?} {k}: {got:?}");
+            }
+            mine.sort_unstable();
+            firsts.sort_unstable();
+            assert_eq!(mine, firsts, "{x:?} {k}: {got:?}");
+            let mut once = got.clone();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once.len(), k, "each position once: {got:?}");
+            let [at] = positions(Order::Quick { k }, false, &x)[..] else { panic!("one position") };
+            assert_eq!(key(&at), key(&sorted(false, &x)[k - 1]), "{x:?} {k}");
+        }
+    }
+}
+
+/// The largest and the smallest of [`numbers`] with this seed, length and bound, by PyTorch 2.15.
+#[rustfmt::skip]
+const TOPK: &[((u64, usize, u64), &[usize], &[usize])] = &[
+    ((1, 200, 7), &[13, 11, 5], &[28, 3, 19]),
+    ((2, 640, 5), &[11, 4, 22, 10, 16, 33, 36, 46, 17, 2], &[18, 55, 64, 7, 40, 24, 71, 75, 48, 27]),
+    ((3, 130, 3), &[6, 0], &[4, 1]),
+    ((5, 100, 6), &[28, 71, 74, 77, 69, 25, 13, 79, 66, 21, 29, 31, 63, 92, 0, 81, 87, 9, 47, 88, 89, 20, 99, 94, 98, 14, 67, 24, 27, 30, 34, 43, 44, 46, 50, 90, 49, 85, 73, 78], &[58, 84, 26, 19, 82, 17, 76, 72, 39, 40, 11, 65, 64, 7, 60, 52, 68, 95, 15, 8, 10, 16, 12, 91, 18, 96, 86, 23, 1, 57, 83, 55, 54, 42, 51, 4, 48, 5, 41, 45]),
+    ((6, 60, 4), &[10, 20, 22, 14, 26, 12, 28, 31, 34, 6, 36, 4, 38, 50, 0, 35, 29, 25, 24, 21, 18, 55, 13, 58, 19, 5, 7, 39, 48, 44, 43, 49, 41, 3, 37, 33, 8, 30, 52, 54, 23, 32, 46, 42, 45, 40, 16, 15, 11, 9, 2, 1, 17, 47, 53, 56, 59, 57, 51, 27], &[59, 1, 2, 9, 11, 15, 16, 17, 27, 32, 40, 42, 45, 46, 47, 51, 53, 56, 57, 52, 33, 37, 30, 8, 54, 39, 3, 49, 41, 23, 43, 44, 48, 29, 7, 5, 55, 25, 24, 21, 58, 19, 18, 13, 35, 0, 34, 6, 38, 10, 36, 12, 26, 22, 20, 14, 28, 50, 4, 31]),
+    ((7, 300, 11), &[296, 104, 128, 24, 136, 157, 164, 165, 30, 31, 175, 180, 186, 81, 270, 218, 247, 97, 219, 204, 160, 295, 48, 101, 72, 88, 75, 83, 91, 222], &[105, 297, 256, 244, 239, 235, 229, 224, 250, 127, 111, 110, 109, 107, 106, 135, 103, 99, 82, 80, 79, 76, 68, 66, 60, 56, 54, 46, 43, 266]),
+    ((8, 64, 2), &[0], &[1]),
+];
+
+#[test]
+fn equal_elements_come_in_the_order_of_pytorch() {
+    for ((seed, n, below), largest, smallest) in TOPK {
+        let x = numbers(*seed, *n, *below);
+        let order = Order::Intro { k: largest.len(), sorted: true };
+        assert_eq!(&positions(order, true, &x), largest);
+        assert_eq!(&positions(order, false, &x), smallest);
+    }
+}
+
+#[test]
+fn bad_pivots_end_in_a_heap() {
+    // Musser's sequence, of which a median of three takes few elements at a time
+    let (n, half) = (512, 256);
+    let mut x = vec![0.0; n];
+    for i in 0..half {
+        x[i] = (if i % 2 == 0 { i + 1 } else { half + i }) as f64;
+        x[half + i] = 2.0 * (i + 1) as f64;
+    }
+    for k in [9, 100, 255, 256, 400] {
+        let got = positions(Order::Intro { k, sorted: true }, false, &x);
+        let keys: Vec<f64> = got.iter().map(|at| x[*at]).collect();
+        let want: Vec<f64> = sorted(false, &x)[..k].iter().map(|at| x[*at]).collect();
+        assert_eq!(keys, want, "{k}");
+    }
+}
