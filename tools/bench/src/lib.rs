@@ -9,6 +9,7 @@ mod pointwise;
 mod products;
 mod rows;
 mod serve;
+mod wide;
 mod work;
 
 pub use serve::Server;
@@ -53,6 +54,16 @@ pub const NAMES: &[&str] = &[
     "W11.mm100",
     "W12.small",
     "W12.large",
+    "W13.attn_long",
+    "W13.ce_wide",
+    "W13.lstm",
+    "W13.conv_s2",
+    "W13.depthwise",
+    "W13.pool7",
+    "W13.sort",
+    "W13.topk",
+    "W13.cumsum",
+    "W13.scatter0",
 ];
 
 /// The server for the protocol's commands; its workloads run on `threads` threads.
@@ -71,7 +82,8 @@ pub fn named(wanted: &str) -> Vec<&str> {
 }
 
 fn make(name: &str) -> Option<Made> {
-    [pointwise::make, rows::make, products::make, gpt::make, conv::make, adamw::make].iter().find_map(|make| make(name))
+    let files = [pointwise::make, rows::make, products::make, gpt::make, conv::make, adamw::make, wide::make];
+    files.iter().find_map(|make| make(name))
 }
 
 #[cfg(test)]
@@ -81,7 +93,8 @@ mod tests {
     #[test]
     fn every_name_is_made() {
         // The large ones take seconds and memory.
-        for name in NAMES.iter().filter(|n| !n.starts_with("W9") && !n.ends_with("big") && !n.starts_with("W12.l")) {
+        let large = |n: &&&str| n.starts_with("W9") || n.ends_with("big") || **n == "W12.large" || **n == "W13.ce_wide";
+        for name in NAMES.iter().filter(|n| !large(n)) {
             assert!(make(name).is_some(), "{name}");
         }
         assert!(make("W0.x").is_none());

@@ -8,9 +8,11 @@ use fulgurite_core::{DType, Scalar};
 use smallvec::smallvec;
 
 /// At most this many elements in a window that is unrolled, because each becomes nodes.
-const MOST: usize = 16;
-/// At most this many nodes may result, because a program has at most that many.
-const MOST_NODES: usize = 512;
+const MOST: usize = 64;
+/// Larger windows are unrolled only if they overlap: others are read from end to end, each element once.
+const FEW: usize = 16;
+/// At most this many nodes may result, because each becomes a step of a program and takes time to compile.
+const MOST_NODES: usize = 1024;
 
 /// A reduction: its kind, type, argument, mask, and loops, slowest first.
 pub(super) struct Reduce<'a> {
@@ -33,7 +35,8 @@ pub(super) fn window(graph: &Graph, r: &Reduce) -> Option<(Graph, NodeId)> {
         }),
         _ => false,
     });
-    if !slides || count > MOST || count * graph.nodes.len() > MOST_NODES {
+    let many = count > MOST || (count > FEW && !overlap(graph, over));
+    if !slides || many || count * graph.nodes.len() > MOST_NODES {
         return None;
     }
     let mut out = Graph::with_dims(graph.sizes.clone());
@@ -61,6 +64,17 @@ pub(super) fn window(graph: &Graph, r: &Reduce) -> Option<(Graph, NodeId)> {
     };
     let node = out.add(Op::Cast(node), r.ty);
     Some((out, node))
+}
+
+/// Whether neighbouring windows over these dims have elements in common along every axis where windows slide.
+fn overlap(graph: &Graph, over: DimSet) -> bool {
+    let loads = graph.nodes.iter().filter_map(|n| if let Op::Load(l) = &n.op { Some(l) } else { None });
+    let indices = loads.flat_map(|l| &l.idx).filter_map(|i| if let Index::Affine(a) = i { Some(a) } else { None });
+    indices.filter(|a| !a.dims().within(over)).all(|a| {
+        let (within, between): (Vec<_>, Vec<_>) = a.terms.iter().partition(|t| over.has(t.0));
+        let reach: i64 = within.iter().map(|(d, c)| (graph.sizes[*d as usize] as i64 - 1) * c.abs()).sum();
+        within.is_empty() || between.iter().all(|(_, c)| c.abs() <= reach)
+    })
 }
 
 /// The reduction of the elements so far: the value, its position, and whether any element took part (`None` means
@@ -92,15 +106,17 @@ fn fold(g: &mut Graph, red: Red, so_far: Option<Folded>, (arg, mask): (NodeId, O
         Red::Any => Builtin::Or,
         Red::All => Builtin::And,
         Red::ArgMax | Red::ArgMin | Red::First | Red::Last | Red::Only => {
-            // The element is strictly better, or it is the first NaN.
-            let b = if red == Red::ArgMax { Builtin::Gt } else { Builtin::Lt };
-            let mut takes = call(b, arg, value, DType::Bool);
-            if ty.is_float() {
-                let (nan, number) =
-                    (call(Builtin::Ne, arg, arg, DType::Bool), call(Builtin::Eq, value, value, DType::Bool));
-                let first = call(Builtin::And, nan, number, DType::Bool);
-                takes = call(Builtin::Or, takes, first, DType::Bool);
-            }
+            // The element is strictly better, or it is the first NaN: the one so far is a number, and not as good.
+            let (better, as_good) =
+                if red == Red::ArgMax { (Builtin::Gt, Builtin::Ge) } else { (Builtin::Lt, Builtin::Le) };
+            let mut takes = if ty.is_float() {
+                let (keeps, number) =
+                    (call(as_good, value, arg, DType::Bool), call(Builtin::Eq, value, value, DType::Bool));
+                let takes = g.add(Op::Call(Builtin::Not, smallvec![keeps]), DType::Bool);
+                g.add(Op::Call(Builtin::And, smallvec![takes, number]), DType::Bool)
+            } else {
+                call(better, arg, value, DType::Bool)
+            };
             if let Some(any) = any {
                 let none = g.add(Op::Call(Builtin::Not, smallvec![any]), DType::Bool);
                 takes = g.add(Op::Call(Builtin::Or, smallvec![none, takes]), DType::Bool);
