@@ -9,7 +9,7 @@ use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::row::Row;
 use fulgurite_core::runtime_checks::{self, Condition};
 use fulgurite_core::signature::{self, ArgTy, Refusal, Solved};
-use fulgurite_core::{Name, Scalar, TensorTy, Value};
+use fulgurite_core::{Name, Named, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -89,7 +89,7 @@ impl Outcome {
         self,
         op: Name,
         positional: Vec<Value<T>>,
-        named: Vec<(Name, Value<T>)>,
+        named: Vec<Named<T>>,
     ) -> Result<Accepted<T>, Refusal> {
         match self {
             Outcome::Accepted(of) => Ok(Accepted { args: signature::arrange(&of.row, positional, named)?, of }),
@@ -150,7 +150,7 @@ impl Calls {
         &self,
         candidates: impl FnOnce() -> Vec<Arc<Row>>,
         positional: &[Value<T>],
-        named: &[(Name, Value<T>)],
+        named: &[Named<T>],
         ty: &dyn Fn(&T) -> ArgTy,
     ) -> Outcome {
         let Some(key) = Key::of(positional, named, ty) else { return outcome(candidates(), positional, named, ty) };
@@ -202,7 +202,7 @@ impl<T: Clone> Known<T> {
 pub fn outcome<T>(
     candidates: Vec<Arc<Row>>,
     positional: &[Value<T>],
-    named: &[(Name, Value<T>)],
+    named: &[Named<T>],
     ty: &dyn Fn(&T) -> ArgTy,
 ) -> Outcome {
     let mut first = None;
@@ -311,7 +311,7 @@ type Words = SmallVec<[u64; 4]>;
 
 impl Key {
     /// `None` for a call with symbolic sizes, because questions about such sizes are recorded at every call.
-    pub fn of<T>(positional: &[Value<T>], named: &[(Name, Value<T>)], ty: &dyn Fn(&T) -> ArgTy) -> Option<Key> {
+    pub fn of<T>(positional: &[Value<T>], named: &[Named<T>], ty: &dyn Fn(&T) -> ArgTy) -> Option<Key> {
         let mut key = Words::new();
         positional.iter().try_for_each(|value| put(&mut key, value, ty))?;
         for (name, value) in named {
@@ -384,9 +384,9 @@ mod tests {
     use super::*;
     use fulgurite_core::{DType, Dim};
 
-    type Named = Vec<(Name, Value<ArgTy>)>;
+    type Named = Vec<Named<ArgTy>>;
 
-    fn key(positional: &[Value<ArgTy>], named: &[(Name, Value<ArgTy>)]) -> Option<Key> {
+    fn key(positional: &[Value<ArgTy>], named: &[Named<ArgTy>]) -> Option<Key> {
         Key::of(positional, named, &ArgTy::clone)
     }
 

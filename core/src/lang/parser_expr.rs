@@ -148,7 +148,7 @@ impl Parser {
 
     fn operator(&self) -> Option<BinOp> {
         let Tok::Mark(mark) = self.peek() else { return None };
-        BinOp::ALL.into_iter().find(|op| op.mark() == *mark)
+        BinOp::from_mark(mark)
     }
 
     fn unary(&mut self) -> Parsed<Expr> {
