@@ -114,7 +114,6 @@ pub struct Accepted<T> {
 
 /// Refusal by the first row that a call may mean.
 pub struct Refused {
-    /// The row.
     pub row: Arc<Row>,
     /// The types in the order of its signature, where they could be arranged in it.
     pub args: Option<Vec<Value<ArgTy>>>,
@@ -133,7 +132,6 @@ pub struct Calls {
 pub struct Yielded {
     /// The row, overload chosen.
     pub op: Name,
-    /// Its results.
     pub results: SmallVec<[Value<ArgTy>; 1]>,
 }
 

@@ -109,7 +109,6 @@ pub const BOUND: &[Key] = &[
     key("when", Form::Text, "of which tensors that is said: a truth of fields, everywhere"),
 ];
 
-/// The names of keys.
 pub const fn names<const N: usize>(keys: &[Key]) -> [&'static str; N] {
     let mut names = [""; N];
     let mut i = 0;

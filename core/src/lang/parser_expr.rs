@@ -37,7 +37,6 @@ impl Parser {
         })
     }
 
-    /// `{ block }`
     fn braced(&mut self, before: &str) -> Parsed<Block> {
         if !self.at("{") {
             let error = self.unexpected(format!("`{{` after {before}"));

@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use crate::row::Row;
-use crate::{Name, Named, Value, counted};
+use crate::{Named, Value, counted};
 
 /// One value per parameter, then one per option, in signature order; arguments that were not given are
 /// [`Value::Absent`].

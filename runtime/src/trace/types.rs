@@ -217,7 +217,6 @@ pub(crate) struct KnownBody {
     pub _solved: Arc<Solved>,
     /// The arguments of the line.
     pub args: Vec<Value<ProxyId>>,
-    /// The body.
     pub body: Rc<Body>,
 }
 

@@ -22,7 +22,6 @@ pub(super) type Contribution = (usize, Value<ProxyId>, usize);
 /// The line and the cotangents on which a rule runs.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
-    /// The line.
     pub(super) line: &'a BoundSymbol,
     /// For each result, its cotangent or tangent; `None` is zero.
     pub(super) flow: &'a [Option<ProxyId>],

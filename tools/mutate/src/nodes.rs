@@ -99,7 +99,6 @@ const AROUND: &[(&str, u8)] = &[
     ("min", 31),
 ];
 
-/// A call of `name`.
 pub fn call(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|value| Arg { name: None, value }).collect();
     Expr::bare(Node::Call(Ident { name: Name::new(name), span: Span::default() }, args))

@@ -47,7 +47,6 @@ const SECOND: [f64; 3] = [0.5, 1.0, 2.0];
 pub struct Computed<'a> {
     /// The row as it is written.
     pub source: &'a RowSource,
-    /// The row.
     pub row: &'a Arc<Row>,
     /// The rows that it may call.
     pub set: &'a RowSet<'a>,

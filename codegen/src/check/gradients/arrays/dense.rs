@@ -84,7 +84,6 @@ impl From<NestError> for Stop {
 pub struct Library<'a> {
     /// The database.
     pub set: &'a RowSet<'a>,
-    /// The derived rows, by name.
     derived: FxHashMap<Name, Arc<Row>>,
     /// The resolved calls of each derived row.
     calls: FxHashMap<Name, Arc<Calls>>,

@@ -216,7 +216,6 @@ impl Instance<'_> {
     }
 }
 
-/// Values by name.
 type Values = Vec<Named<V<f64>>>;
 
 /// A function that lifts an element into a field, by its argument, its position among that argument's elements, and its

@@ -81,9 +81,7 @@ impl Env<'_> {
 pub(crate) enum Site {
     /// An index along an axis of a value.
     Index {
-        /// The value.
         value: ValueId,
-        /// The axis.
         axis: usize,
         /// The size of the axis.
         size: usize,
@@ -110,7 +108,6 @@ pub(crate) struct Function {
     pub text: String,
 }
 
-/// A kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     /// The kernel with its sizes in the text.
@@ -128,7 +125,6 @@ pub(crate) struct Kernel {
 /// An action of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// Launches a kernel.
     Launch(Kernel),
     /// Computes a matrix product by the device's library.
     Multiply {
