@@ -382,7 +382,7 @@ mod tests {
     use super::*;
     use fulgurite_core::{DType, Dim};
 
-    type Named = Vec<Named<ArgTy>>;
+    type ByName = Vec<Named<ArgTy>>;
 
     fn key(positional: &[Value<ArgTy>], named: &[Named<ArgTy>]) -> Option<Key> {
         Key::of(positional, named, &ArgTy::clone)
@@ -393,7 +393,7 @@ mod tests {
         let tensor = |dtype, shape: &[i64]| Value::Tensor(ArgTy::Tensor(TensorTy::new(dtype, shape)));
         let int = |i| Value::Num(Scalar::Int(i));
         let dim = Name::new("dim");
-        let calls: Vec<(Vec<Value<ArgTy>>, Named)> = vec![
+        let calls: Vec<(Vec<Value<ArgTy>>, ByName)> = vec![
             (vec![], vec![]),
             (vec![tensor(DType::F32, &[2, 3])], vec![]),
             (vec![tensor(DType::F32, &[3, 2])], vec![]),
