@@ -344,7 +344,7 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
 }
 
 /// The signature of a pointwise `expr` whose row leaves it out; `None` if the formula is not pointwise.
-pub fn pointwise_sig(formula: &str) -> Option<String> {
+pub fn pointwise_sig(formula: &str, promotes_to_bool: bool) -> Option<String> {
     let body = fulgurite_core::lang::parse_block(formula, fulgurite_core::lang::Dialect::Index).ok()?;
-    pointwise::sig_text(&body)
+    pointwise::sig_text(&body, promotes_to_bool)
 }

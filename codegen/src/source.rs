@@ -94,7 +94,6 @@ impl SourceFile {
         self.lines.partition_point(|start| *start as usize <= offset).max(1) - 1
     }
 
-    /// The starts of lines.
     pub(crate) fn line_starts(&self) -> &[u32] {
         &self.lines
     }

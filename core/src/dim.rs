@@ -268,25 +268,16 @@ macro_rules! operator {
                 self.op(DimOp::$op, other.into())
             }
         }
-        impl $trait<Dim> for i64 {
-            type Output = Dim;
-            fn $method(self, other: Dim) -> Dim {
-                Dim::from(self).op(DimOp::$op, other)
-            }
-        }
-        impl $trait<Dim> for usize {
-            type Output = Dim;
-            fn $method(self, other: Dim) -> Dim {
-                Dim::from(self).op(DimOp::$op, other)
-            }
-        }
-        impl $trait<Dim> for i32 {
-            type Output = Dim;
-            fn $method(self, other: Dim) -> Dim {
-                Dim::from(self).op(DimOp::$op, other)
-            }
-        }
+        operator!($trait, $method, $op: i64, usize, i32);
     };
+    ($trait:ident, $method:ident, $op:ident: $($number:ty),*) => {$(
+        impl $trait<Dim> for $number {
+            type Output = Dim;
+            fn $method(self, other: Dim) -> Dim {
+                Dim::from(self).op(DimOp::$op, other)
+            }
+        }
+    )*};
 }
 operator!(Add, add, Add);
 operator!(Sub, sub, Sub);

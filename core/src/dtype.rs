@@ -3,37 +3,39 @@
 use crate::minifloat;
 use std::fmt;
 
-/// An element type. `C64` and `C128` exist only in the promotion table. Those from `F8E4M3FN` on are for storage: tensors
-/// of them are moved and cast, and a row or a subclass that reads them says how they compute.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[allow(missing_docs)]
-pub enum DType {
-    Bool,
-    U8,
-    I8,
-    I16,
-    I32,
-    I64,
-    F16,
-    BF16,
-    F32,
-    F64,
-    C64,
-    C128,
-    F8E4M3FN,
-    F8E5M2,
-    U4X2,
-    F8E4M3FNUZ,
-    F8E5M2FNUZ,
-    F8E8M0FNU,
-    F4E2M1FN,
-    I2,
-    U2,
-    I4,
-    U4,
-    U16,
-    U32,
-    U64,
+crate::words! {
+    /// An element type. `C64` and `C128` exist only in the promotion table. Those from `F8E4M3FN` on are for storage: tensors
+    /// of them are moved and cast, and a row or a subclass that reads them says how they compute.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+    #[allow(missing_docs)]
+    pub enum DType: name, from_name {
+        Bool = "bool",
+        U8 = "u8",
+        I8 = "i8",
+        I16 = "i16",
+        I32 = "i32",
+        I64 = "i64",
+        F16 = "f16",
+        BF16 = "bf16",
+        F32 = "f32",
+        F64 = "f64",
+        C64 = "c64",
+        C128 = "c128",
+        F8E4M3FN = "f8e4m3fn",
+        F8E5M2 = "f8e5m2",
+        U4X2 = "u4x2",
+        F8E4M3FNUZ = "f8e4m3fnuz",
+        F8E5M2FNUZ = "f8e5m2fnuz",
+        F8E8M0FNU = "f8e8m0fnu",
+        F4E2M1FN = "f4e2m1fn",
+        I2 = "i2",
+        U2 = "u2",
+        I4 = "i4",
+        U4 = "u4",
+        U16 = "u16",
+        U32 = "u32",
+        U64 = "u64",
+    }
 }
 
 /// bool < int < float < complex: the category decides between tensors of different rank.
@@ -49,11 +51,6 @@ pub enum Category {
 use DType::*;
 
 impl DType {
-    /// Every dtype, in promotion-table order.
-    pub const ALL: [DType; 26] = [
-        Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, F8E4M3FN, F8E5M2, U4X2, F8E4M3FNUZ, F8E5M2FNUZ,
-        F8E8M0FNU, F4E2M1FN, I2, U2, I4, U4, U16, U32, U64,
-    ];
     /// The storage dtypes: floats of four and eight bits, bytes of two integers of four bits, integers of two and four
     /// bits in a byte each, and unsigned integers of 16 and more bits.
     pub const STORAGE: [DType; 14] =
@@ -62,43 +59,6 @@ impl DType {
     pub const STORED: [DType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
     /// The dtype that integers become where a float is needed.
     pub const DEFAULT_FLOAT: DType = F32;
-
-    /// The name used in rows, traces and messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Bool => "bool",
-            U8 => "u8",
-            I8 => "i8",
-            I16 => "i16",
-            I32 => "i32",
-            I64 => "i64",
-            F16 => "f16",
-            BF16 => "bf16",
-            F32 => "f32",
-            F64 => "f64",
-            C64 => "c64",
-            C128 => "c128",
-            F8E4M3FN => "f8e4m3fn",
-            F8E5M2 => "f8e5m2",
-            U4X2 => "u4x2",
-            F8E4M3FNUZ => "f8e4m3fnuz",
-            F8E5M2FNUZ => "f8e5m2fnuz",
-            F8E8M0FNU => "f8e8m0fnu",
-            F4E2M1FN => "f4e2m1fn",
-            I2 => "i2",
-            U2 => "u2",
-            I4 => "i4",
-            U4 => "u4",
-            U16 => "u16",
-            U32 => "u32",
-            U64 => "u64",
-        }
-    }
-
-    /// The dtype with this name.
-    pub fn from_name(name: &str) -> Option<DType> {
-        DType::ALL.into_iter().find(|d| d.name() == name)
-    }
 
     /// The dtype with this NumPy or PyTorch name, where the name differs from ours.
     pub fn from_foreign_name(name: &str) -> Option<DType> {
@@ -260,12 +220,6 @@ impl DType {
             C128 => F64,
             d => d,
         }
-    }
-}
-
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -49,10 +49,11 @@ pub mod signature;
 pub mod storage;
 pub mod subclass;
 pub mod value;
+mod words;
 
 pub use counted::counted;
 pub use dim::Dim;
 pub use dtype::{DType, DTypeSet};
 pub use name::Name;
 pub use scalar::Scalar;
-pub use value::{TensorTy, Value};
+pub use value::{Named, TensorTy, Value};

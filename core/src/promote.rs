@@ -7,7 +7,6 @@
 
 use crate::dtype::{Category, DType};
 use crate::scalar::Scalar;
-use std::fmt;
 
 /// The least dtype that holds both (`torch.promote_types`).
 pub fn promote(a: DType, b: DType) -> DType {
@@ -121,63 +120,32 @@ pub fn join_by(kind: Option<Kind>, operands: &[Operand]) -> Option<DType> {
     }
 }
 
-/// How a row derives its compute and result dtypes from the join of its arguments (the row key `promote`).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// Computes in the join's [`opmath`](DType::opmath); the result has the join.
-    Default,
-    /// Integers and bool become the default float.
-    Float,
-    /// The result is bool.
-    Bool,
-    /// A complex join gives the real dtype of its width.
-    Real,
-    /// Pure data motion: no conversion to opmath.
-    Keep,
-    /// The arguments must already agree; otherwise as [`Kind::Default`].
-    Equal,
-    /// All arguments join, rank ignored ([`join_dtypes`]); otherwise as [`Kind::Default`].
-    Join,
-    /// bool becomes i64.
-    LongIfBool,
-    /// bool and integers become i64 (sum-like).
-    LongIfInt,
+crate::words! {
+    /// How a row derives its compute and result dtypes from the join of its arguments (the row key `promote`).
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    pub enum Kind: name, from_name {
+        /// Computes in the join's [`opmath`](DType::opmath); the result has the join.
+        Default = "default",
+        /// Integers and bool become the default float.
+        Float = "float",
+        /// The result is bool.
+        Bool = "bool",
+        /// A complex join gives the real dtype of its width.
+        Real = "real",
+        /// Pure data motion: no conversion to opmath.
+        Keep = "keep",
+        /// The arguments must already agree; otherwise as [`Kind::Default`].
+        Equal = "equal",
+        /// All arguments join, rank ignored ([`join_dtypes`]); otherwise as [`Kind::Default`].
+        Join = "join",
+        /// bool becomes i64.
+        LongIfBool = "long_if_bool",
+        /// bool and integers become i64 (sum-like).
+        LongIfInt = "long_if_int",
+    }
 }
 
 impl Kind {
-    /// Every kind.
-    pub const ALL: [Kind; 9] = [
-        Kind::Default,
-        Kind::Float,
-        Kind::Bool,
-        Kind::Real,
-        Kind::Keep,
-        Kind::Equal,
-        Kind::Join,
-        Kind::LongIfBool,
-        Kind::LongIfInt,
-    ];
-
-    /// The word in a row.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Default => "default",
-            Kind::Float => "float",
-            Kind::Bool => "bool",
-            Kind::Real => "real",
-            Kind::Keep => "keep",
-            Kind::Equal => "equal",
-            Kind::Join => "join",
-            Kind::LongIfBool => "long_if_bool",
-            Kind::LongIfInt => "long_if_int",
-        }
-    }
-
-    /// The kind called `name`.
-    pub fn from_name(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|k| k.name() == name)
-    }
-
     /// (compute dtype, result dtype) for arguments whose join is `joined`.
     pub fn apply(self, joined: DType) -> (DType, DType) {
         let category = joined.category();
@@ -193,11 +161,5 @@ impl Kind {
             Kind::Real => (result.opmath(), result.real()),
             _ => (result.opmath(), result),
         }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

@@ -105,42 +105,29 @@ pub enum Meaning {
     Host(Name),
 }
 
-/// The elements that share the gradient of a maximum at a tie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[allow(missing_docs)]
-pub enum Ties {
-    First,
-    Last,
-    Even,
-}
-
-/// How autocast treats the float arguments of a row. f64 stays f64 in every class.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Class {
-    /// They are cast to the region's dtype.
-    Lower,
-    /// They are cast to f32.
-    Fp32,
-    /// They are cast to the widest dtype among them.
-    Promote,
-    /// They keep their dtype.
-    None,
-}
-
-impl Class {
-    /// Its word in rows.
-    pub fn word(self) -> &'static str {
-        match self {
-            Class::Lower => "lower",
-            Class::Fp32 => "fp32",
-            Class::Promote => "promote",
-            Class::None => "none",
-        }
+crate::words! {
+    /// The elements that share the gradient of a maximum at a tie.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    #[allow(missing_docs)]
+    pub enum Ties: word, from_word {
+        First = "first",
+        Last = "last",
+        Even = "even",
     }
+}
 
-    /// The class with this word.
-    pub fn from_word(word: &str) -> Option<Class> {
-        [Class::Lower, Class::Fp32, Class::Promote, Class::None].into_iter().find(|class| class.word() == word)
+crate::words! {
+    /// How autocast treats the float arguments of a row. f64 stays f64 in every class.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    pub enum Class: word, from_word {
+        /// They are cast to the region's dtype.
+        Lower = "lower",
+        /// They are cast to f32.
+        Fp32 = "fp32",
+        /// They are cast to the widest dtype among them.
+        Promote = "promote",
+        /// They keep their dtype.
+        None = "none",
     }
 }
 
@@ -229,11 +216,7 @@ impl Row {
                 .collect::<Result<_, SyntaxError>>()?,
             vjp: rules(text.vjp)?,
             jvp: rules(text.jvp)?,
-            ties: match text.ties {
-                "first" => Ties::First,
-                "last" => Ties::Last,
-                _ => Ties::Even,
-            },
+            ties: Ties::from_word(text.ties).unwrap_or(Ties::Even),
             at: text
                 .at
                 .iter()

@@ -72,34 +72,20 @@ impl fmt::Display for Scalar {
     }
 }
 
-impl From<f64> for Scalar {
-    fn from(x: f64) -> Scalar {
-        Scalar::Float(x)
-    }
+macro_rules! from_number {
+    ($($number:ty => $category:ident($wide:ty)),*) => {$(
+        impl From<$number> for Scalar {
+            fn from(x: $number) -> Scalar {
+                Scalar::$category(<$wide>::from(x))
+            }
+        }
+    )*};
 }
-impl From<f32> for Scalar {
-    fn from(x: f32) -> Scalar {
-        Scalar::Float(x as f64)
-    }
-}
-impl From<i64> for Scalar {
-    fn from(x: i64) -> Scalar {
-        Scalar::Int(x)
-    }
-}
-impl From<i32> for Scalar {
-    fn from(x: i32) -> Scalar {
-        Scalar::Int(x as i64)
-    }
-}
+from_number!(f64 => Float(f64), f32 => Float(f64), i64 => Int(i64), i32 => Int(i64), bool => Bool(bool));
+
 impl From<usize> for Scalar {
     fn from(x: usize) -> Scalar {
         // A number that is too large saturates: wrapped it would be negative.
         Scalar::Int(i64::try_from(x).unwrap_or(i64::MAX))
-    }
-}
-impl From<bool> for Scalar {
-    fn from(x: bool) -> Scalar {
-        Scalar::Bool(x)
     }
 }

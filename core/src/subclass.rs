@@ -16,7 +16,7 @@ use crate::lang::ast::*;
 use crate::lang::{SyntaxError, parse_rule, parse_sig};
 use crate::row::{Meaning, Row};
 use crate::signature::{Item, Refusal, Solved};
-use crate::{Name, Value};
+use crate::{Name, Named, Value};
 
 /// A class's texts, as emitted. Empty texts and slices are absent keys.
 #[derive(Clone, Copy, Debug)]
@@ -75,22 +75,20 @@ impl ClassText {
     };
 }
 
-/// A kind of operators.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Kind {
-    /// Views: the result aliases the argument's elements.
-    View,
-    /// Pointwise operators, with broadcasting.
-    Pointwise,
-    /// Any operator.
-    Any,
+crate::words! {
+    /// A kind of operators.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    pub enum Kind: word, from_word {
+        /// Views: the result aliases the argument's elements.
+        View = "view",
+        /// Pointwise operators, with broadcasting.
+        Pointwise = "pointwise",
+        /// Any operator.
+        Any = "any",
+    }
 }
 
 impl Kind {
-    /// The kinds by their words.
-    pub const WORDS: [(&'static str, Kind); 3] =
-        [("view", Kind::View), ("pointwise", Kind::Pointwise), ("any", Kind::Any)];
-
     /// Whether a row is of this kind; `view` says whether it is a view.
     pub fn has(self, row: &Row, view: bool) -> bool {
         match self {
@@ -298,8 +296,7 @@ impl Class {
     /// The target of a rule, from its text.
     pub fn target(text: &str) -> Target {
         let kind = text.strip_prefix("class(").and_then(|t| t.strip_suffix(')'));
-        let known = kind.and_then(|word| Kind::WORDS.iter().find(|(w, _)| *w == word));
-        known.map_or_else(|| Target::Op(Name::new(text)), |(_, kind)| Target::Kind(*kind))
+        kind.and_then(Kind::from_word).map_or_else(|| Target::Op(Name::new(text)), Target::Kind)
     }
 
     /// The rule that the class has for a row: for the operator, for the operator that it overloads, or for its kind, in
@@ -357,7 +354,7 @@ impl Class {
     ///
     /// # Errors
     /// E706 for metadata that is known only at run time, which would be lost.
-    pub fn meta_of<V>(&self, solved: &Solved) -> Result<Vec<(Name, Value<V>)>, Refusal> {
+    pub fn meta_of<V>(&self, solved: &Solved) -> Result<Vec<Named<V>>, Refusal> {
         let one = |n: Name| match solved.env.item(n) {
             Some(Item::Tensor(_) | Item::Tensors(..) | Item::Runtime(..)) => {
                 let message = format!("`{}`: the metadata `{n}` must be known while the program is traced", self.name);
@@ -388,9 +385,9 @@ fn given(option: Name) -> Name {
 
 /// Further names in rules of a class, besides arguments and the parts of operands: options as they were given, and the
 /// parts of plain arguments, which are absent.
-pub fn others<V: Clone>(class: &Class, sig: &Sig, args: &[Value<V>], of_class: &[Name]) -> Vec<(Name, Value<V>)> {
+pub fn others<V: Clone>(class: &Class, sig: &Sig, args: &[Value<V>], of_class: &[Name]) -> Vec<Named<V>> {
     let opts = sig.opts.iter().zip(args.iter().skip(sig.params.len()));
-    let mut names: Vec<(Name, Value<V>)> = opts.map(|(opt, value)| (given(opt.name.name), value.clone())).collect();
+    let mut names: Vec<Named<V>> = opts.map(|(opt, value)| (given(opt.name.name), value.clone())).collect();
     for param in sig.params.iter().filter(|p| p.ty.list.is_none() && !of_class.contains(&p.name.name)) {
         let parts = class.fields().chain(class.meta());
         names.extend(parts.map(|p| (part(param.name.name, p), Value::Absent)));

@@ -82,6 +82,9 @@ impl fmt::Debug for TensorTy {
     }
 }
 
+/// A value with a name: an argument given by name, or a result that a rule reads.
+pub type Named<V> = (Name, Value<V>);
+
 /// An argument, option or intermediate value of the tensor language. `V` is a machine's type of tensors: a proxy in a
 /// trace, an array at build time.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,7 +18,7 @@ use crate::trace::ProxyTy;
 use crate::tree::{self, Tree};
 use crate::{intrinsics, jit, scope};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{Name, Scalar, TensorTy, Value};
+use fulgurite_core::{Name, Named, Scalar, TensorTy, Value};
 
 /// Calls an operator and returns its results, with lists flattened.
 ///
@@ -192,7 +192,7 @@ pub fn intrinsic(row: Intrinsic, args: Vec<Value<Tensor>>) -> Tensor {
 pub fn call_named(
     op: &str,
     positional: Vec<Value<Tensor>>,
-    named: Vec<(Name, Value<Tensor>)>,
+    named: Vec<Named<Tensor>>,
     loc: Loc,
 ) -> Result<Vec<Tensor>, Error> {
     let candidates = symbol::candidates(Name::new(op));

@@ -41,7 +41,7 @@ use crate::trace::*;
 use fulgurite_core::lang::ast::Access;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::signature::{self, OutTy, Refusal, Solved};
-use fulgurite_core::{Name, TensorTy, Value};
+use fulgurite_core::{Name, Named, TensorTy, Value};
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Builder {
         &mut self,
         op: Name,
         positional: Vec<Value<ProxyId>>,
-        named: Vec<(Name, Value<ProxyId>)>,
+        named: Vec<Named<ProxyId>>,
     ) -> Result<Rc<BoundSymbol>, Error> {
         if lists::is_long(&positional)
             && let Some(symbol) = symbol::find(op)
@@ -115,7 +115,7 @@ impl Builder {
         &self,
         op: Name,
         positional: Vec<Value<ProxyId>>,
-        named: Vec<(Name, Value<ProxyId>)>,
+        named: Vec<Named<ProxyId>>,
     ) -> Result<AcceptedCall, Error> {
         let candidates = symbol::candidates(op);
         let mut first: Option<Error> = None;
@@ -403,11 +403,7 @@ fn is_given(line: &BoundSymbol, i: usize) -> bool {
 }
 
 fn has_type(arg: &Value<ProxyId>) -> bool {
-    match arg {
-        Value::Type(_) => true,
-        Value::List(items) => items.iter().any(has_type),
-        _ => false,
-    }
+    arg.items().iter().any(|item| matches!(item, Value::Type(_)))
 }
 
 fn unknown(op: Name) -> Error {

@@ -11,7 +11,7 @@ use crate::symbol::{self, Native, Port, SubclassRef, SymbolRef};
 use crate::tensor::Tensor;
 use crate::trace::{ProxyId, ProxyTy};
 use fulgurite_core::loc::Loc;
-use fulgurite_core::{DType, Name, Scalar, Value};
+use fulgurite_core::{DType, Name, Named, Scalar, Value};
 use std::any::Any;
 
 pub use crate::symbol::Subclass;
@@ -132,7 +132,7 @@ impl Subclassed for Tensor {
 pub struct Parts {
     class: SubclassRef,
     fields: Vec<(Name, Tensor)>,
-    meta: Vec<(Name, Value<ProxyId>)>,
+    meta: Vec<Named<ProxyId>>,
     loc: Loc,
 }
 

@@ -40,18 +40,6 @@ pub fn bytes(n: usize) -> String {
     }
 }
 
-/// A whole number with separated thousands: `6,291,456`.
-pub fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let head = (digits.len() + 2) % 3 + 1;
-    let mut text = digits[..head].to_owned();
-    for group in digits.as_bytes()[head..].chunks(3) {
-        text.push(',');
-        text.extend(group.iter().map(|b| char::from(*b)));
-    }
-    text
-}
-
 /// A small number in scientific form: `6.0e-4`.
 pub fn scientific(x: f64) -> String {
     format!("{x:.1e}")
@@ -96,9 +84,6 @@ mod tests {
         assert_eq!(count(999_499.0), "999 k");
         assert_eq!(bytes(812), "812 B");
         assert_eq!(bytes(310_200), "310 kB");
-        assert_eq!(thousands(6_291_456), "6,291,456");
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(123), "123");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::row::Row;
 use fulgurite_core::runtime_checks::{self, Condition};
 use fulgurite_core::signature::{self, ArgTy, Refusal, Solved};
-use fulgurite_core::{Name, Scalar, TensorTy, Value};
+use fulgurite_core::{Name, Named, Scalar, TensorTy, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -89,7 +89,7 @@ impl Outcome {
         self,
         op: Name,
         positional: Vec<Value<T>>,
-        named: Vec<(Name, Value<T>)>,
+        named: Vec<Named<T>>,
     ) -> Result<Accepted<T>, Refusal> {
         match self {
             Outcome::Accepted(of) => Ok(Accepted { args: signature::arrange(&of.row, positional, named)?, of }),
@@ -114,7 +114,6 @@ pub struct Accepted<T> {
 
 /// Refusal by the first row that a call may mean.
 pub struct Refused {
-    /// The row.
     pub row: Arc<Row>,
     /// The types in the order of its signature, where they could be arranged in it.
     pub args: Option<Vec<Value<ArgTy>>>,
@@ -133,7 +132,6 @@ pub struct Calls {
 pub struct Yielded {
     /// The row, overload chosen.
     pub op: Name,
-    /// Its results.
     pub results: SmallVec<[Value<ArgTy>; 1]>,
 }
 
@@ -150,7 +148,7 @@ impl Calls {
         &self,
         candidates: impl FnOnce() -> Vec<Arc<Row>>,
         positional: &[Value<T>],
-        named: &[(Name, Value<T>)],
+        named: &[Named<T>],
         ty: &dyn Fn(&T) -> ArgTy,
     ) -> Outcome {
         let Some(key) = Key::of(positional, named, ty) else { return outcome(candidates(), positional, named, ty) };
@@ -202,7 +200,7 @@ impl<T: Clone> Known<T> {
 pub fn outcome<T>(
     candidates: Vec<Arc<Row>>,
     positional: &[Value<T>],
-    named: &[(Name, Value<T>)],
+    named: &[Named<T>],
     ty: &dyn Fn(&T) -> ArgTy,
 ) -> Outcome {
     let mut first = None;
@@ -311,7 +309,7 @@ type Words = SmallVec<[u64; 4]>;
 
 impl Key {
     /// `None` for a call with symbolic sizes, because questions about such sizes are recorded at every call.
-    pub fn of<T>(positional: &[Value<T>], named: &[(Name, Value<T>)], ty: &dyn Fn(&T) -> ArgTy) -> Option<Key> {
+    pub fn of<T>(positional: &[Value<T>], named: &[Named<T>], ty: &dyn Fn(&T) -> ArgTy) -> Option<Key> {
         let mut key = Words::new();
         positional.iter().try_for_each(|value| put(&mut key, value, ty))?;
         for (name, value) in named {
@@ -384,9 +382,9 @@ mod tests {
     use super::*;
     use fulgurite_core::{DType, Dim};
 
-    type Named = Vec<(Name, Value<ArgTy>)>;
+    type ByName = Vec<Named<ArgTy>>;
 
-    fn key(positional: &[Value<ArgTy>], named: &[(Name, Value<ArgTy>)]) -> Option<Key> {
+    fn key(positional: &[Value<ArgTy>], named: &[Named<ArgTy>]) -> Option<Key> {
         Key::of(positional, named, &ArgTy::clone)
     }
 
@@ -395,7 +393,7 @@ mod tests {
         let tensor = |dtype, shape: &[i64]| Value::Tensor(ArgTy::Tensor(TensorTy::new(dtype, shape)));
         let int = |i| Value::Num(Scalar::Int(i));
         let dim = Name::new("dim");
-        let calls: Vec<(Vec<Value<ArgTy>>, Named)> = vec![
+        let calls: Vec<(Vec<Value<ArgTy>>, ByName)> = vec![
             (vec![], vec![]),
             (vec![tensor(DType::F32, &[2, 3])], vec![]),
             (vec![tensor(DType::F32, &[3, 2])], vec![]),

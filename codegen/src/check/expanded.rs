@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use fulgurite_core::eval::frame;
-use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::eval::tensor::{self, Called, Machine};
 use fulgurite_core::lang::{Block, Expr, Span};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{self, ArgTy, Refusal, Solved};
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Named, Value};
 
 use super::call_cache::{self, Outcome, Resolved};
 use super::machine::Types;
@@ -119,7 +119,7 @@ impl<'a, L: Look> Expanded<'a, L> {
         block: &Block,
         solved: &Solved,
         args: &[Value<ArgTy>],
-        names: &[(Name, Value<ArgTy>)],
+        names: &[Named<ArgTy>],
     ) -> Results<L> {
         let given = |value: &Value<ArgTy>| {
             value.map(&mut |ty: &ArgTy| Marked { ty: ty.clone(), mark: <L::Mark as Default>::default() })
@@ -146,12 +146,7 @@ impl<L: Look> Machine for Expanded<'_, L> {
     type V = Marked<L::Mark>;
     type Error = L::Halt;
 
-    fn call(
-        &mut self,
-        op: Name,
-        positional: Vec<Value<Marked<L::Mark>>>,
-        named: Vec<(Name, Value<Marked<L::Mark>>)>,
-    ) -> Results<L> {
+    fn call(&mut self, op: Name, positional: Vec<Value<Self::V>>, named: Vec<Named<Self::V>>) -> Called<Self> {
         let halt = |why: &str| L::Halt::from(Refusal::new("E010", format!("`{op}` {why}")));
         self.left = self.left.checked_sub(1).ok_or_else(|| halt("is called too often"))?;
         let ty = |v: &Marked<L::Mark>| v.ty.clone();

@@ -4,7 +4,7 @@
 use fulgurite_core::derive::{self, Derived};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Named, Value};
 
 use super::report;
 use crate::schema::{RowSource, Rule};
@@ -77,7 +77,7 @@ impl<'a> Declared<'a> {
 
     /// Binds the values in which the rule is linear to their names. A `grad` has one per result, a `jvp` reads the
     /// first.
-    pub fn bind<T: Clone>(&self, row: &Row, values: &[Value<T>]) -> Vec<(Name, Value<T>)> {
+    pub fn bind<T: Clone>(&self, row: &Row, values: &[Value<T>]) -> Vec<Named<T>> {
         let given = |n: usize| values.get(if self.way == Way::Vjp { n } else { 0 }).cloned();
         self.seeds(row).into_iter().enumerate().filter_map(|(n, name)| Some((name, given(n)?))).collect()
     }
@@ -90,7 +90,7 @@ pub fn holding<'r>(row: &'r Row, derived: &'r Derived, arg: Name) -> Option<&'r 
 }
 
 /// The results of a row, then the auxiliary ones, by the names under which rules read them.
-pub fn results<T: Clone>(row: &Row, values: &[Value<T>]) -> Vec<(Name, Value<T>)> {
+pub fn results<T: Clone>(row: &Row, values: &[Value<T>]) -> Vec<Named<T>> {
     let sig = &row.sig;
     let outs = sig.outs.iter().chain(&sig.aux);
     let mut names: Vec<_> = outs.zip(values).map(|(out, value)| (out.name.name, value.clone())).collect();

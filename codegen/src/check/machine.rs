@@ -1,12 +1,12 @@
 //! The tensor language over types alone: the types that a body or rule yields for arguments of given types, without
 //! data.
 
-use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::eval::tensor::{self, Called, Machine};
 use fulgurite_core::lang::{Block, Elem, Expr, Param, Span};
 use fulgurite_core::lower::holds;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
-use fulgurite_core::{DType, Name, Scalar, Value};
+use fulgurite_core::{DType, Name, Named, Scalar, Value};
 
 use super::branches::{self, Ids};
 use super::call_cache::{Key, Yielded};
@@ -53,7 +53,7 @@ pub struct Types<'a> {
     /// Every row called so far.
     pub called: Vec<Name>,
     /// Writes of arguments, `name <- type`, in order.
-    pub written: Vec<(Name, Value<ArgTy>)>,
+    pub written: Vec<Named<ArgTy>>,
     /// The branches of the text that were taken.
     pub taken: Ids,
 }
@@ -94,7 +94,7 @@ impl<'a> Types<'a> {
         block: &Block,
         solved: &Solved,
         args: &[Value<ArgTy>],
-        extra: &[(Name, Value<ArgTy>)],
+        extra: &[Named<ArgTy>],
     ) -> Result<Vec<Value<ArgTy>>, Fault> {
         tensor::run(self, row, block, solved, args, extra)
     }
@@ -154,12 +154,7 @@ impl Machine for Types<'_> {
     type V = ArgTy;
     type Error = Fault;
 
-    fn call(
-        &mut self,
-        op: Name,
-        positional: Vec<Value<ArgTy>>,
-        named: Vec<(Name, Value<ArgTy>)>,
-    ) -> Result<Vec<Value<ArgTy>>, Fault> {
+    fn call(&mut self, op: Name, positional: Vec<Value<Self::V>>, named: Vec<Named<Self::V>>) -> Called<Self> {
         let failed = |refusal: Refusal, tainted: bool| Fault { at: None, refusal, called: Some(op), tainted };
         if self.depth > DEEPEST {
             return Err(failed(Refusal::new("E010", format!("`{op}` is called too deep")), true));

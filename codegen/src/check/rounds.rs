@@ -9,7 +9,7 @@ use fulgurite_core::lang::{Block, Elem, Param, Span};
 use fulgurite_core::lower::lower_with;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{ArgTy, Refusal};
-use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy, Value};
+use fulgurite_core::{DType, Dim, Name, Named, Scalar, TensorTy, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -125,14 +125,7 @@ fn alike(arg: &Value<ArgTy>) -> Value<ArgTy> {
     }
 }
 
-fn follow(
-    rule: &Rule,
-    row: &Row,
-    block: &Block,
-    rows: &RowSet,
-    case: &Case,
-    names: &[(Name, Value<ArgTy>)],
-) -> Option<Diag> {
+fn follow(rule: &Rule, row: &Row, block: &Block, rows: &RowSet, case: &Case, names: &[Named<ArgTy>]) -> Option<Diag> {
     let mut lines = Expanded::new(rows, Lines);
     let Err(Halt::Twice { at, by, after }) = lines.follow(row, block, &case.solved, &case.args, names) else {
         return None;

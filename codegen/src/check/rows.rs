@@ -9,7 +9,7 @@ use fulgurite_core::lang::Node;
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{ArgTy, Refusal};
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Named, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_cache::{self, Accepted, Calls, Key, Outcome, Refused, Yielded};
@@ -154,7 +154,7 @@ impl<'a> RowSet<'a> {
         &self,
         op: Name,
         positional: Vec<Value<ArgTy>>,
-        named: Vec<(Name, Value<ArgTy>)>,
+        named: Vec<Named<ArgTy>>,
     ) -> Result<Accepted<ArgTy>, Refusal> {
         self.accepted(op, self.outcome(op, &positional, &named, &ty), positional, named)
     }
@@ -167,7 +167,7 @@ impl<'a> RowSet<'a> {
         &self,
         op: Name,
         positional: Vec<Value<ArgTy>>,
-        named: Vec<(Name, Value<ArgTy>)>,
+        named: Vec<Named<ArgTy>>,
     ) -> Result<Accepted<ArgTy>, Refusal> {
         let outcome = call_cache::outcome(self.candidates(op), &positional, &named, &ty);
         self.accepted(op, outcome, positional, named)
@@ -178,7 +178,7 @@ impl<'a> RowSet<'a> {
         op: Name,
         outcome: Outcome,
         positional: Vec<Value<ArgTy>>,
-        named: Vec<(Name, Value<ArgTy>)>,
+        named: Vec<Named<ArgTy>>,
     ) -> Result<Accepted<ArgTy>, Refusal> {
         match outcome {
             Outcome::Refused(refused) => Err(with_types(&refused)),
@@ -207,7 +207,7 @@ impl<'a> RowSet<'a> {
         &self,
         op: Name,
         positional: &[Value<T>],
-        named: &[(Name, Value<T>)],
+        named: &[Named<T>],
         ty: &dyn Fn(&T) -> ArgTy,
     ) -> Outcome {
         match self.calls.get(&op) {

@@ -4,7 +4,7 @@
 use fulgurite_core::lang::{Block, DimKind, DimPat, Node, Type};
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{ArgTy, OutTy};
-use fulgurite_core::{DType, Name, TensorTy, Value, derive};
+use fulgurite_core::{DType, Name, Named, TensorTy, Value, derive};
 use rustc_hash::FxHashSet;
 
 use super::cases::Case;
@@ -113,7 +113,7 @@ fn types<'a>(row: &Row, case: &Case, rows: &'a RowSet<'a>) -> Types<'a> {
 
 /// The values that a rule reads besides arguments and options: results, auxiliary results, cotangents, and in a `jvp`
 /// the tangent.
-pub fn names_of(row: &Row, case: &Case, rows: &RowSet, rule: &Declared) -> Vec<(Name, Value<ArgTy>)> {
+pub fn names_of(row: &Row, case: &Case, rows: &RowSet, rule: &Declared) -> Vec<Named<ArgTy>> {
     let mut names = names(row, case, rows);
     if rule.way == Way::Jvp {
         names.extend(rule.bind(row, &case.args[rule.at..=rule.at]));
@@ -123,7 +123,7 @@ pub fn names_of(row: &Row, case: &Case, rows: &RowSet, rule: &Declared) -> Vec<(
 
 /// The values that any rule reads besides arguments and options: results, auxiliary results, and a cotangent for each
 /// float result, of its type.
-pub fn names(row: &Row, case: &Case, rows: &RowSet) -> Vec<(Name, Value<ArgTy>)> {
+pub fn names(row: &Row, case: &Case, rows: &RowSet) -> Vec<Named<ArgTy>> {
     let values = Types::promised(rows, row, &case.solved, &case.args);
     let mut names = gradient_rules::results(row, &values);
     let cotangent = |value| if differentiable(&value) { value } else { Value::Absent };

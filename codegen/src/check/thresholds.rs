@@ -8,7 +8,6 @@ use fulgurite_core::{Name, Scalar};
 /// A number with which a row compares a value.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Threshold {
-    /// The number.
     pub number: Scalar,
     /// Whether it has two sides, because the comparison is an order and no equality.
     pub sides: bool,

@@ -38,6 +38,12 @@ pub fn expr_mentions(e: &Expr, wanted: Name) -> bool {
 
 /// Calls `f` on every name that a block mentions: values, indices, sizes, axes, called rows, bound names too.
 pub fn names(block: &Block, f: &mut dyn FnMut(Name)) {
+    statement_names(block, f);
+    self::block(block, &mut |e| own_names(e, f));
+}
+
+/// Calls `f` on the names that statements of a block bind axes of, or write to.
+fn statement_names(block: &Block, f: &mut dyn FnMut(Name)) {
     for stmt in &block.stmts {
         match stmt {
             Stmt::Let(Pattern::Axes(list, axes), _) => {
@@ -48,7 +54,6 @@ pub fn names(block: &Block, f: &mut dyn FnMut(Name)) {
             Stmt::Write(name, _) => f(name.name),
         }
     }
-    self::block(block, &mut |e| own_names(e, f));
 }
 
 /// Calls `f` on every name that an expression mentions.
@@ -73,20 +78,8 @@ fn own_names(e: &Expr, f: &mut dyn FnMut(Name)) {
                 bind.axes.iter().for_each(|axes| self::axes(axes, f));
             }
         }
+        Node::If(_, yes, no) => [yes, no].iter().for_each(|branch| statement_names(branch, f)),
         _ => {}
-    }
-    // `let`s and writes inside branches
-    if let Node::If(_, yes, no) = &*e.node {
-        for stmt in yes.stmts.iter().chain(&no.stmts) {
-            match stmt {
-                Stmt::Let(Pattern::Axes(list, axes), _) => {
-                    f(list.name);
-                    self::axes(axes, f);
-                }
-                Stmt::Write(name, _) => f(name.name),
-                Stmt::Let(..) => {}
-            }
-        }
     }
 }
 

@@ -55,11 +55,7 @@ pub fn row_text(emitted: &Emitted) -> String {
     };
     let optional =
         |e: &Option<fulgurite_core::lang::ast::Expr>| e.as_ref().map(ToString::to_string).unwrap_or_default();
-    let ties = match row.ties {
-        Ties::First => "first",
-        Ties::Last => "last",
-        Ties::Even => "",
-    };
+    let ties = if row.ties == Ties::Even { "" } else { row.ties.word() };
     format!(
         "RowText {{
         op: {op},

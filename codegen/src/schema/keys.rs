@@ -2,6 +2,7 @@
 //! use it.
 
 use super::kinds;
+use fulgurite_core::row::Ties;
 
 /// The form of a value in YAML.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,7 @@ pub const KEYS: &[Key] = &[
         Form::Chosen(kinds::CLASSES),
         "accepted dtypes, before promotion: names and classes with `+` and `-`",
     ),
-    key("ties", Form::One(&TIES), "whose gradient a maximum is: first, last or even"),
+    key("ties", Form::One(&Ties::WORDS), "whose gradient a maximum is: first, last or even"),
     key("require", Form::Map(&Form::Text), "condition: message"),
     key("acc", Form::Chosen(kinds::ACC), "accumulation type; default: wide"),
     key("expr", Form::Text, "meaning in scalar or index notation"),
@@ -108,7 +109,6 @@ pub const BOUND: &[Key] = &[
     key("when", Form::Text, "of which tensors that is said: a truth of fields, everywhere"),
 ];
 
-/// The names of keys.
 pub const fn names<const N: usize>(keys: &[Key]) -> [&'static str; N] {
     let mut names = [""; N];
     let mut i = 0;
@@ -124,9 +124,6 @@ pub const HINTS: &[Key] = &[
     key("domain", Form::Map(&Form::Text), "argument: range `lo..hi` from which its values are drawn"),
     key("points", Form::List(&Form::Any), "values and gradients at special points: `{x: 0, out: 1}`"),
 ];
-
-/// The tie rules of maxima.
-pub const TIES: [&str; 3] = ["first", "last", "even"];
 
 /// Keys of the file, in canonical order.
 pub const FILE_KEYS: [&str; 4] = ["points", "calls", "subclasses", "ops"];

@@ -3,12 +3,12 @@
 
 use fulgurite_core::DTypeSet;
 use fulgurite_core::lang::{BinOp, Block, Expr, Node, Span};
+use fulgurite_core::promote::Kind;
 
 use crate::nearest::nearest;
 
 /// The promotion kinds.
-pub(super) const PROMOTE: &[&str] =
-    &["default", "float", "bool", "real", "keep", "equal", "join", "long_if_bool", "long_if_int"];
+pub(super) const PROMOTE: &[&str] = &Kind::WORDS;
 
 /// Classes and dtypes.
 pub(super) const CLASSES: &[&str] = &[
@@ -27,6 +27,11 @@ pub(super) struct Stray {
     pub(super) claim: String,
     /// The likely word, or the list of words.
     pub(super) help: String,
+}
+
+/// Whether a text is this word.
+pub(super) fn is(expr: &Expr, word: &str) -> bool {
+    matches!(&*expr.node, Node::Name(name) if name == word)
 }
 
 /// `promote`: names of kinds.

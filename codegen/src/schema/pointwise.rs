@@ -6,13 +6,15 @@ use fulgurite_core::lang::{Block, Expr, Node, Pattern, Stmt};
 /// Names with a fixed meaning.
 pub(super) const CONSTANTS: &[&str] = &["PI", "E", "FRAC_1_SQRT_2", "inf", "nan", "true", "false"];
 
-/// `(x: T, y: T) -> T`; `None` if the body is not pointwise: it has accesses, reductions, sizes or options.
-pub(super) fn sig_text(body: &Block) -> Option<String> {
+/// `(x: T, y: T) -> T`, or `-> bool` where the row promotes so; `None` if the body is not pointwise: it has accesses,
+/// reductions, sizes or options.
+pub(super) fn sig_text(body: &Block, promotes_to_bool: bool) -> Option<String> {
     let mut walk = Walk { bound: Vec::new(), free: Vec::new(), methods_of: Vec::new() };
     walk.block(body)?;
     let names = if walk.free.is_empty() { &walk.methods_of } else { &walk.free };
     let args: Vec<String> = names.iter().map(|name| format!("{name}: T")).collect();
-    (!args.is_empty()).then(|| format!("({}) -> T", args.join(", ")))
+    let result = if promotes_to_bool { "bool" } else { "T" };
+    (!args.is_empty()).then(|| format!("({}) -> {result}", args.join(", ")))
 }
 
 struct Walk {
@@ -62,7 +64,7 @@ impl Walk {
     }
 
     fn name(&mut self, name: Name) -> Option<()> {
-        if CONSTANTS.contains(&name.as_str()) || self.bound.contains(&name) {
+        if CONSTANTS.contains(&name.as_str()) || name == "T" || self.bound.contains(&name) {
             return Some(());
         }
         if name.is_size() {

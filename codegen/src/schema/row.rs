@@ -61,9 +61,10 @@ impl RowReader<'_> {
         self.name()?;
         self.unknown_keys();
         let body = self.body();
-        let sig = self.sig(body.as_ref());
-        let doc = self.doc();
         let promote = self.chosen("promote", kinds::promote);
+        let promotes_to_bool = promote.as_ref().is_some_and(|kind| kinds::is(&kind.tree, "bool"));
+        let sig = self.sig(body.as_ref(), promotes_to_bool);
+        let doc = self.doc();
         let dtypes = self.chosen("dtypes", kinds::dtypes);
         let acc = self.chosen("acc", kinds::acc);
         let require = self.require();
@@ -203,10 +204,12 @@ impl RowReader<'_> {
         self.fields.rule(node, key, |text| parse_expr(text, Dialect::Index))
     }
 
-    fn sig(&mut self, body: Option<&Body>) -> Option<Rule<Sig>> {
+    fn sig(&mut self, body: Option<&Body>, promotes_to_bool: bool) -> Option<Rule<Sig>> {
         let Some(node) = self.take("sig") else {
             let made = match body {
-                Some(Body::Expr(rule)) => pointwise::sig_text(&rule.tree).map(|sig| (sig, rule.text.place)),
+                Some(Body::Expr(rule)) => {
+                    pointwise::sig_text(&rule.tree, promotes_to_bool).map(|sig| (sig, rule.text.place))
+                }
                 Some(_) => None,
                 // The body has a fault of its own, or is missing; one message is enough.
                 None => return None,
@@ -289,17 +292,12 @@ impl RowReader<'_> {
 
     fn ties(&mut self) -> Option<(Ties, Text)> {
         let text = self.text("ties")?;
-        let ties = match text.as_str() {
-            "first" => Ties::First,
-            "last" => Ties::Last,
-            "even" => Ties::Even,
-            other => {
-                let message = format!("`ties` of `{}` is `{other}`", self.fields.op);
-                self.fields.error(Diag::error("E005", text.place, message).help("it is `first`, `last` or `even`"));
-                return None;
-            }
-        };
-        Some((ties, text))
+        let ties = Ties::from_word(text.as_str());
+        if ties.is_none() {
+            let message = format!("`ties` of `{}` is `{}`", self.fields.op, text.as_str());
+            self.fields.error(Diag::error("E005", text.place, message).help("it is `first`, `last` or `even`"));
+        }
+        Some((ties?, text))
     }
 
     fn autocast(&mut self) -> Option<(Class, Text)> {

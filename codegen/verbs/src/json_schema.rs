@@ -10,9 +10,6 @@ use serde_json::{Map, Value, json};
 /// The path of this project's schema, from the root of the repository.
 pub const PATH: &str = "docs/ops.schema.json";
 
-/// The line by which a database at the root of the repository refers editors to its schema.
-pub const MODELINE: &str = "# yaml-language-server: $schema=docs/ops.schema.json";
-
 /// The head of a database that `cargo ops new` creates, with its schema beside it.
 pub const STARTED: &str = "\
 # yaml-language-server: $schema=ops.schema.json

@@ -23,7 +23,6 @@ pub struct ModelGraph {
     pub dense: Vec<bool>,
 }
 
-/// A call.
 #[derive(Debug)]
 pub struct ModelCall {
     /// The called function, such as `aten.add.Tensor` or `_operator.mul`.
@@ -67,7 +66,6 @@ pub struct Closure {
     pub captured: Vec<ValueId>,
 }
 
-/// A result of a call.
 #[derive(Debug)]
 pub enum CallResult {
     /// A result that is not used.

@@ -15,7 +15,6 @@ pub enum Implementation {
     Host,
     /// A function of lists of tensors.
     Sequence(SequenceFunction),
-    /// A recurrent layer.
     Recurrent(RecurrentLayer),
     /// A program among the arguments, whose calls are made in a region.
     Region(CallRegion),

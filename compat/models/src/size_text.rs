@@ -10,11 +10,9 @@ use std::fmt;
 pub enum SizeExpression {
     Number(i64),
     Symbol(String),
-    /// A function of sizes.
     Of(SizeFunction, Vec<SizeExpression>),
 }
 
-/// The functions of sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SizeFunction {
     Add,

@@ -30,7 +30,6 @@ impl Terms<'_> {
 }
 
 impl Emit<'_, '_> {
-    /// `t` as a block.
     pub fn block(&mut self, t: T) -> Block {
         self.block_in(t, &FxHashMap::default())
     }

@@ -50,7 +50,6 @@ impl Terms<'_> {
         }
     }
 
-    /// `a && b`, `a || b`
     pub(super) fn logic(&mut self, op: BinOp, a: T, b: T) -> T {
         let and = op == BinOp::And;
         match (self.truth(a), self.truth(b)) {

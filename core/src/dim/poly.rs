@@ -50,14 +50,12 @@ impl Poly {
     /// No terms.
     pub const ZERO: Poly = Poly { terms: BTreeMap::new() };
 
-    /// A constant.
     pub fn constant(value: i64) -> Poly {
         let mut p = Poly::ZERO;
         p.add_term(Vec::new(), value);
         p
     }
 
-    /// An atom.
     pub fn atom(name: &str) -> Poly {
         Poly::factor(Factor::Atom(name.to_owned()))
     }
@@ -80,7 +78,6 @@ impl Poly {
         }
     }
 
-    /// Its constant term.
     pub fn constant_term(&self) -> i64 {
         self.terms.get(&Vec::new()).copied().unwrap_or(0)
     }

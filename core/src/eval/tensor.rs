@@ -9,22 +9,20 @@ use crate::lang::ast::*;
 use crate::row::Row;
 use crate::signature::const_eval::{self, At, Stop, Val};
 use crate::signature::{ArgTy, Item, Refusal, Size, Solved};
-use crate::{DType, Dim, Name, Scalar, TensorTy, Value};
+use crate::{DType, Dim, Name, Named, Scalar, TensorTy, Value};
+
+/// The results of a call on a machine, or its error.
+pub type Called<M> = Result<Vec<Value<<M as Machine>::V>>, <M as Machine>::Error>;
 
 /// A machine that runs rows.
-pub trait Machine {
+pub trait Machine: Sized {
     /// A tensor (or key, or run-time number).
     type V: Clone;
     /// The machine's error.
     type Error: From<Refusal>;
 
     /// Calls a row; returns results, then auxiliary results (a `List` result is one [`Value::List`]).
-    fn call(
-        &mut self,
-        op: Name,
-        positional: Vec<Value<Self::V>>,
-        named: Vec<(Name, Value<Self::V>)>,
-    ) -> Result<Vec<Value<Self::V>>, Self::Error>;
+    fn call(&mut self, op: Name, positional: Vec<Value<Self::V>>, named: Vec<Named<Self::V>>) -> Called<Self>;
 
     /// The type of a value.
     fn ty(&self, v: &Self::V) -> ArgTy;
@@ -44,10 +42,7 @@ pub trait Machine {
 
     /// `unbroadcast(value, like)`: `value` summed to the shape of the tensor `like`. JVP rules are VJP rules with
     /// tangents for cotangents, under a machine that returns `value` here.
-    fn unbroadcast(&mut self, value: Value<Self::V>, like: &TensorTy) -> Result<Value<Self::V>, Self::Error>
-    where
-        Self: Sized,
-    {
+    fn unbroadcast(&mut self, value: Value<Self::V>, like: &TensorTy) -> Result<Value<Self::V>, Self::Error> {
         helpers::sum_to(self, value, like)
     }
 }
@@ -63,8 +58,8 @@ pub fn run<M: Machine>(
     block: &Block,
     solved: &Solved,
     args: &[Value<M::V>],
-    extra: &[(Name, Value<M::V>)],
-) -> Result<Vec<Value<M::V>>, M::Error> {
+    extra: &[Named<M::V>],
+) -> Called<M> {
     let names = row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
     // The capacity covers the names of the text.
     let mut vars: Vec<(Name, Bound<M::V>)> = Vec::with_capacity(args.len() + extra.len() + block.stmts.len());

@@ -355,61 +355,53 @@ pub struct Expr {
     pub span: Span,
 }
 
-/// Binary operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum BinOp {
-    Or,
-    And,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
+crate::words! {
+    /// Binary operators.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[allow(missing_docs)]
+    pub enum BinOp: mark, from_mark {
+        Or = "||",
+        And = "&&",
+        Eq = "==",
+        Ne = "!=",
+        Lt = "<",
+        Le = "<=",
+        Gt = ">",
+        Ge = ">=",
+        Add = "+",
+        Sub = "-",
+        Mul = "*",
+        Div = "/",
+        Rem = "%",
+    }
 }
 
 impl BinOp {
     /// The row that the operator calls in the tensor language.
     pub fn row(self) -> &'static str {
-        match self {
-            BinOp::Or => "logical_or",
-            BinOp::And => "logical_and",
-            BinOp::Eq => "eq",
-            BinOp::Ne => "ne",
-            BinOp::Lt => "lt",
-            BinOp::Le => "le",
-            BinOp::Gt => "gt",
-            BinOp::Ge => "ge",
-            BinOp::Add => "add",
-            BinOp::Sub => "sub",
-            BinOp::Mul => "mul",
-            BinOp::Div => "div",
-            BinOp::Rem => "remainder",
-        }
+        self.row_and_builtin().0
     }
 
     /// The builtin that the operator is on floats.
     pub fn builtin(self) -> Builtin {
+        self.row_and_builtin().1
+    }
+
+    fn row_and_builtin(self) -> (&'static str, Builtin) {
         match self {
-            BinOp::Or => Builtin::Or,
-            BinOp::And => Builtin::And,
-            BinOp::Eq => Builtin::Eq,
-            BinOp::Ne => Builtin::Ne,
-            BinOp::Lt => Builtin::Lt,
-            BinOp::Le => Builtin::Le,
-            BinOp::Gt => Builtin::Gt,
-            BinOp::Ge => Builtin::Ge,
-            BinOp::Add => Builtin::Add,
-            BinOp::Sub => Builtin::Sub,
-            BinOp::Mul => Builtin::Mul,
-            BinOp::Div => Builtin::Div,
-            BinOp::Rem => Builtin::RemFloor,
+            BinOp::Or => ("logical_or", Builtin::Or),
+            BinOp::And => ("logical_and", Builtin::And),
+            BinOp::Eq => ("eq", Builtin::Eq),
+            BinOp::Ne => ("ne", Builtin::Ne),
+            BinOp::Lt => ("lt", Builtin::Lt),
+            BinOp::Le => ("le", Builtin::Le),
+            BinOp::Gt => ("gt", Builtin::Gt),
+            BinOp::Ge => ("ge", Builtin::Ge),
+            BinOp::Add => ("add", Builtin::Add),
+            BinOp::Sub => ("sub", Builtin::Sub),
+            BinOp::Mul => ("mul", Builtin::Mul),
+            BinOp::Div => ("div", Builtin::Div),
+            BinOp::Rem => ("remainder", Builtin::RemFloor),
         }
     }
 
@@ -427,22 +419,24 @@ pub enum UnOp {
     Not,
 }
 
-/// Reductions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Red {
-    Sum,
-    Prod,
-    Mean,
-    Max,
-    Min,
-    Any,
-    All,
-    ArgMax,
-    ArgMin,
-    First,
-    Last,
-    Only,
+crate::words! {
+    /// Reductions.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[allow(missing_docs)]
+    pub enum Red: word, from_word {
+        Sum = "sum",
+        Prod = "prod",
+        Mean = "mean",
+        Max = "max",
+        Min = "min",
+        Any = "any",
+        All = "all",
+        ArgMax = "argmax",
+        ArgMin = "argmin",
+        First = "first",
+        Last = "last",
+        Only = "only",
+    }
 }
 
 /// An expression.
@@ -595,31 +589,6 @@ impl Expr {
 // ---------------------------------------------------------------- words and marks
 
 impl BinOp {
-    /// Every operator.
-    pub const ALL: [BinOp; 13] = {
-        use BinOp::*;
-        [Or, And, Eq, Ne, Lt, Le, Gt, Ge, Add, Sub, Mul, Div, Rem]
-    };
-
-    /// Its text.
-    pub fn mark(self) -> &'static str {
-        match self {
-            BinOp::Or => "||",
-            BinOp::And => "&&",
-            BinOp::Eq => "==",
-            BinOp::Ne => "!=",
-            BinOp::Lt => "<",
-            BinOp::Le => "<=",
-            BinOp::Gt => ">",
-            BinOp::Ge => ">=",
-            BinOp::Add => "+",
-            BinOp::Sub => "-",
-            BinOp::Mul => "*",
-            BinOp::Div => "/",
-            BinOp::Rem => "%",
-        }
-    }
-
     /// The precedence, from 1 for `||` to 5 for `*`. All operators group to the left, except comparisons (3), which do
     /// not chain.
     pub fn level(self) -> u8 {
@@ -640,36 +609,5 @@ impl UnOp {
             UnOp::Neg => "-",
             UnOp::Not => "!",
         }
-    }
-}
-
-impl Red {
-    /// Every reduction.
-    pub const ALL: [Red; 12] = {
-        use Red::*;
-        [Sum, Prod, Mean, Max, Min, Any, All, ArgMax, ArgMin, First, Last, Only]
-    };
-
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Red::Sum => "sum",
-            Red::Prod => "prod",
-            Red::Mean => "mean",
-            Red::Max => "max",
-            Red::Min => "min",
-            Red::Any => "any",
-            Red::All => "all",
-            Red::ArgMax => "argmax",
-            Red::ArgMin => "argmin",
-            Red::First => "first",
-            Red::Last => "last",
-            Red::Only => "only",
-        }
-    }
-
-    /// The reduction with this word.
-    pub fn from_word(word: &str) -> Option<Red> {
-        Red::ALL.into_iter().find(|red| red.word() == word)
     }
 }

@@ -19,7 +19,6 @@ pub(super) enum Tok {
     Float(f64),
     /// A text literal, without its quotes.
     Str(String),
-    /// One of [`MARKS`].
     Mark(&'static str),
     /// After the last token.
     End,

@@ -37,7 +37,6 @@ impl Parser {
         })
     }
 
-    /// `{ block }`
     fn braced(&mut self, before: &str) -> Parsed<Block> {
         if !self.at("{") {
             let error = self.unexpected(format!("`{{` after {before}"));
@@ -148,7 +147,7 @@ impl Parser {
 
     fn operator(&self) -> Option<BinOp> {
         let Tok::Mark(mark) = self.peek() else { return None };
-        BinOp::ALL.into_iter().find(|op| op.mark() == *mark)
+        BinOp::from_mark(mark)
     }
 
     fn unary(&mut self) -> Parsed<Expr> {

@@ -52,7 +52,6 @@ impl<T: Display> Display for Commas<'_, T> {
     }
 }
 
-/// A block in braces.
 struct Braced<'a>(&'a Block);
 
 impl Display for Braced<'_> {

@@ -201,7 +201,6 @@ impl Display for OptType {
     }
 }
 
-/// `, word = value`
 fn key<T: Display>(word: &str, value: &Option<T>, f: &mut Formatter<'_>) -> Result {
     match value {
         Some(value) => write!(f, ", {word} = {value}"),

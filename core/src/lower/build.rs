@@ -112,7 +112,6 @@ pub fn select(c: LoopExpr, a: LoopExpr, b: LoopExpr) -> LoopExpr {
     }
 }
 
-/// `a && b` or `a || b`.
 pub fn logic(and: bool, a: LoopExpr, b: LoopExpr) -> LoopExpr {
     match (a.as_const(), b.as_const()) {
         (Some(s), _) => {

@@ -10,17 +10,19 @@ use crate::lang::ast::Red;
 use crate::{DType, Name, Scalar};
 use std::fmt;
 
-/// How the parts on the ranks make up the whole tensor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fold {
-    /// The whole is the sum of the parts.
-    Sum,
-    /// The whole is the mean of the parts.
-    Avg,
-    /// The whole is the elementwise maximum of the parts.
-    Max,
-    /// The whole is the elementwise minimum of the parts.
-    Min,
+crate::words! {
+    /// How the parts on the ranks make up the whole tensor.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Fold: word, from_word {
+        /// The whole is the sum of the parts.
+        Sum = "sum",
+        /// The whole is the mean of the parts.
+        Avg = "avg",
+        /// The whole is the elementwise maximum of the parts.
+        Max = "max",
+        /// The whole is the elementwise minimum of the parts.
+        Min = "min",
+    }
 }
 
 /// The placement of a tensor on the ranks.
@@ -35,10 +37,6 @@ pub enum Place {
 }
 
 impl Fold {
-    /// All folds, with their words.
-    pub const WORDS: [(&'static str, Fold); 4] =
-        [("sum", Fold::Sum), ("avg", Fold::Avg), ("max", Fold::Max), ("min", Fold::Min)];
-
     /// The fold of a reduction, if partial results combine to the whole.
     pub fn of(red: Red) -> Option<Fold> {
         Some(match red {
@@ -60,11 +58,6 @@ impl Fold {
             Fold::Min => Scalar::Int(dtype.integers().1),
         }
     }
-
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        Fold::WORDS.iter().find(|(_, f)| *f == self).map_or("", |(word, _)| word)
-    }
 }
 
 impl Place {
@@ -73,7 +66,7 @@ impl Place {
         match word.as_str() {
             "shard" => Some(Place::Shard(dim)),
             "replicate" => Some(Place::Replicate),
-            word => Fold::WORDS.iter().find(|(w, _)| *w == word).map(|(_, fold)| Place::Partial(*fold)),
+            word => Fold::from_word(word).map(Place::Partial),
         }
     }
 
@@ -171,8 +164,7 @@ mod tests {
 
     #[test]
     fn places_have_words() {
-        for place in [Place::Shard(2), Place::Replicate].into_iter().chain(Fold::WORDS.map(|(_, f)| Place::Partial(f)))
-        {
+        for place in [Place::Shard(2), Place::Replicate].into_iter().chain(Fold::ALL.map(Place::Partial)) {
             let (word, dim) = place.words();
             assert_eq!(Place::new(Name::new(word), dim), Some(place));
         }

@@ -248,7 +248,7 @@ const MOST: usize = 8;
 /// The ways on partial tensors: expressions that are linear in all of them.
 fn partial(nest: &Nest, tensors: usize, have: &[Option<Place>]) -> Vec<Way> {
     let mut found = Vec::new();
-    for (_, fold) in Fold::WORDS {
+    for fold in Fold::ALL {
         let parts = Place::Partial(fold);
         let may = |t: &usize| matches!(have[*t], Some(p) if p == parts || p == Place::Replicate);
         let open: Vec<usize> = (0..tensors).filter(may).take(MOST).collect();

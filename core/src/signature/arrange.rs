@@ -2,18 +2,14 @@
 
 use super::Refusal;
 use crate::row::Row;
-use crate::{Name, Value, counted};
+use crate::{Named, Value, counted};
 
 /// One value per parameter, then one per option, in signature order; arguments that were not given are
 /// [`Value::Absent`].
 ///
 /// # Errors
 /// E702 for too many arguments, a name that the row does not have, or an argument given twice.
-pub fn arrange<V: Clone>(
-    row: &Row,
-    positional: Vec<Value<V>>,
-    named: Vec<(Name, Value<V>)>,
-) -> Result<Vec<Value<V>>, Refusal> {
+pub fn arrange<V: Clone>(row: &Row, positional: Vec<Value<V>>, named: Vec<Named<V>>) -> Result<Vec<Value<V>>, Refusal> {
     let names = || row.sig.params.iter().map(|p| p.name.name).chain(row.sig.opts.iter().map(|o| o.name.name));
     let most = row.sig.params.len() + row.sig.opts.len();
     if positional.len() > most {

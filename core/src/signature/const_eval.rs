@@ -208,13 +208,7 @@ pub fn apply_binary(op: BinOp, l: Val, r: Val) -> Static<Val> {
                 }
                 Div => Val::Int(a / b),
                 Rem => Val::Int(a % b),
-                Eq => Val::Bool(a == b),
-                Ne => Val::Bool(a != b),
-                Lt => Val::Bool(a < b),
-                Le => Val::Bool(a <= b),
-                Gt => Val::Bool(a > b),
-                Ge => Val::Bool(a >= b),
-                And | Or => return Err(bad("`&&` and `||` need truth values")),
+                _ => compared(op, a, b)?,
             }
         }
         _ => {
@@ -225,16 +219,22 @@ pub fn apply_binary(op: BinOp, l: Val, r: Val) -> Static<Val> {
                 Mul => Val::Float(a * b),
                 Div => Val::Float(a / b),
                 Rem => Val::Float(a - b * (a / b).floor()),
-                Eq => Val::Bool(a == b),
-                Ne => Val::Bool(a != b),
-                Lt => Val::Bool(a < b),
-                Le => Val::Bool(a <= b),
-                Gt => Val::Bool(a > b),
-                Ge => Val::Bool(a >= b),
-                And | Or => return Err(bad("`&&` and `||` need truth values")),
+                _ => compared(op, a, b)?,
             }
         }
     })
+}
+
+fn compared<N: PartialOrd>(op: BinOp, a: N, b: N) -> Static<Val> {
+    Ok(Val::Bool(match op {
+        BinOp::Eq => a == b,
+        BinOp::Ne => a != b,
+        BinOp::Lt => a < b,
+        BinOp::Le => a <= b,
+        BinOp::Gt => a > b,
+        BinOp::Ge => a >= b,
+        _ => return Err(bad("`&&` and `||` need truth values")),
+    }))
 }
 
 fn access(env: &Env, a: &TensorAccess, at: At) -> Static<Val> {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 /// An event from another rank.
 pub(super) enum Event {
-    /// A message.
     Message(Tag, Vec<u8>),
     /// The rank has ended.
     End(End),

@@ -28,7 +28,6 @@ pub(super) struct Programs {
     backwards: RefCell<Vec<Rc<Backward>>>,
 }
 
-/// The forward.
 struct Forward {
     trace: Trace,
     program: OnceCell<parts::ForwardPart>,

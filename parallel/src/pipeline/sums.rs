@@ -33,12 +33,10 @@ impl Default for Arithmetic {
 }
 
 impl Arithmetic {
-    /// `a + b`.
     pub fn add(&self, a: Tensor, b: Tensor) -> Result<Tensor, Error> {
         self.add.call((a, b))
     }
 
-    /// `a / n`.
     pub fn mean(&self, a: Tensor, n: usize) -> Result<Tensor, Error> {
         self.scale.call((a, Tensor::from(1.0 / n as f64)))
     }

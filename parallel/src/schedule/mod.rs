@@ -22,17 +22,19 @@ use std::collections::HashSet;
 /// At most this many stages times micro-batches, because a schedule may come from an untrusted text.
 pub(crate) const MOST_WORKS: usize = 1 << 22;
 
-/// The kind of work on a micro-batch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum Kind {
-    /// The forward.
-    F,
-    /// The whole backward.
-    B,
-    /// The part of the backward that gives the gradients of the stage's inputs.
-    I,
-    /// The part of the backward that gives the gradients of the weights.
-    W,
+fulgurite_core::words! {
+    /// The kind of work on a micro-batch.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+    pub enum Kind: word, from_word {
+        /// The forward.
+        F = "F",
+        /// The whole backward.
+        B = "B",
+        /// The part of the backward that gives the gradients of the stage's inputs.
+        I = "I",
+        /// The part of the backward that gives the gradients of the weights.
+        W = "W",
+    }
 }
 
 /// Work on a micro-batch in a stage: `2F5` is the forward of stage 2 for micro-batch 5.

@@ -16,17 +16,6 @@ use std::str::FromStr;
 /// At most 65,536 stages, micro-batches and ranks in a text, because a text may come from outside.
 const MOST: usize = 1 << 16;
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::F => "F",
-            Kind::B => "B",
-            Kind::I => "I",
-            Kind::W => "W",
-        })
-    }
-}
-
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}{}", self.stage, self.kind, self.micro_batch)
@@ -68,15 +57,10 @@ impl FromStr for Work {
     type Err = ();
     fn from_str(text: &str) -> Result<Work, ()> {
         let at = text.find(|c: char| !c.is_ascii_digit()).ok_or(())?;
-        let kind = match text.as_bytes()[at] {
-            b'F' => Kind::F,
-            b'B' => Kind::B,
-            b'I' => Kind::I,
-            b'W' => Kind::W,
-            _ => return Err(()),
-        };
         let (stage, rest) = text.split_at(at);
-        let micro_batch = number(&rest[1..]).ok_or(())?;
+        let (kind, micro_batch) = rest.split_at_checked(1).ok_or(())?;
+        let kind = Kind::from_word(kind).ok_or(())?;
+        let micro_batch = number(micro_batch).ok_or(())?;
         Ok(Work { stage: number(stage).ok_or(())?, kind, micro_batch })
     }
 }

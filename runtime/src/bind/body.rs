@@ -54,15 +54,8 @@ pub(super) fn type_from_body(arena: &Rc<Arena>, line: &mut BoundSymbol) -> Resul
     let mut solved = (*line.solved).clone();
     let slots = solved.outs.iter_mut().chain(&mut solved.aux);
     for (slot, value) in slots.zip(&values).filter(|(slot, _)| **slot == OutTy::FromBody) {
-        let ty = |v: &Value<ProxyId>| match v {
-            Value::Tensor(p) => arena.tensor_ty(*p),
-            _ => None,
-        };
-        let typed = match value {
-            Value::List(items) => items.iter().map(ty).collect::<Option<Vec<_>>>().map(OutTy::List),
-            one => ty(one).map(OutTy::Tensor),
-        };
-        *slot = typed.ok_or_else(|| fault(line.symbol, "its body yields something that is not a tensor"))?;
+        *slot =
+            out_ty(arena, value).ok_or_else(|| fault(line.symbol, "its body yields something that is not a tensor"))?;
     }
     line.solved = Arc::new(solved);
     let body = finish(arena, line, builder, &values)?;
@@ -119,6 +112,15 @@ fn finish(
     Ok(Body { decomposed: true, lines: builder.take_from(0), outs })
 }
 
+/// The type of a result; `None` if it is no tensor.
+pub(super) fn out_ty(arena: &Arena, value: &Value<ProxyId>) -> Option<OutTy> {
+    let one = |v: &Value<ProxyId>| if let Value::Tensor(p) = v { arena.tensor_ty(*p) } else { None };
+    match value {
+        Value::List(items) => items.iter().map(one).collect::<Option<_>>().map(OutTy::List),
+        one_value => one(one_value).map(OutTy::Tensor),
+    }
+}
+
 fn flatten(
     builder: &mut Builder,
     line: &BoundSymbol,
@@ -128,10 +130,7 @@ fn flatten(
 ) -> Result<(), Error> {
     let symbol = line.symbol;
     let types = ty.tensors();
-    let items = match value {
-        Value::List(items) => items.as_slice(),
-        one => std::slice::from_ref(one),
-    };
+    let items = value.items();
     if items.len() != types.len() {
         let (have, want) = (items.len(), types.len());
         return Err(fault(symbol, &format!("its body yields a list of {have}, its signature says {want}")));

@@ -18,12 +18,12 @@ use fulgurite_core::lang::ast::{Arg, Block, Expr, Stmt};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::signature::OutTy;
 use fulgurite_core::subclass::{self as class, Concrete, Cotangent, Rule};
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Named, Value};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The names that rules may read besides the arguments of a call.
-pub(crate) type Names = Vec<(Name, Value<ProxyId>)>;
+pub(crate) type Names = Vec<Named<ProxyId>>;
 
 /// One value per result.
 pub type Results = Vec<Value<ProxyId>>;
@@ -53,7 +53,7 @@ impl Builder {
                     None => Ok((true, decompose()?)),
                 });
                 let (decomposed, (mut inner, values)) = ran.map_err(|e| in_rule(e, line, class))?;
-                let types = values.iter().map(|v| out_ty(&arena, v)).collect::<Option<Vec<_>>>();
+                let types = values.iter().map(|v| body::out_ty(&arena, v)).collect::<Option<Vec<_>>>();
                 let types = types.ok_or_else(|| body::fault(line.symbol, "its rule yields no tensor"))?;
                 let mut solved = (*line.solved).clone();
                 (solved.outs, solved.aux) = split(types, line.symbol.row().sig.outs.len());
@@ -477,14 +477,6 @@ pub(crate) fn fields_of(b: &mut Builder, of: &[(Name, ProxyId)]) -> Result<Names
     let values: Vec<Value<ProxyId>> = of.iter().map(|(_, p)| Value::Tensor(*p)).collect();
     let named: Vec<_> = of.iter().zip(&values).map(|((n, _), v)| (Some(*n), Some(v))).collect();
     fields(b, &named)
-}
-
-fn out_ty(arena: &Arena, value: &Value<ProxyId>) -> Option<OutTy> {
-    let one = |v: &Value<ProxyId>| if let Value::Tensor(p) = v { arena.tensor_ty(*p) } else { None };
-    match value {
-        Value::List(items) => items.iter().map(one).collect::<Option<_>>().map(OutTy::List),
-        one_value => one(one_value).map(OutTy::Tensor),
-    }
 }
 
 /// A number for a name, which has no address of its own.

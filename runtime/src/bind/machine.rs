@@ -3,21 +3,16 @@
 use super::Builder;
 use crate::error::Error;
 use crate::trace::ProxyId;
-use fulgurite_core::eval::tensor::Machine;
+use fulgurite_core::eval::tensor::{Called, Machine};
 use fulgurite_core::signature::ArgTy;
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Named, Value};
 
 impl Machine for Builder {
     type V = ProxyId;
     type Error = Error;
 
     /// Auxiliary results are not returned; the gradient transform requests those that a gradient reads.
-    fn call(
-        &mut self,
-        op: Name,
-        positional: Vec<Value<ProxyId>>,
-        named: Vec<(Name, Value<ProxyId>)>,
-    ) -> Result<Vec<Value<ProxyId>>, Error> {
+    fn call(&mut self, op: Name, positional: Vec<Value<Self::V>>, named: Vec<Named<Self::V>>) -> Called<Self> {
         Ok(self.call_row(op, positional, named)?.results())
     }
 

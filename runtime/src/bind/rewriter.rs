@@ -7,7 +7,7 @@ use crate::trace::tag::{Event, Policy, SplitSide, TagSet};
 use crate::trace::verify;
 use crate::trace::*;
 use fulgurite_core::signature::OutTy;
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Named, Value};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -164,7 +164,7 @@ impl<'t> Rewriter<'t> {
         &mut self,
         op: Name,
         positional: Vec<Value<ProxyId>>,
-        named: Vec<(Name, Value<ProxyId>)>,
+        named: Vec<Named<ProxyId>>,
     ) -> Result<Rc<BoundSymbol>, Error> {
         let (known, mut unknown) = (self.builder.arena().len(), None);
         let mut read = |p: &ProxyId| {

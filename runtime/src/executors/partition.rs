@@ -22,7 +22,6 @@ pub(crate) enum Claimed {
         lines: Vec<BoundSymbolId>,
         /// The name of the executor.
         executor: &'static str,
-        /// The kernel.
         kernel: Arc<dyn Kernel>,
         /// The values that it reads.
         inputs: Vec<ProxyId>,

@@ -13,7 +13,6 @@ use std::sync::Arc;
 pub(crate) struct Check {
     /// The condition.
     pub nest: Arc<Nest>,
-    /// The message.
     pub message: String,
 }
 
@@ -73,7 +72,6 @@ pub(crate) fn checks(line: &Line) -> Result<Vec<Check>, ExecError> {
 
 /// A kernel that fails with a message if an element of its input is false.
 pub(crate) struct Assert {
-    /// The message.
     pub message: String,
     /// The code of the error.
     pub code: &'static str,

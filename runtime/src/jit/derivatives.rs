@@ -72,11 +72,7 @@ where
 /// types.
 #[track_caller]
 pub fn vjp<P: Tree, O: Tree>(p: &P, cotangent: &O, f: impl FnOnce(&P) -> O) -> Result<(O, P), Error> {
-    let loc = Loc::caller();
-    if !scope::is_tracing() {
-        return once("vjp", || pull(p, cotangent, loc, f));
-    }
-    pull(p, cotangent, loc, f)
+    pull(p, cotangent, Loc::caller(), f)
 }
 
 /// Returns `f(p)`, and its directional derivative along `tangent`, whose parts are the tangents of the float tensors of
@@ -86,11 +82,7 @@ pub fn vjp<P: Tree, O: Tree>(p: &P, cotangent: &O, f: impl FnOnce(&P) -> O) -> R
 /// The errors of [`vjp`], for `tangent` and `p`.
 #[track_caller]
 pub fn jvp<P: Tree, O: Tree>(p: &P, tangent: &P, f: impl FnOnce(&P) -> O) -> Result<(O, O), Error> {
-    let loc = Loc::caller();
-    if !scope::is_tracing() {
-        return once("jvp", || push(p, tangent, loc, f));
-    }
-    push(p, tangent, loc, f)
+    push(p, tangent, Loc::caller(), f)
 }
 
 /// Returns the gradient of `f(p)` and the product of its second derivative with `v`, computed forward over reverse, so
@@ -134,6 +126,9 @@ fn check_loss(loss: &Tensor, loc: Loc) -> Result<(), Error> {
 }
 
 fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> O) -> Result<(O, P), Error> {
+    if !scope::is_tracing() {
+        return once("vjp", || pull(p, cotangent, loc, f));
+    }
     let closure = Closure::record("vjp", p, loc, |p| Ok(f(p)))?;
     let given = flatten(cotangent);
     let seeds: Vec<Seed> = {
@@ -160,6 +155,9 @@ fn pull<P: Tree, O: Tree>(p: &P, cotangent: &O, loc: Loc, f: impl FnOnce(&P) -> 
 }
 
 fn push<P: Tree, O: Tree>(p: &P, tangent: &P, loc: Loc, f: impl FnOnce(&P) -> O) -> Result<(O, O), Error> {
+    if !scope::is_tracing() {
+        return once("jvp", || push(p, tangent, loc, f));
+    }
     let (args, directions) = (flatten(p), flatten(tangent));
     same_types(&types(args.leaves()), directions.leaves(), "the tangent", loc)?;
     let closure = Closure::record("jvp", p, loc, |p| Ok(f(p)))?;

@@ -118,7 +118,6 @@ impl Parts {
         self.head.at(sizes)
     }
 
-    /// The plan with this head.
     pub fn plan(&self, head: Backend) -> Plan {
         Plan::Two(Two { head, tail: self.tail.clone(), join: self.join.clone() })
     }

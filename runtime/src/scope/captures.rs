@@ -39,7 +39,6 @@ pub(crate) struct Captured {
 pub(crate) enum Source {
     /// A tensor whose value may change until the backward runs: the input with this number of the surrounding trace.
     Variable(usize),
-    /// A value.
     Value(ProxyId),
 }
 

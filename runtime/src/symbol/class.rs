@@ -31,28 +31,16 @@ pub type SubclassRef = &'static Subclass;
 
 inventory::collect!(SubclassRef);
 
-/// The operation of a symbol on tensors of a class.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Port {
-    /// Makes a tensor of its fields.
-    Unflatten,
-    /// Returns the fields of a tensor.
-    Flatten,
-    /// Returns the plain tensor for which a tensor stands.
-    Plain,
-}
-
-impl Port {
-    /// All ports, in the order of [`subclass::ports`].
-    pub const ALL: [Port; 3] = [Port::Unflatten, Port::Flatten, Port::Plain];
-
-    /// The second part of the symbol's name.
-    pub fn word(self) -> &'static str {
-        match self {
-            Port::Unflatten => "unflatten",
-            Port::Flatten => "flatten",
-            Port::Plain => "plain",
-        }
+fulgurite_core::words! {
+    /// The operation of a symbol on tensors of a class.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    pub enum Port: word, from_word {
+        /// Makes a tensor of its fields.
+        Unflatten = "unflatten",
+        /// Returns the fields of a tensor.
+        Flatten = "flatten",
+        /// Returns the plain tensor for which a tensor stands.
+        Plain = "plain",
     }
 }
 

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex};
 /// A gradient of an operator on a class that an executor brought.
 #[derive(Clone, Debug)]
 pub struct OuterGrad {
-    /// The executor.
     pub executor: &'static str,
     class: Name,
     op: Name,

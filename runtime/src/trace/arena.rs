@@ -227,56 +227,32 @@ impl Arena {
 
     /// The regions around a line in `id`, innermost first, up to but without `root`.
     pub fn region_chain(&self, id: RegionId, root: RegionId) -> Vec<RegionId> {
-        let inner = self.inner.borrow();
-        let mut chain = Vec::new();
-        let mut at = Some(id);
-        while let Some(region) = at.filter(|r| *r != root && *r != RegionId(0)) {
-            chain.push(region);
-            at = inner.regions[region.0 as usize].parent;
-        }
-        chain
+        self.inner.borrow().chain(id, root).map(|(id, _)| id).take_while(|id| *id != RegionId(0)).collect()
     }
 
     /// The region that switches gradients off at `id`, if one does; the innermost region that decides gradients counts.
     pub fn no_grad_region(&self, id: RegionId, root: RegionId) -> Option<RegionId> {
-        let inner = self.inner.borrow();
-        let mut at = id;
-        while at != root {
-            let region = &inner.regions[at.0 as usize];
-            match region.kind {
-                RegionKind::NoGrad => return Some(at),
-                RegionKind::EnableGrad => return None,
-                _ => at = region.parent?,
-            }
-        }
-        None
+        let decides = |(id, region): (RegionId, &Region)| match region.kind {
+            RegionKind::NoGrad => Some(Some(id)),
+            RegionKind::EnableGrad => Some(None),
+            _ => None,
+        };
+        self.inner.borrow().chain(id, root).find_map(decides).flatten()
     }
 
     /// The autocast dtype of lines of the region; the innermost region that sets autocast counts.
     pub fn autocast(&self, id: RegionId, root: RegionId) -> Option<DType> {
-        let inner = self.inner.borrow();
-        let mut at = id;
-        while at != root {
-            let region = &inner.regions[at.0 as usize];
-            match region.kind {
-                RegionKind::Autocast(dtype) => return dtype,
-                _ => at = region.parent?,
-            }
-        }
-        None
+        let sets = |(_, region): (RegionId, &Region)| match region.kind {
+            RegionKind::Autocast(dtype) => Some(dtype),
+            _ => None,
+        };
+        self.inner.borrow().chain(id, root).find_map(sets).flatten()
     }
 
     /// The tags of a line: its own, and those of the regions around it.
     pub fn effective_tags(&self, line: &BoundSymbol, root: RegionId) -> TagSet {
         let inner = self.inner.borrow();
-        let mut tags = line.own_tags;
-        let mut at = Some(line.region);
-        while let Some(id) = at.filter(|id| *id != root) {
-            let region = &inner.regions[id.0 as usize];
-            tags = tags.union(region.tags);
-            at = region.parent;
-        }
-        tags
+        inner.chain(line.region, root).fold(line.own_tags, |tags, (_, region)| tags.union(region.tags))
     }
 
     /// Bodies that lines may share.
@@ -399,6 +375,13 @@ impl Arena {
 }
 
 impl Inner {
+    /// The regions from `id` outwards, up to but without `root`.
+    fn chain(&self, id: RegionId, root: RegionId) -> impl Iterator<Item = (RegionId, &Region)> {
+        let inside = move |id: &RegionId| *id != root;
+        let around = move |id: &RegionId| self.regions[id.0 as usize].parent.filter(inside);
+        std::iter::successors(Some(id).filter(inside), around).map(|id| (id, &self.regions[id.0 as usize]))
+    }
+
     fn push(&mut self, name: Rc<str>, ty: ProxyTy) -> ProxyId {
         let id = ProxyId(self.proxies.len() as u32);
         self.proxies.push(Proxy { id, name, ty, tags: TagSet::EMPTY });

@@ -28,7 +28,6 @@ pub(super) enum Tok {
     Int(i64),
     /// A number beyond `i64`, such as the site of a line in a body.
     Big(u64),
-    /// A float.
     Float(f64),
     /// A text.
     Str(String),

@@ -205,13 +205,9 @@ impl Parser {
     }
     fn word(&mut self, what: &str) -> Res<(String, Pos)> {
         let pos = self.pos();
-        match self.peek() {
-            Tok::Word(_) => match self.next() {
-                Tok::Word(w) => Ok((w, pos)),
-                _ => Err(self.wanted(what)),
-            },
-            _ => Err(self.wanted(what)),
-        }
+        let Tok::Word(word) = self.peek().clone() else { return Err(self.wanted(what)) };
+        self.at += 1;
+        Ok((word, pos))
     }
     fn newlines(&mut self) {
         while matches!(self.peek(), Tok::Newline | Tok::Comment(_)) {
@@ -229,33 +225,40 @@ impl Parser {
         self.expect('(')?;
         let inputs = self.list(')', Parser::typed_name)?;
         self.expect('{')?;
+        let items = self.items(0, |p| p.eat_word("return"))?;
+        let outputs = self.values()?;
+        let saves = self.eat(';');
+        if saves && !self.eat_word("save") {
+            return Err(self.wanted("`save`"));
+        }
+        let saved = if saves { self.values()? } else { Vec::new() };
+        self.newlines();
+        self.expect('}')?;
+        Ok(TraceText { name, atoms, inputs, items, outputs, saved })
+    }
+
+    /// Reads items up to and including their end.
+    fn items(&mut self, depth: usize, ends: impl Fn(&mut Parser) -> bool) -> Res<Vec<TraceItem>> {
         let mut items = Vec::new();
         loop {
             self.newlines();
-            if self.eat_word("return") {
-                break;
+            if ends(self) {
+                return Ok(items);
             }
-            items.push(self.item(0)?);
+            items.push(self.item(depth)?);
         }
-        let mut names = [Vec::new(), Vec::new()];
-        let mut part = 0;
-        while !matches!(self.peek(), Tok::Newline | Tok::Comment(_) | Tok::Mark('}')) {
-            if part == 0 && self.eat(';') {
-                if !self.eat_word("save") {
-                    return Err(self.wanted("`save`"));
-                }
-                part = 1;
-                continue;
-            }
-            if !names[part].is_empty() {
+    }
+
+    /// Reads the names of values up to the end of the line or a mark.
+    fn values(&mut self) -> Res<Vec<(String, Pos)>> {
+        let mut values = Vec::new();
+        while !matches!(self.peek(), Tok::Newline | Tok::Comment(_) | Tok::Mark('}' | ';')) {
+            if !values.is_empty() {
                 self.expect(',')?;
             }
-            names[part].push(self.word("a value")?);
+            values.push(self.word("a value")?);
         }
-        self.newlines();
-        self.expect('}')?;
-        let [outputs, saved] = names;
-        Ok(TraceText { name, atoms, inputs, items, outputs, saved })
+        Ok(values)
     }
 
     /// Reads a symbolic size of the head.
@@ -346,14 +349,7 @@ impl Parser {
         };
         let tags = self.tags()?;
         self.expect('{')?;
-        let mut items = Vec::new();
-        loop {
-            self.newlines();
-            if self.eat('}') {
-                break;
-            }
-            items.push(self.item(depth + 1)?);
-        }
+        let items = self.items(depth + 1, |p| p.eat('}'))?;
         Ok(TraceItem::Region { kind, number, tags, items })
     }
 
@@ -380,21 +376,8 @@ impl Parser {
             self.expect('(')?;
             let inputs = self.list(')', Parser::typed_name)?;
             self.expect('{')?;
-            let mut items = Vec::new();
-            loop {
-                self.newlines();
-                if self.eat_word("return") {
-                    break;
-                }
-                items.push(self.item(depth + 1)?);
-            }
-            let mut outputs = Vec::new();
-            while !matches!(self.peek(), Tok::Newline | Tok::Comment(_) | Tok::Mark('}')) {
-                if !outputs.is_empty() {
-                    self.expect(',')?;
-                }
-                outputs.push(self.word("a value")?);
-            }
+            let items = self.items(depth + 1, |p| p.eat_word("return"))?;
+            let outputs = self.values()?;
             self.newlines();
             self.expect('}')?;
             programs.push(ProgramText { name, inputs, items, outputs, pos });
@@ -405,17 +388,15 @@ impl Parser {
         let pos = self.pos();
         let (mut outs, mut aux) = (Vec::new(), Vec::new());
         if self.eat('(') {
-            let mut in_aux = false;
-            while !self.eat(')') {
-                let list = if in_aux { &aux } else { &outs };
-                if self.eat(';') {
-                    in_aux = true;
-                    continue;
-                } else if !Vec::<TypedName>::is_empty(list) {
+            while !matches!(self.peek(), Tok::Mark(';' | ')')) {
+                if !outs.is_empty() {
                     self.expect(',')?;
                 }
-                let name = self.typed_name()?;
-                if in_aux { aux.push(name) } else { outs.push(name) }
+                outs.push(self.typed_name()?);
+            }
+            match self.eat(';') {
+                true => aux = self.list(')', Parser::typed_name)?,
+                false => self.expect(')')?,
             }
         } else {
             outs.push(self.typed_name()?);

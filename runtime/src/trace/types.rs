@@ -8,7 +8,7 @@ use crate::symbol::{SubclassRef, SymbolRef};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::signature::{ArgTy, OutTy, Solved};
 use fulgurite_core::subclass::Cotangent;
-use fulgurite_core::{DType, Name, TensorTy, Value};
+use fulgurite_core::{DType, Name, Named, TensorTy, Value};
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub struct SubclassLayout {
     /// The tensor fields; those of a list are called `local.0`, `local.1`, ….
     pub fields: Vec<(Name, TensorType)>,
     /// The metadata, as the class's signature normalised them.
-    pub meta: Vec<(Name, Value<ProxyId>)>,
+    pub meta: Vec<Named<ProxyId>>,
 }
 
 /// The type of a proxy.
@@ -217,7 +217,6 @@ pub(crate) struct KnownBody {
     pub _solved: Arc<Solved>,
     /// The arguments of the line.
     pub args: Vec<Value<ProxyId>>,
-    /// The body.
     pub body: Rc<Body>,
 }
 

@@ -7,7 +7,7 @@ use crate::symbol::SymbolRef;
 use crate::trace::ProxyId;
 use fulgurite_core::eval::tensor::Machine;
 use fulgurite_core::facts::ListJoin;
-use fulgurite_core::{Dim, Name, Scalar, TensorTy, Value};
+use fulgurite_core::{Dim, Name, Named, Scalar, TensorTy, Value};
 
 /// A joined list in which pieces that are only a type stand for zeros. If the pieces that are not zero are adjacent,
 /// they are joined and padded; otherwise `None` is returned.
@@ -18,7 +18,7 @@ pub(super) fn assemble(
     b: &mut Builder,
     joins: SymbolRef,
     positional: &[Value<ProxyId>],
-    named: &[(Name, Value<ProxyId>)],
+    named: &[Named<ProxyId>],
 ) -> Result<Option<Value<ProxyId>>, Error> {
     let (Some(Value::List(items)), Some(join)) = (positional.first(), joins.facts().join) else { return Ok(None) };
     let stacks = join == ListJoin::Stack;

@@ -10,11 +10,11 @@ use crate::error::Error;
 use crate::symbol::{Registered, SymbolRef, candidates};
 use crate::trace::*;
 use fulgurite_core::derive::differentiable;
-use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::eval::tensor::{self, Called, Machine};
 use fulgurite_core::facts;
 use fulgurite_core::lang::ast::Block;
 use fulgurite_core::signature::{ArgTy, Refusal};
-use fulgurite_core::{Name, Scalar, TensorTy, Value};
+use fulgurite_core::{Name, Named, Scalar, TensorTy, Value};
 
 /// A parameter, its cotangent, and the number of the first value made for it.
 pub(super) type Contribution = (usize, Value<ProxyId>, usize);
@@ -22,7 +22,6 @@ pub(super) type Contribution = (usize, Value<ProxyId>, usize);
 /// The line and the cotangents on which a rule runs.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
-    /// The line.
     pub(super) line: &'a BoundSymbol,
     /// For each result, its cotangent or tangent; `None` is zero.
     pub(super) flow: &'a [Option<ProxyId>],
@@ -67,7 +66,7 @@ pub(super) fn run(
     b: &mut Builder,
     site: Site,
     rule: &Block,
-    more: &[(Name, Value<ProxyId>)],
+    more: &[Named<ProxyId>],
 ) -> Result<Vec<Value<ProxyId>>, Error> {
     let line = site.line;
     let zeros = line.outs.iter().zip(site.flow).any(|(o, f)| f.is_none() && b.arena().is_float(*o));
@@ -89,12 +88,7 @@ pub(super) fn run(
     dense.map_err(|e| e.at(line.place.loc).note(format!("in the gradient of `{}`", line.symbol.name())))
 }
 
-fn attempt(
-    b: &mut Builder,
-    site: Site,
-    rule: &Block,
-    more: &[(Name, Value<ProxyId>)],
-) -> Result<Vec<Value<ProxyId>>, Error> {
+fn attempt(b: &mut Builder, site: Site, rule: &Block, more: &[Named<ProxyId>]) -> Result<Vec<Value<ProxyId>>, Error> {
     let line = site.line;
     let mut names = scope(b.arena(), line, site.flow);
     names.extend(more.iter().cloned());
@@ -107,7 +101,7 @@ fn attempt(
 }
 
 /// The names that a rule may read besides arguments and options: results, auxiliary results, cotangents.
-fn scope(arena: &Arena, line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<(Name, Value<ProxyId>)> {
+fn scope(arena: &Arena, line: &BoundSymbol, flow: &[Option<ProxyId>]) -> Vec<Named<ProxyId>> {
     let sig = &line.symbol.row().sig;
     let groups = line.out_groups();
     let mut names = Vec::new();
@@ -158,12 +152,7 @@ impl Machine for RuleMachine<'_> {
     type V = ProxyId;
     type Error = Error;
 
-    fn call(
-        &mut self,
-        op: Name,
-        mut positional: Vec<Value<ProxyId>>,
-        named: Vec<(Name, Value<ProxyId>)>,
-    ) -> Result<Vec<Value<ProxyId>>, Error> {
+    fn call(&mut self, op: Name, mut positional: Vec<Value<Self::V>>, named: Vec<Named<Self::V>>) -> Called<Self> {
         if positional.iter().any(|v| v.is_absent() || matches!(v, Value::List(_)))
             && let Some(value) = self.of_zeros(op, &mut positional, &named)?
         {
@@ -195,7 +184,7 @@ impl RuleMachine<'_> {
         &mut self,
         op: Name,
         positional: &mut [Value<ProxyId>],
-        named: &[(Name, Value<ProxyId>)],
+        named: &[Named<ProxyId>],
     ) -> Result<Option<Value<ProxyId>>, Error> {
         let takes =
             |symbol: &SymbolRef| symbol.row().sig.params.len() + symbol.row().sig.opts.len() >= positional.len();

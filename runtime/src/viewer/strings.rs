@@ -11,7 +11,6 @@ pub(super) struct Strings {
 }
 
 impl Strings {
-    /// The number of a text.
     pub fn number(&mut self, text: &str) -> usize {
         if let Some(number) = self.numbers.get(text) {
             return *number;

@@ -10,7 +10,6 @@ use fulgurite::prelude::*;
 use fulgurite::{Error, buffer::Buffer};
 use serde_json::Value as Json;
 
-/// Runs a case.
 pub(super) fn run(case: &Case, file: &Tensors) -> Answer {
     if foreign::forms(&case.op).is_empty() {
         return Answer::of(Status::Unsupported("no row".into()));

@@ -99,7 +99,6 @@ const AROUND: &[(&str, u8)] = &[
     ("min", 31),
 ];
 
-/// A call of `name`.
 pub fn call(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|value| Arg { name: None, value }).collect();
     Expr::bare(Node::Call(Ident { name: Name::new(name), span: Span::default() }, args))
@@ -211,21 +210,15 @@ fn binary(op: BinOp, a: &Expr, b: &Expr, add: Add) {
             add(34, bin(Mul, a, b));
         }
         Rem => add(3, a.clone()),
-        Lt => {
-            add(8, bin(Le, a, b));
-            add(29, bin(Ge, a, b));
-        }
-        Le => {
-            add(8, bin(Lt, a, b));
-            add(29, bin(Gt, a, b));
-        }
-        Gt => {
-            add(8, bin(Ge, a, b));
-            add(29, bin(Le, a, b));
-        }
-        Ge => {
-            add(8, bin(Gt, a, b));
-            add(29, bin(Lt, a, b));
+        Lt | Le | Gt | Ge => {
+            let (near, opposite) = match op {
+                Lt => (Le, Ge),
+                Le => (Lt, Gt),
+                Gt => (Ge, Le),
+                _ => (Gt, Lt),
+            };
+            add(8, bin(near, a, b));
+            add(29, bin(opposite, a, b));
         }
         // `x == x` tests whether x is not NaN.
         Eq => add(if a == b { 20 } else { 29 }, bin(Ne, a, b)),

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::check::walk;
 use fulgurite_core::eval::frame;
-use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::eval::tensor::{self, Called, Machine};
 use fulgurite_core::lang::{Block, Elem, Opt, OptType};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{ArgTy, Item, OutTy, Refusal, Solved};
-use fulgurite_core::{DType, Name, TensorTy, Value};
+use fulgurite_core::{DType, Name, Named, TensorTy, Value};
 
 use super::turn::{self, Turn};
 
@@ -60,12 +60,12 @@ impl<'a> Terms<'a> {
         block: &Block,
         solved: &Solved,
         args: &[Value<ArgTy>],
-        extra: &[(Name, Value<ArgTy>)],
+        extra: &[Named<ArgTy>],
     ) -> Result<String, Refusal> {
         let named = row.sig.params.iter().map(|param| param.name.name);
         let named = named.chain(row.sig.opts.iter().map(|opt| opt.name.name));
         let args: Vec<Value<Term>> = named.zip(args).map(|(name, arg)| self.leaf(name, arg)).collect();
-        let extra: Vec<(Name, Value<Term>)> = extra.iter().map(|(name, v)| (*name, self.leaf(*name, v))).collect();
+        let extra: Vec<Named<Term>> = extra.iter().map(|(name, v)| (*name, self.leaf(*name, v))).collect();
         self.writes.clear();
         let results = tensor::run(self, row, block, solved, &args, &extra)?;
         let results: Vec<String> = results.iter().map(|value| format!("{}{}", show(value), types(value))).collect();
@@ -310,12 +310,7 @@ impl Machine for Terms<'_> {
     type V = Term;
     type Error = Refusal;
 
-    fn call(
-        &mut self,
-        op: Name,
-        positional: Vec<Value<Term>>,
-        named: Vec<(Name, Value<Term>)>,
-    ) -> Result<Vec<Value<Term>>, Refusal> {
+    fn call(&mut self, op: Name, positional: Vec<Value<Self::V>>, named: Vec<Named<Self::V>>) -> Called<Self> {
         let outcome = self.rows.outcome(op, &positional, &named, &|term: &Term| term.0.clone());
         let call = outcome.call(op, positional, named)?;
         let (row, solved) = (&call.of.row, &call.of.solved);

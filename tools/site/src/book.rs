@@ -12,13 +12,11 @@ use crate::markdown::{self, Heading};
 /// The page with which a book begins.
 const FIRST: &str = "README.md";
 
-/// A page of a book.
 pub struct BookPage {
     /// Its path in the folder: `guide/03-dtypes.md`.
     pub path: PathBuf,
     /// Its first heading.
     pub title: String,
-    /// The text.
     text: String,
 }
 

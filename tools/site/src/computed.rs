@@ -16,7 +16,7 @@ use fulgurite_core::eval::loop_nest::{Array, Data};
 use fulgurite_core::lang::Elem;
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{self, ArgTy, OutTy};
-use fulgurite_core::{DType, Name, Scalar, TensorTy, Value, derive};
+use fulgurite_core::{DType, Name, Named, Scalar, TensorTy, Value, derive};
 use fulgurite_ops_verbs::explain::cost;
 use serde_json::{Value as Json, json};
 
@@ -47,7 +47,6 @@ const SECOND: [f64; 3] = [0.5, 1.0, 2.0];
 pub struct Computed<'a> {
     /// The row as it is written.
     pub source: &'a RowSource,
-    /// The row.
     pub row: &'a Arc<Row>,
     /// The rows that it may call.
     pub set: &'a RowSet<'a>,
@@ -208,7 +207,7 @@ impl Computed<'_> {
         });
         let first = params.next()?.0;
         let moved = array(x.iter().map(|x| Dual { value: *x, slope: 1.0 }).collect());
-        let named: Vec<(Name, Value<V<Dual>>)> =
+        let named: Vec<Named<V<Dual>>> =
             std::iter::once((first, moved)).chain(params).filter(|(_, value)| !value.is_absent()).collect();
         let args = signature::arrange(self.row, Vec::new(), named).ok()?;
         let solved = signature::solve(self.row, &args, &ty).ok()?;

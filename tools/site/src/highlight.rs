@@ -2,7 +2,6 @@
 
 use crate::html::escape;
 
-/// A language.
 struct Language {
     names: &'static [&'static str],
     /// The marks from which the rest of a line is a comment.

@@ -11,7 +11,6 @@ pub struct Heading {
     pub level: usize,
     /// The text, without marks.
     pub text: String,
-    /// The anchor.
     pub anchor: String,
     /// The words below it, up to the next heading, without marks.
     pub below: String,

@@ -23,7 +23,6 @@ const MOST_CODE: usize = 400_000;
 pub struct OperatorPage<'a> {
     /// The row as it is written.
     pub source: &'a RowSource,
-    /// The row.
     pub row: &'a Arc<Row>,
     /// What is known of it.
     pub explained: Value,

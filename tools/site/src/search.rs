@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// An entry.
 pub struct SearchEntry {
     /// The name, by which it is found first.
     pub name: String,

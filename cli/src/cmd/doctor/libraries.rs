@@ -24,7 +24,6 @@ const USUAL: &[&str] = &[
 /// The use of a library in general.
 const USED: &str = "used by `--device cuda`; without it the processor does all";
 
-/// Finds the driver.
 pub fn driver() -> Finding {
     let version = fs::read_to_string("/proc/driver/nvidia/version").ok();
     let version = version.as_deref().and_then(|text| text.lines().next()).map(|line| line.trim().to_owned());

@@ -33,9 +33,7 @@ impl Verdict {
 /// A finding about one item.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The item.
     pub item: &'static str,
-    /// The verdict.
     pub verdict: Verdict,
     /// The finding in one line.
     pub text: String,

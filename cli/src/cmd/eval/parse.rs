@@ -34,7 +34,6 @@ pub enum Kind {
     Text(String),
     /// A word: an option's value or a dtype.
     Name(String),
-    /// `[…]`
     List(Vec<Expr>),
     /// A call of a row.
     Call(String, Vec<Arg>),
@@ -47,7 +46,6 @@ pub enum Kind {
 pub struct Arg {
     /// Its name, if it was given by name.
     pub name: Option<String>,
-    /// Its value.
     pub value: Expr,
 }
 

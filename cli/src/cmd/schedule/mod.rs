@@ -99,7 +99,6 @@ fn entry(name: String, schedule: Schedule, args: &args::Schedule) -> Result<Entr
     Ok(Entry { name, schedule, timeline })
 }
 
-/// A schedule in a file.
 fn of_file(path: &std::path::Path, args: &args::Schedule, ui: &Ui) -> Outcome {
     let text = std::fs::read_to_string(path).map_err(|e| Fault::unreadable(path, &e))?;
     let schedule: Schedule = text.parse()?;

@@ -123,7 +123,6 @@ fn is_trace(stage: &CompileStage) -> Result<(), Fault> {
     Err(Fault::usage("E921", claim).help("ask of `simplified`: `--why` says in which step a line runs"))
 }
 
-/// The trace of a stage.
 fn parsed(stage: &CompileStage) -> Result<Trace, Fault> {
     is_trace(stage)?;
     Ok(Trace::parse(&text(stage, 0)?)?)

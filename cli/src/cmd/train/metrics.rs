@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// One step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// Steps done, including this one.
@@ -27,7 +26,6 @@ pub struct Step {
 /// A measurement on data that are not trained on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Check {
-    /// The loss.
     pub loss: f64,
     /// The share of right answers, where an answer is right or wrong.
     pub accuracy: Option<f64>,

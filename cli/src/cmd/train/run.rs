@@ -23,7 +23,6 @@ const EVEN: f64 = 0.3;
 
 /// The state of a run.
 pub struct Training<'a, T: Task> {
-    /// The task.
     pub task: &'a mut T,
     /// The numbers of the run.
     pub settings: Settings<T::Sizes>,

@@ -201,35 +201,24 @@ fn tensor_name(row: &Row, case: &Case, slot: usize) -> String {
 
 /// The shapes of the tensors of a case.
 fn shapes(case: &Case) -> Vec<Vec<usize>> {
-    let mut shapes = Vec::new();
-    for value in &case.args {
-        let mut put = |value: &Value<ArgTy>| match value {
-            Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => shapes.push(t.sizes().to_vec()),
-            Value::Tensor(ArgTy::Key) => shapes.push(vec![2]),
-            _ => {}
-        };
-        match value {
-            Value::List(items) => items.iter().for_each(&mut put),
-            value => put(value),
-        }
-    }
-    shapes
+    let shape = |value: &Value<ArgTy>| match value {
+        Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => Some(t.sizes().to_vec()),
+        Value::Tensor(ArgTy::Key) => Some(vec![2]),
+        _ => None,
+    };
+    case.args.iter().flat_map(Value::items).filter_map(shape).collect()
 }
 
 /// Tensors and run-time numbers of a case. Index tensors hold 0, in range wherever there is an element to read.
 fn data(case: &Case) -> (Vec<Array<f64>>, Vec<Scalar>) {
     let mut tensors = Vec::new();
     let mut numbers = Vec::new();
-    for value in &case.args {
-        let mut put = |value: &Value<ArgTy>| match value {
+    for value in case.args.iter().flat_map(Value::items) {
+        match value {
             Value::Tensor(ArgTy::Tensor(t)) | Value::Type(t) => tensors.push(array(t)),
             Value::Tensor(ArgTy::Key) => tensors.push(Array::int(DType::I64, &[2], vec![1, 2])),
             Value::Tensor(ArgTy::Number(_)) => numbers.push(Scalar::Float(0.5)),
             _ => {}
-        };
-        match value {
-            Value::List(items) => items.iter().for_each(&mut put),
-            value => put(value),
         }
     }
     (tensors, numbers)

@@ -249,7 +249,6 @@ pub(super) fn ints(items: impl IntoIterator<Item = i64>) -> Value<ArgTy> {
     Value::List(items.into_iter().map(int).collect())
 }
 
-/// The values that are tried for an option.
 pub(super) fn candidates(row: &Row, tried: &Tried, env: &Env, opt: &Opt) -> Option<Vec<Value<ArgTy>>> {
     let float = |x: f64| Value::Num(Scalar::Float(x));
     let one = |size: Name| match env.size(size) {

@@ -121,11 +121,7 @@ pub fn tight(row: &Row, dtype: DType, enough: usize) -> Vec<Case> {
 
 /// Whether a number is above 1 or below -1, or one of a list is.
 fn beyond_one(value: &Value<ArgTy>) -> bool {
-    match value {
-        Value::Num(Scalar::Int(i)) => i.abs() > 1,
-        Value::List(items) => items.iter().any(beyond_one),
-        _ => false,
-    }
+    value.items().iter().any(|item| matches!(item, Value::Num(Scalar::Int(i)) if i.abs() > 1))
 }
 
 /// Accepted calls of a row with several sizes, in which all sizes, or two of them, are equal and above 1.

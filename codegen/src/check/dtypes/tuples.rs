@@ -17,7 +17,6 @@ pub(super) enum Form {
     Tensor(DType),
     /// A tensor of rank 0.
     Rank0(DType),
-    /// A number.
     Number(Scalar),
 }
 

@@ -9,37 +9,21 @@ use rustc_hash::FxHashSet;
 use super::each;
 use crate::check::walk;
 
-/// A kernel family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Family {
-    Map,
-    Copy,
-    Reduce,
-    Contraction,
-    Window,
-    Gather,
-    Scatter,
-    Scan,
-    Concat,
-    Generic,
-}
-
-impl Family {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Family::Map => "map",
-            Family::Copy => "copy",
-            Family::Reduce => "reduce",
-            Family::Contraction => "contraction",
-            Family::Window => "window",
-            Family::Gather => "gather",
-            Family::Scatter => "scatter",
-            Family::Scan => "scan",
-            Family::Concat => "concat",
-            Family::Generic => "generic loop nest",
-        }
+fulgurite_core::words! {
+    /// A kernel family.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    pub enum Family: name, from_name {
+        Map = "map",
+        Copy = "copy",
+        Reduce = "reduce",
+        Contraction = "contraction",
+        Window = "window",
+        Gather = "gather",
+        Scatter = "scatter",
+        Scan = "scan",
+        Concat = "concat",
+        Generic = "generic loop nest",
     }
 }
 

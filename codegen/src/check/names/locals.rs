@@ -9,7 +9,6 @@ use crate::yaml::Text;
 /// Kind of a local name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Local {
-    /// A `let`.
     Let,
     /// The index of a result's axis.
     Axis,

@@ -1,7 +1,7 @@
 //! Malformed calls in points. A point that says `refused` for a malformed call would hold for any row.
 
 use fulgurite_core::lang::{Opt, OptType, Param};
-use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
+use fulgurite_core::{DType, DTypeSet, Name, Named, Scalar, Value};
 
 use super::read::{self, Written};
 use super::{V, Yaml};
@@ -13,7 +13,7 @@ use crate::yaml::Node;
 /// The fault of a refused call that would be refused whatever the row says: an option has an unknown word, or two parts
 /// of the call are malformed. A single malformed part is allowed: it states that an argument must be given, or that an
 /// option takes no such number.
-pub fn unwritable(source: &RowSource, args: &[(Name, Value<V<f64>>)], node: &Node) -> Option<Diag> {
+pub fn unwritable(source: &RowSource, args: &[Named<V<f64>>], node: &Node) -> Option<Diag> {
     let sig = &source.sig.tree;
     let op = source.op.as_str();
     let given = |name: Name| args.iter().find(|(arg, _)| *arg == name).map(|(_, value)| value);
@@ -48,10 +48,7 @@ fn place_of(node: &Node, name: Name) -> Place {
 /// The kind of value that an option takes, if `value` is of another kind.
 fn other_kind(opt: &Opt, value: &Value<V<f64>>) -> Option<String> {
     let integer = |value: &Value<V<f64>>| matches!(value, Value::Num(Scalar::Int(_)));
-    let integers = |value: &Value<V<f64>>| match value {
-        Value::List(items) => items.iter().all(integer),
-        value => integer(value),
-    };
+    let integers = |value: &Value<V<f64>>| value.items().iter().all(integer);
     let (right, what) = match &opt.ty {
         OptType::Num | OptType::F64 => (matches!(value, Value::Num(_)), "number"),
         OptType::Bool => (matches!(value, Value::Num(Scalar::Bool(_))), "truth value"),

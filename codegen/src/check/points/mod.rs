@@ -16,7 +16,7 @@ use fulgurite_core::facts;
 use fulgurite_core::lang::ast::{Access, Elem, Param};
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::{self, Env, const_eval};
-use fulgurite_core::{DTypeSet, Name, Scalar, Value};
+use fulgurite_core::{DTypeSet, Name, Named, Scalar, Value};
 use rustc_hash::FxHashMap;
 
 use super::cases::Case;
@@ -81,7 +81,7 @@ pub fn arguments(source: &RowSource, row: &Row) -> impl Iterator<Item = Vec<Valu
 }
 
 /// A refused call: its arguments by name, and the message.
-pub type RefusedCall = (Vec<(Name, Value<V<f64>>)>, String);
+pub type RefusedCall = (Vec<Named<V<f64>>>, String);
 
 /// The points that state a refusal, each with the message of the refusal.
 pub fn refusals<'a>(
@@ -112,7 +112,7 @@ pub fn restated<'a>(source: &'a RowSource, row: &Row) -> Vec<&'a Node> {
 /// A parsed point.
 #[derive(Default)]
 struct Point {
-    args: Vec<(Name, Value<V<f64>>)>,
+    args: Vec<Named<V<f64>>>,
     results: Vec<(Name, Written, Place)>,
     gradients: Vec<(Name, Written, Place)>,
     tangents: Vec<(Name, Written, Place)>,

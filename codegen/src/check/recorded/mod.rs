@@ -13,7 +13,7 @@ mod run;
 
 use fulgurite_core::eval::loop_nest::Array;
 use fulgurite_core::foreign::Given;
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Named};
 
 use crate::check::gradients::arrays::dense::V;
 
@@ -24,7 +24,7 @@ pub use run::{Forms, RunCall, Runner};
 /// The callee of a recorded call, with its arguments.
 pub enum Callee {
     /// A row, with its arguments by name.
-    Row(Name, Vec<(Name, Value<V<f64>>)>),
+    Row(Name, Vec<Named<V<f64>>>),
     /// A name of another library, with its positional and named arguments.
     Foreign(Name, Vec<Given<V<f64>>>, Vec<(String, Given<V<f64>>)>),
 }

@@ -8,7 +8,7 @@ use fulgurite_core::lang::ast::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::signature;
 use fulgurite_core::subclass::{self, Cotangent};
-use fulgurite_core::{Name, Value, counted};
+use fulgurite_core::{Name, Named, Value, counted};
 
 use super::draw::{self, Operand};
 use super::meaning::{self, Slot, likes};
@@ -101,7 +101,7 @@ fn on(
         let plain = |value: &Value<V<f64>>| value.map(&mut |v| Tensor::Plain(v.clone()));
         [(derive::cotangent(row, out.name.name), plain(g)), (out.name.name, plain(result))]
     });
-    let extra: Vec<(Name, Value<Tensor>)> = seeds.collect();
+    let extra: Vec<Named<Tensor>> = seeds.collect();
     let told = world.told((row, &solved, &args), class, rule, &extra)?;
     let Some(Value::Tensor(told)) = told.first() else { return Ok(None) };
     let V::Array(have) = world.plain(told)? else { return Ok(None) };

@@ -93,7 +93,7 @@ impl Checks<'_> {
                 let diag = match Class::target(word) {
                     Target::Kind(_) => continue,
                     Target::Op(_) if word.starts_with("class(") => {
-                        let known = Kind::WORDS.map(|(kind, _)| format!("class({kind})"));
+                        let known = Kind::WORDS.map(|kind| format!("class({kind})"));
                         Diag::error("E601", place, format!("`ops` of `{}`: there is no kind `{word}`", self.name()))
                             .help(format!("the kinds are {}", known.join(", ")))
                     }

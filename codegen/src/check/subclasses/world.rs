@@ -11,7 +11,7 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{self, ArgTy, OutTy, Refusal, Solved};
 use fulgurite_core::subclass::{self, Class, Concrete, Rule};
-use fulgurite_core::{Name, TensorTy, Value};
+use fulgurite_core::{Name, Named, TensorTy, Value};
 use rustc_hash::FxHashMap;
 
 use crate::check::call_cache::{Accepted, Resolved};
@@ -78,7 +78,7 @@ pub struct World<'a> {
 type Values = Vec<Value<Tensor>>;
 
 /// Values by name.
-pub type Known = [(Name, Value<Tensor>)];
+pub type Known = [Named<Tensor>];
 
 impl World<'_> {
     /// The rule for a row on a class; `None` where its decomposition or the class's default decides.
@@ -327,7 +327,7 @@ fn flat(values: &[Value<Tensor>]) -> impl Iterator<Item = &Value<Tensor>> {
 }
 
 /// The values that rules may read besides arguments: parts of arguments that are of the class, and items of lists.
-fn names(class: &Class, row: &Row, args: &[Value<Tensor>], of: &[(Name, Tensor)]) -> Vec<(Name, Value<Tensor>)> {
+fn names(class: &Class, row: &Row, args: &[Value<Tensor>], of: &[(Name, Tensor)]) -> Vec<Named<Tensor>> {
     let operands: Vec<Name> = of.iter().map(|(name, _)| *name).collect();
     let mut names = subclass::others(class, &row.sig, args, &operands);
     for (name, t) in of {
@@ -348,7 +348,7 @@ impl Machine for Run<'_> {
     type V = Tensor;
     type Error = Stop;
 
-    fn call(&mut self, op: Name, positional: Values, named: Vec<(Name, Value<Tensor>)>) -> Result<Values, Stop> {
+    fn call(&mut self, op: Name, positional: Values, named: Vec<Named<Tensor>>) -> Result<Values, Stop> {
         // this runs at every call, and few calls name a class
         let named_like = |class: &Class| op.as_str().starts_with(class.name.as_str());
         for (at, class) in self.world.classes.iter().enumerate().filter(|(_, class)| named_like(class)) {

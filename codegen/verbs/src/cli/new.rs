@@ -202,13 +202,8 @@ impl New {
             None => formula.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect(),
         };
         let mut row = format!("- op: {}\n  doc: {}\n", self.op, written(&doc));
-        let made =
-            |result: &str| fulgurite_codegen::schema::pointwise_sig(formula).map(|sig| sig.replace("-> T", result));
-        let sig = match (&self.sig, kind) {
-            (Some(sig), _) => Some(sig.clone()),
-            (None, Some("bool")) => made("-> bool"),
-            (None, _) => made("-> T"),
-        };
+        let made = || fulgurite_codegen::schema::pointwise_sig(formula, kind == Some("bool"));
+        let sig = self.sig.clone().or_else(made);
         if let Some(sig) = sig {
             row += &format!("  sig: '{sig}'\n");
         }

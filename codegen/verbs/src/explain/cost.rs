@@ -18,7 +18,7 @@ use fulgurite_core::lang::Block;
 use fulgurite_core::lower::{Rows, lower_with};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
-use fulgurite_core::{DType, Name, TensorTy, Value};
+use fulgurite_core::{DType, Name, Named, TensorTy, Value};
 use serde_json::json;
 
 /// Factors of the sizes in the family of cases; the largest one that the row accepts is used.
@@ -168,7 +168,7 @@ fn of_rule(
     by_hand: &dyn Fn(Name) -> bool,
     (row, rule): (&Row, &Block),
     case: &Case,
-    names: &[(Name, Value<ArgTy>)],
+    names: &[Named<ArgTy>],
 ) -> Option<Cost> {
     let mut calls = Expanded::new(rows, Counter { by_hand, cost: Cost::default(), lines: None });
     calls.follow(row, rule, &case.solved, &case.args, names).ok()?;

@@ -182,7 +182,6 @@ fn without(row: &Row, arg: Name, rows: &dyn Rows) -> String {
     }
 }
 
-/// A block on one line.
 fn one_line(block: &Block) -> String {
     block.to_string().replace('\n', " ")
 }

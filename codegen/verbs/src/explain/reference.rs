@@ -145,7 +145,6 @@ fn divider(above: &str) -> Option<(String, String)> {
     (!title.is_empty()).then(|| (capital(title), capital(says)))
 }
 
-/// The section of one row.
 fn section(row: &Explained) -> String {
     let mut text = format!("\n### {}\n\n{}.\n\n```text\n", row.op, row.doc);
     let mut code = |line: &str| wrap(line, WIDTH).iter().for_each(|line| text += &format!("{line}\n"));

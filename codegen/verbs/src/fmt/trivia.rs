@@ -3,7 +3,6 @@
 use fulgurite_codegen::source::Place;
 use fulgurite_codegen::yaml::{Node, Value};
 
-/// A comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Comment {
     /// The position of its `#`.

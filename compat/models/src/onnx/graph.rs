@@ -130,7 +130,6 @@ fn constant<'a>(
     maker.set(name, meaning)
 }
 
-/// The argument that an attribute is.
 fn value<'a>(maker: &mut Maker<'a>, from: &'a AttributeProto) -> Result<CallArgument, String> {
     let int = |n: &i64| CallArgument::Number(Scalar::Int(*n));
     let float = |x: &f32| CallArgument::Number(Scalar::Float(f64::from(*x)));

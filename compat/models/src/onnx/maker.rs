@@ -26,7 +26,6 @@ pub struct MadeGraph {
     pub roles: Vec<InputRole>,
 }
 
-/// The meaning of a name.
 #[derive(Clone)]
 pub enum NameMeaning {
     Value(ValueId),

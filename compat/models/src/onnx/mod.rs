@@ -25,7 +25,6 @@ const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
 /// The newest version of the format itself.
 const NEWEST_IR: i64 = 14;
 
-/// The bytes of a mapped file.
 struct FileBytes(MappedFile);
 
 impl AsRef<[u8]> for FileBytes {

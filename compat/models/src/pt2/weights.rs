@@ -115,7 +115,6 @@ impl ArchiveTensors {
         self.numbers.get(name).copied()
     }
 
-    /// The tensor of this number.
     pub fn tensor(&self, number: usize) -> &Tensor {
         &self.tensors[number]
     }

@@ -41,7 +41,6 @@ impl Activation {
     }
 }
 
-/// A cell.
 pub struct RecurrentCell {
     pub kind: RecurrentKind,
     /// The functions of the gates, of the new value, and of the state of memory in an LSTM's output.

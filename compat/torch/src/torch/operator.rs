@@ -29,7 +29,6 @@ const SLOTS: usize = 1024;
 /// of PyTorch, which is cheaper than a tensor over memory of ours.
 const GIVEN: usize = 1 << 16;
 
-/// An operator.
 struct Operator {
     parameters: Vec<Parameter>,
     /// The row; none for an operator whose first argument is a program.
@@ -473,7 +472,6 @@ unsafe extern "C" fn give_back(_: *mut c_void, owner: *mut c_void) {
     drop(unsafe { Box::from_raw(owner as *mut Buffer) });
 }
 
-/// The results as one list.
 fn list(shims: &Shims, made: SmallVec<[Owned; 4]>) -> Result<Handle, Error> {
     let mut list: Handle = std::ptr::null_mut();
     // SAFETY: the list takes the tensors.

@@ -29,7 +29,6 @@ impl fmt::Display for TorchDevice {
 }
 
 impl TorchDevice {
-    /// The device of one tensor.
     fn of_one(shims: &Shims, tensor: &Owned) -> Result<TorchDevice, Error> {
         let (mut kind, mut number) = (0, 0);
         // SAFETY: the handle is owned, and both places may be written.

@@ -23,7 +23,6 @@ pub struct Recipe<'a> {
     pub row: &'a Row,
     /// The new row's name.
     pub op: Name,
-    /// Its body.
     pub body: Expr,
     /// Its result.
     pub ty: Type,

@@ -16,7 +16,6 @@ pub enum Item {
     One(Expr, Name),
     /// Two sizes in one axis.
     Composite((Name, Name), (Name, Name)),
-    /// A list.
     List(Name, Name),
     /// `..(O = e)`
     Zip(Name, Expr, Name),

@@ -19,7 +19,6 @@ use rustc_hash::FxHashSet;
 
 /// A gradient through one result, before its rows are built.
 pub struct Gradient<'a> {
-    /// The row.
     pub row: &'a Row,
     /// The argument.
     pub arg: &'a Param,

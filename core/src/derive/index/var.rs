@@ -157,7 +157,6 @@ pub fn composite(size: &Expr) -> Option<(Name, Name)> {
     }
 }
 
-/// `g * C + c`
 pub fn flat(g: Expr, size: Expr, c: Expr) -> Expr {
     make::binary(BinOp::Add, make::binary(BinOp::Mul, g, size), c)
 }

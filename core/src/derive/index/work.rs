@@ -23,7 +23,6 @@ pub enum Piece {
     If(Expr, Box<Piece>, Box<Piece>),
     /// `match on { … }`
     Match(Ident, Vec<(Ident, Piece)>),
-    /// A value.
     Value(Option<Expr>),
 }
 
@@ -64,7 +63,6 @@ impl Piece {
 
 /// The state of one derivation, for one result.
 pub struct Work<'a, 't, 'r> {
-    /// The row.
     pub row: &'a Row,
     /// The reader, which holds the terms of the derivative.
     pub reader: Reader<'t, 'r>,

@@ -28,7 +28,6 @@ pub(super) enum Run {
     },
     /// A kernel on the CPU: its inputs are fetched from the device, its results sent there.
     Host {
-        /// The kernel.
         kernel: Arc<dyn executors::Kernel>,
         /// The inputs, in the shapes that the kernel sees.
         inputs: Vec<(ValueId, ValueTy)>,
@@ -41,7 +40,6 @@ pub(super) enum Run {
 pub(super) struct Parts {
     pub device: Arc<dyn Device>,
     pub policy: Policy,
-    /// The types of the values.
     pub types: Vec<ValueTy>,
     pub inputs: Vec<ValueId>,
     pub outputs: Vec<ValueId>,
@@ -436,7 +434,6 @@ fn finished(device: &dyn Device) -> Result<(), ExecError> {
 }
 
 impl Sites {
-    /// The error of a site.
     fn fault(&self, site: u64, found: i64) -> ExecError {
         match self.sites.get((site as usize).wrapping_sub(1)) {
             Some(Site::Index { value, axis, size }) => {

@@ -105,7 +105,6 @@ impl<'t> Items<'t> {
         self.fuser.explain = true;
     }
 
-    /// The value of a proxy.
     pub fn value(&mut self, p: ProxyId) -> ValueId {
         let (trace, values) = (self.trace, &mut self.values);
         *self.of_proxy.entry(p).or_insert_with(|| {

@@ -126,16 +126,7 @@ fn finish(
         infos,
         blame,
         apart,
-        scratch: layout.scratch,
-        storages: layout.storages,
-        here: layout.here,
-        last: layout.last,
-        fresh: layout.fresh,
-        inplace: layout.inplace,
-        arena: layout.arena,
-        peak: layout.peak,
-        blocks: layout.blocks,
-        donations: layout.donations,
+        layout,
         threads: options.threads,
     }))
 }

@@ -2,7 +2,7 @@
 
 use super::device_step::Held;
 use super::host_step::{Fault, Memory, Stopped};
-use super::layout::{Storage, Where};
+use super::layout::{Placed, Storage, Where};
 use super::poison::{self, Pattern};
 use super::step::Step;
 use super::threads;
@@ -13,7 +13,7 @@ use crate::executors::fusion::fuse::Separate;
 use crate::executors::transfer::unfetched;
 use crate::trace::BoundSymbolId;
 use fulgurite_core::{DType, counted};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -36,21 +36,7 @@ pub(crate) struct Parts {
     /// For each step and storage, the line that picks elements of the storage by an index tensor.
     pub blame: FxHashMap<(usize, u32), BoundSymbolId>,
     pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
-    /// The storage of each step's accumulators.
-    pub scratch: FxHashMap<usize, u32>,
-    pub storages: Vec<Storage>,
-    /// For each storage, whether it is used in host memory.
-    pub here: Vec<bool>,
-    /// The last uses of storages on devices: (step, storage).
-    pub last: Vec<(usize, u32)>,
-    /// The storages that a step is the first to write, by step: (step, storage).
-    pub fresh: Vec<(usize, u32)>,
-    /// The steps that write over a value that they read.
-    pub inplace: FxHashSet<usize>,
-    pub arena: usize,
-    pub peak: usize,
-    pub blocks: Vec<usize>,
-    pub donations: Vec<(u32, u32)>,
+    pub layout: Placed,
     pub threads: usize,
 }
 
@@ -137,8 +123,8 @@ impl fmt::Display for Description {
 
 impl Compiled {
     pub(crate) fn new(parts: Parts) -> Compiled {
-        let sizes = parts.storages.iter().map(|s| s.bytes).collect();
-        let scratch = (0..parts.steps.len()).map(|i| parts.scratch.get(&i).copied()).collect();
+        let sizes = parts.layout.storages.iter().map(|s| s.bytes).collect();
+        let scratch = (0..parts.steps.len()).map(|i| parts.layout.scratch.get(&i).copied()).collect();
         let shares = parts.infos.iter().any(|i| i.nanos >= threads::WORTH_SHARING);
         let holds = parts.steps.iter().any(|s| matches!(s, Step::Device(_)));
         Compiled { parts, sizes, scratch, shares, holds }
@@ -210,7 +196,7 @@ impl Compiled {
     /// are not taken for those of the caller.
     #[cold]
     fn spoil(&self, inputs: &mut [Buffer], donated: &[bool]) {
-        for &(i, _) in &self.parts.donations {
+        for &(i, _) in &self.parts.layout.donations {
             let input = &mut inputs[i as usize];
             if donated.get(i as usize) == Some(&true) && input.is_unique() {
                 *input = input.emptied();
@@ -246,11 +232,11 @@ impl Compiled {
         begun: &mut bool,
     ) -> Result<Vec<Buffer>, ExecError> {
         let p = &self.parts;
-        let arena = Block::new(p.arena).map_err(|e| no_memory(e, "the values inside of the program"))?;
+        let arena = Block::new(p.layout.arena).map_err(|e| no_memory(e, "the values inside of the program"))?;
         let (blocks, given) = self.blocks(inputs, donated)?;
         let mut held: SmallVec<[Option<Buffer>; 32]> = SmallVec::new();
-        let mut pointers: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(p.storages.len());
-        for (at, s) in p.storages.iter().enumerate() {
+        let mut pointers: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(p.layout.storages.len());
+        for (at, s) in p.layout.storages.iter().enumerate() {
             pointers.push(match s.place {
                 Where::Input(i) => {
                     let input = &inputs[i as usize];
@@ -258,7 +244,7 @@ impl Compiled {
                         held.resize(at + 1, None);
                         held[at] = Some(input.clone());
                     }
-                    match p.here[at] || !self.holds {
+                    match p.layout.here[at] || !self.holds {
                         true => input.block().map_err(unfetched)?.data(),
                         false => std::ptr::null_mut(),
                     }
@@ -269,19 +255,19 @@ impl Compiled {
                 Where::Same(_) | Where::Device => std::ptr::null_mut(),
             });
         }
-        for (i, s) in p.storages.iter().enumerate() {
+        for (i, s) in p.layout.storages.iter().enumerate() {
             if let Where::Same(other) = s.place {
                 pointers[i] = pointers[other as usize];
             }
         }
         if self.holds {
-            held.resize(p.storages.len(), None);
+            held.resize(p.layout.storages.len(), None);
         }
         let memory = Memory(&pointers);
         let threads = if p.threads > 0 { p.threads } else { threads::threads() };
         *begun = true;
         self.steps(memory, &given, &mut held, if self.shares { threads } else { 1 }, times)?;
-        let result = |o: &Output| match p.storages[o.storage as usize].place {
+        let result = |o: &Output| match p.layout.storages[o.storage as usize].place {
             Where::Input(i) => Ok(inputs[i as usize].retyped(o.dtype, &o.shape)),
             Where::Block(b) => Ok(Buffer::from_block(blocks[b as usize].clone(), o.dtype, &o.shape)),
             Where::Device => match &held[o.storage as usize] {
@@ -299,9 +285,9 @@ impl Compiled {
     fn blocks(&self, inputs: &[Buffer], donated: &[bool]) -> Result<Blocks, ExecError> {
         let p = &self.parts;
         let mut given: SmallVec<[bool; 16]> = SmallVec::from_elem(false, inputs.len());
-        let mut donor: SmallVec<[Option<u32>; 16]> = SmallVec::from_elem(None, p.blocks.len());
+        let mut donor: SmallVec<[Option<u32>; 16]> = SmallVec::from_elem(None, p.layout.blocks.len());
         if donated.contains(&true) {
-            for &(i, b) in &p.donations {
+            for &(i, b) in &p.layout.donations {
                 let (input, block) = (i as usize, b as usize);
                 let offered = donated.get(input) == Some(&true) && inputs[input].is_unique();
                 if offered && !given[input] && donor[block].is_none() {
@@ -320,7 +306,7 @@ impl Compiled {
         };
         let inputs_given = donor.iter().map(Option::is_some).collect();
         let blocks: SmallVec<[Block; 8]> =
-            p.blocks.iter().zip(donor).enumerate().map(block).collect::<Result<_, _>>()?;
+            p.layout.blocks.iter().zip(donor).enumerate().map(block).collect::<Result<_, _>>()?;
         Ok((blocks, inputs_given))
     }
 
@@ -328,7 +314,8 @@ impl Compiled {
     #[cold]
     fn result_in(&self, block: usize) -> String {
         let p = &self.parts;
-        let holds = |storage: u32| matches!(p.storages[storage as usize].place, Where::Block(b) if b as usize == block);
+        let holds =
+            |storage: u32| matches!(p.layout.storages[storage as usize].place, Where::Block(b) if b as usize == block);
         let Some(output) = p.outputs.iter().find(|o| holds(o.storage)) else { return "a result".to_owned() };
         let label = p.labels.get(output.storage as usize).cloned().flatten().map(|l| format!(" `{l}`"));
         format!("the result{} {}{:?}", label.unwrap_or_default(), output.dtype, output.shape.as_slice())
@@ -366,7 +353,7 @@ impl Compiled {
             if let (Some(times), Some(start)) = (&mut times, start) {
                 times.push(StepTime { start, time: start.elapsed() });
             }
-            for (_, storage) in self.parts.last.iter().filter(|(last, _)| *last == at) {
+            for (_, storage) in self.parts.layout.last.iter().filter(|(last, _)| *last == at) {
                 held[*storage as usize] = None;
             }
         }
@@ -375,16 +362,17 @@ impl Compiled {
 
     /// The storages that a step is the first to write, but for donated inputs: `given` says which blocks are.
     fn fresh<'a>(&'a self, step: usize, given: &'a [bool]) -> impl Iterator<Item = u32> + 'a {
-        let fresh = &self.parts.fresh;
+        let fresh = &self.parts.layout.fresh;
         let first = fresh.partition_point(|(at, _)| *at < step);
-        let donated = |s: u32| matches!(self.parts.storages[s as usize].place, Where::Block(b) if given[b as usize]);
+        let donated =
+            |s: u32| matches!(self.parts.layout.storages[s as usize].place, Where::Block(b) if given[b as usize]);
         fresh[first..].iter().take_while(move |(at, _)| *at == step).map(|(_, s)| *s).filter(move |s| !donated(*s))
     }
 
     /// Fills the storages that a step is the first to write with a pattern, so that a missing write shows.
     fn poison(&self, step: usize, memory: Memory, given: &[bool], second: bool) {
         for storage in self.fresh(step, given) {
-            let Storage { bytes, dtype, .. } = self.parts.storages[storage as usize];
+            let Storage { bytes, dtype, .. } = self.parts.layout.storages[storage as usize];
             if bytes > 0 {
                 // SAFETY: the storage has that many bytes, and only this step uses it now.
                 let bytes = unsafe { std::slice::from_raw_parts_mut(memory.at(storage), bytes) };
@@ -417,7 +405,7 @@ impl Compiled {
         run: &mut dyn FnMut() -> Result<(), ExecError>,
     ) -> Result<(), ExecError> {
         let p = &self.parts;
-        let dtype = |storage: u32| p.storages[storage as usize].dtype;
+        let dtype = |storage: u32| p.layout.storages[storage as usize].dtype;
         // (storage, element) of the first element that has the pattern of the first run
         let suspect = |storage: u32| {
             // SAFETY: `poison` filled the storage, and the step is done.
@@ -429,7 +417,8 @@ impl Compiled {
             return Ok(());
         }
         // a step whose results have the memory of what it reads can run once only
-        let once = p.inplace.contains(&step) || p.donations.iter().any(|(_, block)| given[*block as usize]);
+        let once =
+            p.layout.inplace.contains(&step) || p.layout.donations.iter().any(|(_, block)| given[*block as usize]);
         let found = if once {
             suspects.into_iter().find(|(storage, _)| Pattern::of(dtype(*storage), false).certain)
         } else {
@@ -479,16 +468,11 @@ impl Compiled {
         e
     }
 
-    /// The dtype and sizes of each input.
-    pub fn input_types(&self) -> &[(DType, Sizes)] {
-        &self.parts.inputs
-    }
-
     /// A description of the steps and the memory that they need.
     pub fn describe(&self) -> Description {
         let p = &self.parts;
         let (steps, apart) = (p.infos.clone(), p.apart.clone());
-        Description { steps, arena: p.arena, peak: p.peak, outputs: p.blocks.iter().sum(), apart }
+        Description { steps, arena: p.layout.arena, peak: p.layout.peak, outputs: p.layout.blocks.iter().sum(), apart }
     }
 }
 

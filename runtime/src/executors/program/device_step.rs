@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 /// A kernel with its operands.
 pub(crate) struct DeviceStep {
-    /// The kernel.
     pub kernel: Arc<dyn Kernel>,
     /// The values that it reads.
     pub inputs: Vec<Typed>,

@@ -97,9 +97,7 @@ pub enum Fault {
     OutOfRange {
         /// The storage.
         value: u32,
-        /// The axis.
         axis: usize,
-        /// The index.
         index: i64,
         /// The size of the axis.
         size: i64,
@@ -150,7 +148,6 @@ pub(crate) type Typed = (u32, DType, Sizes);
 
 /// An executor's kernel on host memory, with its operands.
 pub(super) struct KernelStep {
-    /// The kernel.
     pub kernel: Arc<dyn Kernel>,
     /// The values that it reads.
     pub inputs: Vec<Typed>,

@@ -27,7 +27,6 @@ pub enum Where {
 pub struct Storage {
     /// The number of bytes.
     pub bytes: usize,
-    /// The place.
     pub place: Where,
     /// The element type.
     pub dtype: DType,
@@ -49,7 +48,6 @@ pub struct Layout<'a> {
     scratch: Vec<(usize, usize)>,
     /// The last step that elements can stop.
     stops: Option<usize>,
-    /// The values that are on a device.
     on_device: FxHashSet<ValueId>,
     /// The values that a step uses in host memory.
     here: FxHashSet<ValueId>,

@@ -5,7 +5,6 @@ use super::host_step::{HostStep, KernelStep, Typed, traffic};
 use crate::executors::{Kernel, Works};
 use std::sync::Arc;
 
-/// One step.
 pub(crate) enum Step {
     /// A step in host memory.
     Host(Box<dyn HostStep>),

@@ -169,11 +169,7 @@ fn missing_axes(line: &BoundSymbol, param: Name, item: usize) -> usize {
 }
 
 fn has_tensor(arg: &Value<ProxyId>) -> bool {
-    match arg {
-        Value::Tensor(_) | Value::Type(_) => true,
-        Value::List(items) => items.iter().any(has_tensor),
-        _ => false,
-    }
+    arg.items().iter().any(|item| matches!(item, Value::Tensor(_) | Value::Type(_)))
 }
 
 /// The options of a call on slices, changed for the call on all slices if axes are counted from the first: every axis

@@ -6,7 +6,6 @@ use crate::fault::Fault;
 use fulgurite::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// The sizes of a [`Net`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetSizes {

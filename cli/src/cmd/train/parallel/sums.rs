@@ -14,7 +14,6 @@ const BASE: Tag = FIRST_TAG + 64;
 
 /// Sums of a stage's gradients that are under way.
 pub struct Sum {
-    /// The stage.
     pub stage: usize,
     buckets: Vec<Reduction>,
 }

@@ -12,9 +12,7 @@ const LONGEST: u64 = 1 << 30;
 /// A text and its source.
 #[derive(Clone, Debug)]
 pub struct Corpus {
-    /// The text.
     pub text: String,
-    /// The source.
     pub source: Source,
 }
 

@@ -28,7 +28,6 @@ const SAMPLE: (usize, usize) = (120, 400);
 /// Name of the note in which a checkpoint lists the characters that its model knows.
 pub const ALPHABET: &str = "alphabet";
 
-/// The sizes of a GPT.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GptSizes {

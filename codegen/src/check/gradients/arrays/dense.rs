@@ -2,7 +2,7 @@
 
 use fulgurite_core::eval::frame;
 use fulgurite_core::eval::loop_nest::{self, Array, Data, Field, NestError};
-use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::eval::tensor::{self, Called, Machine};
 use fulgurite_core::lang::ast::Param;
 use fulgurite_core::lang::{Block, Expr, Node};
 use fulgurite_core::loop_nest::{LoopExpr, Nest, NestOut, SOp};
@@ -10,7 +10,7 @@ use fulgurite_core::lower::{self, Rows};
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::selection::Selection;
 use fulgurite_core::signature::{ArgTy, OutTy, Refusal, Solved};
-use fulgurite_core::{DType, Dim, Name, TensorTy, Value};
+use fulgurite_core::{DType, Dim, Name, Named, TensorTy, Value};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -84,7 +84,6 @@ impl From<NestError> for Stop {
 pub struct Library<'a> {
     /// The database.
     pub set: &'a RowSet<'a>,
-    /// The derived rows, by name.
     derived: FxHashMap<Name, Arc<Row>>,
     /// The resolved calls of each derived row.
     calls: FxHashMap<Name, Arc<Calls>>,
@@ -163,7 +162,7 @@ impl<'a> Library<'a> {
         &self,
         op: Name,
         positional: Vec<Value<T>>,
-        named: Vec<(Name, Value<T>)>,
+        named: Vec<Named<T>>,
         ty: &dyn Fn(&T) -> ArgTy,
     ) -> Result<Accepted<T>, Refusal> {
         let outcome = match (self.derived.get(&op), self.calls.get(&op)) {
@@ -342,7 +341,7 @@ impl<'a> Dense<'a> {
         rule: &Block,
         solved: &Solved,
         args: &[Value<V<F>>],
-        extra: &[(Name, Value<V<F>>)],
+        extra: &[Named<V<F>>],
     ) -> Result<Vec<Value<V<F>>>, Stop> {
         tensor::run(&mut Over { dense: self, written: Vec::new() }, row, rule, solved, args, extra)
     }
@@ -444,19 +443,14 @@ pub fn ty<F>(v: &V<F>) -> ArgTy {
 /// The interpreter while it runs a block, over the field that the caller chose.
 struct Over<'m, 'a, F> {
     dense: &'m mut Dense<'a>,
-    written: Vec<(Name, Value<V<F>>)>,
+    written: Vec<Named<V<F>>>,
 }
 
 impl<F: Field> Machine for Over<'_, '_, F> {
     type V = V<F>;
     type Error = Stop;
 
-    fn call(
-        &mut self,
-        op: Name,
-        positional: Vec<Value<V<F>>>,
-        named: Vec<(Name, Value<V<F>>)>,
-    ) -> Result<Vec<Value<V<F>>>, Stop> {
+    fn call(&mut self, op: Name, positional: Vec<Value<Self::V>>, named: Vec<Named<Self::V>>) -> Called<Self> {
         let call = self.dense.library.resolve(op, positional, named, &ty)?;
         let mut results = self.dense.call(&call.of, &call.args)?;
         results.truncate(call.of.row.sig.outs.len());

@@ -4,7 +4,7 @@ use fulgurite_core::eval::loop_nest::{Array, Data, Field};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::Row;
 use fulgurite_core::signature::Refusal;
-use fulgurite_core::{Name, Scalar, Value, counted, derive};
+use fulgurite_core::{Name, Named, Scalar, Value, counted, derive};
 use std::sync::Arc;
 
 use crate::check::cases::Case;
@@ -171,7 +171,7 @@ impl Instance<'_> {
         &self,
         library: &Library<'_>,
         rule: &Block,
-        seeds: Vec<(Name, Value<V<F>>)>,
+        seeds: Vec<Named<V<F>>>,
         f: &Lift<F>,
     ) -> Result<Vec<Value<V<F>>>, Stop> {
         let args = self.lift(f);
@@ -216,8 +216,7 @@ impl Instance<'_> {
     }
 }
 
-/// Values by name.
-type Values = Vec<(Name, Value<V<f64>>)>;
+type Values = Vec<Named<V<f64>>>;
 
 /// A function that lifts an element into a field, by its argument, its position among that argument's elements, and its
 /// value.

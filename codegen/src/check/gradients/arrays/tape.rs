@@ -4,11 +4,11 @@
 use fulgurite_core::derive::Derived;
 use fulgurite_core::eval::frame;
 use fulgurite_core::eval::loop_nest::{Array, Field};
-use fulgurite_core::eval::tensor::{self, Machine};
+use fulgurite_core::eval::tensor::{self, Called, Machine};
 use fulgurite_core::lang::Block;
 use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{ArgTy, Refusal, Solved};
-use fulgurite_core::{Name, Value};
+use fulgurite_core::{Name, Named, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub fn gradients(
 pub fn again(
     instance: &Instance,
     rule: &Block,
-    names: &[(Name, Value<V<f64>>)],
+    names: &[Named<V<f64>>],
     rules: &mut Rules<'_>,
 ) -> Result<Option<Vec<Vec<f64>>>, Stop> {
     let run = |tape: &mut Tape, args: &[Value<Taped>]| tape.again(instance, rule, names, args);
@@ -275,7 +275,7 @@ impl Tape<'_, '_> {
         &mut self,
         instance: &Instance,
         rule: &Block,
-        names: &[(Name, Value<V<f64>>)],
+        names: &[Named<V<f64>>],
         args: &[Value<Taped>],
     ) -> Result<Vec<Value<Taped>>, Halt> {
         let (row, solved) = (instance.row, &instance.case.solved);
@@ -310,12 +310,7 @@ impl Machine for Tape<'_, '_> {
     type V = Taped;
     type Error = Halt;
 
-    fn call(
-        &mut self,
-        op: Name,
-        positional: Vec<Value<Taped>>,
-        named: Vec<(Name, Value<Taped>)>,
-    ) -> Result<Vec<Value<Taped>>, Halt> {
+    fn call(&mut self, op: Name, positional: Vec<Value<Self::V>>, named: Vec<Named<Self::V>>) -> Called<Self> {
         let call = self.library.resolve(op, positional, named, &|Taped(v, _)| ty(v))?;
         let row = &call.of.row;
         if let Some(body) = by_body(row, &call.args)? {

@@ -32,7 +32,6 @@ type Calls<'s, 'a> = Box<dyn Iterator<Item = (usize, Instance<'a>)> + 's>;
 struct Claim<'s, 'a> {
     /// The message about a rule for which the claim does not hold.
     says: &'s str,
-    /// The calls.
     calls: Calls<'s, 'a>,
     /// Keeps the seeds of the claim apart from those of other claims.
     salt: u64,

@@ -20,7 +20,6 @@ fn gcd(mut a: i128, mut b: i128) -> i128 {
 impl Rat {
     /// Zero.
     pub const ZERO: Rat = Rat::int(0);
-    /// One.
     pub const ONE: Rat = Rat::int(1);
 
     /// An integer.
@@ -49,7 +48,6 @@ impl Rat {
         Some((rat, whole.trim_start_matches('-').len() + fraction.len()))
     }
 
-    /// Its value.
     pub fn value(self) -> f64 {
         self.num as f64 / self.den as f64
     }
@@ -121,7 +119,6 @@ impl Coef {
         }
     }
 
-    /// Its value.
     pub fn value(self) -> f64 {
         self.value
     }

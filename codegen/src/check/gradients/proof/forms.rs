@@ -20,7 +20,6 @@ pub enum Kind {
     Variable(T),
     /// A positive integer, under a root.
     Number(i128),
-    /// `exp` of this monomial.
     Exp(Monomial),
     /// `ln` of this polynomial.
     Ln(Poly),
@@ -47,7 +46,6 @@ pub struct Forms {
     pub needs: Vec<Poly>,
 }
 
-/// One half.
 fn half() -> Rat {
     Rat::new(1, 2).unwrap_or(Rat::ONE)
 }
@@ -58,7 +56,6 @@ impl Forms {
         Forms { kinds: Vec::new(), positive: Vec::new(), fuel: FUEL, needs: Vec::new() }
     }
 
-    /// The kind of an atom.
     pub fn kind(&self, atom: Atom) -> &Kind {
         &self.kinds[atom as usize]
     }
@@ -192,7 +189,6 @@ impl Forms {
             .all(|p| allowed.iter().any(|q| one(self, p, q) || one(self, p, &q.neg())))
     }
 
-    /// `u^e`
     pub fn power(&mut self, u: &Poly, e: Rat) -> Option<Poly> {
         if let Some(c) = u.as_number() {
             return self.power_of_number(c, e);
@@ -291,12 +287,10 @@ impl Forms {
         self.mul(&root, &outside)
     }
 
-    /// `sqrt(u)`
     pub fn sqrt(&mut self, u: &Poly) -> Option<Poly> {
         self.power(u, half())
     }
 
-    /// `a / b`
     pub fn div(&mut self, a: &Poly, b: &Poly) -> Option<Poly> {
         let inverse = self.power(b, Rat::int(-1))?;
         self.mul(a, &inverse)
@@ -334,7 +328,6 @@ impl Forms {
         Some(product)
     }
 
-    /// `ln(u)`
     pub fn ln(&mut self, u: &Poly) -> Option<Poly> {
         if let Some((m, c)) = u.single()
             && c.add(Coef::rat(Rat::int(-1))).is_zero()

@@ -18,7 +18,6 @@ pub struct Poly {
 }
 
 impl Poly {
-    /// A number.
     pub fn number(c: Coef) -> Poly {
         Poly::term(Monomial::new(), c)
     }
@@ -28,12 +27,10 @@ impl Poly {
         Poly::number(Coef::rat(Rat::int(i)))
     }
 
-    /// A power of an atom.
     pub fn power(atom: Atom, exponent: Rat) -> Poly {
         Poly::term(Monomial::from([(atom, exponent)]), Coef::rat(Rat::ONE))
     }
 
-    /// One monomial.
     pub fn term(m: Monomial, c: Coef) -> Poly {
         let mut p = Poly::default();
         p.put(m, c);

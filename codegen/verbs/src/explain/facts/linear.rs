@@ -18,7 +18,6 @@ use fulgurite_core::signature::{ArgTy, Refusal};
 /// How a value depends on the arguments in question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Class {
-    /// It is zero.
     Zero,
     /// It does not depend on them.
     #[default]

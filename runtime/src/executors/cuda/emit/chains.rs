@@ -5,11 +5,10 @@ use super::literals;
 use super::places::Loops;
 use super::printer::Level;
 use super::stages::count;
-use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, printer};
+use super::{Frame, Job, Kernel, Why, index_type, linears, needed, printer};
 use crate::executors::fusion::graph::piece::{Out, Place};
-use crate::executors::fusion::graph::{DimSet, Graph, Index, NodeId, ValueId};
+use crate::executors::fusion::graph::{DimSet, Index, NodeId, ValueId};
 use fulgurite_core::DType;
-use rustc_hash::FxHashMap;
 use serde_json::json;
 
 const TEMPLATE: &str = include_str!("../templates/chains.cu.tera");
@@ -23,15 +22,8 @@ const MOST: usize = 1 << 16;
 
 /// The kernel that chains the elements of an output, and the value that holds the links. Returns `None` if each thread
 /// with places of its own runs through all elements.
-pub(super) fn links(
-    graph: &Graph,
-    out: &Out,
-    loops: &Loops,
-    env: &Env<'_>,
-    kept: &FxHashMap<NodeId, ValueId>,
-    origin: &Origin,
-    sites: &mut Vec<Site>,
-) -> Result<Option<(Kernel, ValueId)>, Why> {
+pub(super) fn links(job: &mut Job<'_>, out: &Out, loops: &Loops) -> Result<Option<(Kernel, ValueId)>, Why> {
+    let Job { graph, env, origin, kept, sites, .. } = job;
     let Place::Scatter { idx, .. } = &out.place else { return Ok(None) };
     let (outer, inner): (DimSet, DimSet) =
         (loops.outer.iter().copied().collect(), loops.inner.iter().copied().collect());

@@ -80,7 +80,6 @@ pub(super) fn length(text: &str) -> usize {
     all + rest.len()
 }
 
-/// The specialised text.
 pub(super) fn specialised(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, mark, behind)) = first(rest) {

@@ -4,12 +4,10 @@ use super::lines::{Linear, merged};
 use super::literals;
 use super::stages::{Stage, count};
 use super::walk::{self, Walk};
-use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, ordered, printer};
-use crate::executors::fusion::fuse::Group;
+use super::{Env, Frame, Job, Kernel, Why, index_type, linears, needed, ordered, printer};
 use crate::executors::fusion::graph::piece::{Out, Place};
-use crate::executors::fusion::graph::{Graph, NodeId, ValueId};
+use crate::executors::fusion::graph::{Graph, NodeId};
 use fulgurite_core::DType;
-use rustc_hash::FxHashMap;
 use serde_json::json;
 
 const TEMPLATE: &str = include_str!("../templates/map.cu.tera");
@@ -24,15 +22,8 @@ pub(super) fn written(graph: &Graph, outs: &[&Out], env: &Env<'_>) -> Vec<(Linea
 }
 
 /// The kernel of a stage without reductions of its own.
-pub(super) fn map(
-    group: &Group,
-    stage: &Stage,
-    env: &Env<'_>,
-    kept: &FxHashMap<NodeId, ValueId>,
-    origin: &Origin,
-    sites: &mut Vec<Site>,
-) -> Result<Kernel, Why> {
-    let graph = &group.graph;
+pub(super) fn map(job: &mut Job<'_>, stage: &Stage) -> Result<Kernel, Why> {
+    let Job { group, graph, env, origin, kept, sites } = job;
     let outs: Vec<&Out> = stage.outs.iter().map(|o| &group.outs[*o]).collect();
     let roots: Vec<NodeId> = outs.iter().map(|o| o.node).collect();
     let used = needed(graph, &roots, &|n| kept.contains_key(&n));

@@ -81,9 +81,7 @@ impl Env<'_> {
 pub(crate) enum Site {
     /// An index along an axis of a value.
     Index {
-        /// The value.
         value: ValueId,
-        /// The axis.
         axis: usize,
         /// The size of the axis.
         size: usize,
@@ -110,7 +108,6 @@ pub(crate) struct Function {
     pub text: String,
 }
 
-/// A kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     /// The kernel with its sizes in the text.
@@ -128,7 +125,6 @@ pub(crate) struct Kernel {
 /// An action of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// Launches a kernel.
     Launch(Kernel),
     /// Computes a matrix product by the device's library.
     Multiply {
@@ -162,6 +158,18 @@ pub(crate) struct Origin {
 /// The reason why there is no kernel.
 pub(crate) type Why = String;
 
+/// A fusion whose kernels are emitted.
+struct Job<'a> {
+    group: &'a Group,
+    graph: &'a Graph,
+    env: &'a Env<'a>,
+    origin: &'a Origin,
+    /// The reductions whose results are kept in memory, with their values.
+    kept: FxHashMap<NodeId, ValueId>,
+    /// Accesses and divisions that may fail.
+    sites: &'a mut Vec<Site>,
+}
+
 /// The kernels of a group.
 ///
 /// # Errors
@@ -185,18 +193,15 @@ pub(super) fn group(group: &Group, env: &Env<'_>, origin: &Origin, sites: &mut V
         };
         places.insert(id, value);
     }
-    let (kept, (stages, _)) = (places, stages::stages(group, &needed, &live, &along));
+    let (stages, _) = stages::stages(group, &needed, &live, &along);
+    let mut job = Job { group, graph, env, origin, kept: places, sites };
     let mut actions = Vec::new();
     for stage in &stages {
         match stage.kind {
-            Kind::Map => actions.push(Action::Launch(map::map(group, stage, env, &kept, origin, sites)?)),
-            Kind::Team => actions.push(Action::Launch(team::team(group, stage, env, &kept, origin, sites)?)),
-            Kind::Parts => {
-                for kernel in team::parts(group, stage, env, &kept, origin, sites)? {
-                    actions.push(Action::Launch(kernel));
-                }
-            }
-            Kind::Scatter => actions.extend(scatter::scatter(group, stage, env, &kept, origin, sites)?),
+            Kind::Map => actions.push(Action::Launch(map::map(&mut job, stage)?)),
+            Kind::Team => actions.push(Action::Launch(team::team(&mut job, stage)?)),
+            Kind::Parts => actions.extend(team::parts(&mut job, stage)?.map(Action::Launch)),
+            Kind::Scatter => actions.extend(scatter::scatter(&mut job, stage)?),
         }
     }
     Ok(actions)

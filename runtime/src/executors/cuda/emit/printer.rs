@@ -142,7 +142,6 @@ impl<'a> Printer<'a> {
         self.levels.split_off(depth)
     }
 
-    /// The pointer of a value.
     pub fn pointer(&mut self, value: ValueId, written: bool) -> String {
         let known = self.args.iter().position(|a| a.value == value);
         let at = known.unwrap_or_else(|| {

@@ -7,28 +7,21 @@
 use super::lines::{self, Linear, Loop, decode, merged};
 use super::literals;
 use super::stages::{Stage, count};
-use super::{Action, Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, printer};
+use super::{Action, Frame, Job, Kernel, Why, index_type, linears, needed, printer};
 use super::{chains, places::Loops};
-use crate::executors::fusion::fuse::{Group, placed};
+use crate::executors::fusion::fuse::placed;
 use crate::executors::fusion::graph::piece::{Out, Place};
-use crate::executors::fusion::graph::{Index, NodeId, ValueId};
+use crate::executors::fusion::graph::{Index, ValueId};
 use fulgurite_core::builtins::cuda::stored_type;
 use fulgurite_core::kernel::Combine;
-use rustc_hash::FxHashMap;
 use serde_json::json;
 use std::fmt::Write;
 
 const TEMPLATE: &str = include_str!("../templates/scatter.cu.tera");
 
 /// The actions of an output whose elements are scattered: the initial content, then the kernel.
-pub(super) fn scatter(
-    group: &Group,
-    stage: &Stage,
-    env: &Env<'_>,
-    kept: &FxHashMap<NodeId, ValueId>,
-    origin: &Origin,
-    sites: &mut Vec<Site>,
-) -> Result<Vec<Action>, Why> {
+pub(super) fn scatter(job: &mut Job<'_>, stage: &Stage) -> Result<Vec<Action>, Why> {
+    let (group, env) = (job.group, job.env);
     let mut actions = Vec::new();
     for at in &stage.outs {
         let out = &group.outs[*at];
@@ -39,27 +32,17 @@ pub(super) fn scatter(
             None => Action::Zero(to),
         });
         let loops = Loops::of(&group.graph, out);
-        let links = chains::links(&group.graph, out, &loops, env, kept, origin, sites)?;
+        let links = chains::links(job, out, &loops)?;
         let chained = links.as_ref().map(|l| l.1);
         actions.extend(links.map(|(kernel, _)| Action::Launch(kernel)));
-        actions.push(Action::Launch(kernel(group, out, &loops, chained, env, kept, origin, sites)?));
+        actions.push(Action::Launch(kernel(job, out, &loops, chained)?));
     }
     Ok(actions)
 }
 
 /// Emits the kernel; `chained` holds the chains of elements for one place, if there are any.
-#[allow(clippy::too_many_arguments)]
-fn kernel(
-    group: &Group,
-    out: &Out,
-    loops: &Loops,
-    chained: Option<ValueId>,
-    env: &Env<'_>,
-    kept: &FxHashMap<NodeId, ValueId>,
-    origin: &Origin,
-    sites: &mut Vec<Site>,
-) -> Result<Kernel, Why> {
-    let graph = &group.graph;
+fn kernel(job: &mut Job<'_>, out: &Out, loops: &Loops, chained: Option<ValueId>) -> Result<Kernel, Why> {
+    let Job { graph, env, origin, kept, sites, .. } = job;
     let Place::Scatter { idx, mask, how, .. } = &out.place else { return Err("nothing is placed".to_owned()) };
     let nodes = placed(out);
     let used = needed(graph, &nodes, &|n| kept.contains_key(&n));

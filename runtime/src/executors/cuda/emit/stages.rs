@@ -33,7 +33,6 @@ pub(super) enum Kind {
     Team,
     /// Several teams per result, one for each part.
     Parts,
-    /// A scatter.
     Scatter,
 }
 

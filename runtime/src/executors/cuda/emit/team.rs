@@ -6,7 +6,7 @@ use super::map::written;
 use super::printer::{Printer, Run, TIME, kept_linear};
 use super::stages::{Stage, count, out_dims, real, reduced};
 use super::walk::{self, Walk};
-use super::{Env, Frame, Kernel, Origin, Site, Why, index_type, linears, needed, ordered, printer};
+use super::{Env, Frame, Job, Kernel, Why, index_type, linears, needed, ordered, printer};
 use crate::executors::fusion::fuse::Group;
 use crate::executors::fusion::graph::piece::Out;
 use crate::executors::fusion::graph::{Dim, DimSet, Graph, NodeId, Op, ValueId};
@@ -427,15 +427,8 @@ fn prepare<'a>(
 }
 
 /// The kernel of a stage whose reductions have results over the same dims.
-pub(super) fn team(
-    group: &Group,
-    stage: &Stage,
-    env: &Env<'_>,
-    kept: &FxHashMap<NodeId, ValueId>,
-    origin: &Origin,
-    sites: &mut Vec<Site>,
-) -> Result<Kernel, Why> {
-    let graph = &group.graph;
+pub(super) fn team(job: &mut Job<'_>, stage: &Stage) -> Result<Kernel, Why> {
+    let Job { group, graph, env, origin, kept, sites } = job;
     let (team, used, order) = prepare(group, stage, env, kept);
     let loops = merged(&order, &graph.sizes, &team.uses);
     let teams = count(graph, stage.team);
@@ -503,15 +496,8 @@ pub(super) fn team(
 }
 
 /// The two kernels of a long reduction with few results: one folds parts of it, the other folds the parts.
-pub(super) fn parts(
-    group: &Group,
-    stage: &Stage,
-    env: &Env<'_>,
-    kept: &FxHashMap<NodeId, ValueId>,
-    origin: &Origin,
-    sites: &mut Vec<Site>,
-) -> Result<Vec<Kernel>, Why> {
-    let graph = &group.graph;
+pub(super) fn parts(job: &mut Job<'_>, stage: &Stage) -> Result<[Kernel; 2], Why> {
+    let Job { group, graph, env, origin, kept, sites } = job;
     let (mut team, used, _) = prepare(group, stage, env, kept);
     let node = stage.passes[0][0];
     // the results have the layout of a kept reduction
@@ -569,5 +555,5 @@ pub(super) fn parts(
     let (grid, block) = ([Shape::Warp.blocks(teams), 1, 1], Shape::Warp.threads());
     let frame = Frame { template: FINISH, stem: "finish", grid, block };
     let second = frame.kernel(origin, &q.args, false, context)?;
-    Ok(vec![first, second])
+    Ok([first, second])
 }

@@ -16,7 +16,6 @@ impl BitSet {
         }
         self.0[i / 64] |= 1 << (i % 64);
     }
-    /// Removes `i`.
     pub fn remove(&mut self, i: usize) {
         if let Some(w) = self.0.get_mut(i / 64) {
             *w &= !(1 << (i % 64));

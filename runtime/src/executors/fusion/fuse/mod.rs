@@ -34,7 +34,6 @@ pub use views::Form;
 
 /// A kernel that is not fused: it reads and writes dense values.
 pub struct Opaque {
-    /// The kernel.
     pub kernel: Arc<dyn crate::executors::Kernel>,
     /// The values that it reads.
     pub inputs: Vec<ValueId>,
@@ -50,7 +49,6 @@ pub enum Item {
     Group(Group),
     /// A matrix product.
     Contract(Box<Contract>),
-    /// A scan.
     Scan(Scan),
     /// A kernel that another executor brought.
     Opaque(Opaque),

@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 
 impl Group {
-    /// A group of one fragment.
     pub fn of(fragment: Rc<Fragment>) -> Group {
         let mut group = Group::default();
         let mut transaction = Transaction::of(&mut group);

@@ -9,7 +9,6 @@ pub type Dim = u8;
 /// At most this many dims in a graph, because a set of dims is a `u32`.
 pub const MAX_DIMS: usize = 32;
 
-/// A set of dims.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct DimSet(pub u32);
 

@@ -39,7 +39,6 @@ const MOST_LOOPS: usize = 14;
 /// The reason why a nest has no graph.
 pub type Why = &'static str;
 
-/// Converts a line to pieces.
 pub fn convert(line: &LineIo, values: &mut Values) -> Vec<Piece> {
     match Converter::new(line, values).and_then(Converter::run) {
         Ok(pieces) => pieces,

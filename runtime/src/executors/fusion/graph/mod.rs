@@ -58,7 +58,6 @@ pub enum Op {
     },
     /// An element of a value; f16 and bf16 are widened to f32.
     Load(Load),
-    /// A builtin.
     Call(Builtin, SmallVec<[NodeId; 3]>),
     /// A call of a row's own kernel.
     Row(RowCall),
@@ -81,7 +80,6 @@ pub enum Op {
     },
     /// A random number.
     Uniform {
-        /// The key.
         key: ValueId,
         /// The position of the number.
         position: NodeId,
@@ -115,7 +113,6 @@ impl Bits {
 /// An access to a value: one index per axis.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Load {
-    /// The value.
     pub value: ValueId,
     /// The indices.
     pub idx: SmallVec<[Index; 4]>,
@@ -166,7 +163,6 @@ pub struct Node {
     pub stops: bool,
 }
 
-/// A graph.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     /// The extents of the dims, none of them 0.
@@ -226,7 +222,6 @@ impl Graph {
         self.sizes.truncate(dims);
     }
 
-    /// A constant of `ty`.
     pub fn constant(&mut self, s: Scalar, ty: DType) -> NodeId {
         let s = fulgurite_core::builtins::cast_scalar(s, ty);
         self.add(Op::Const(s.into()), ty)

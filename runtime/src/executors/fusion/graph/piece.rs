@@ -15,7 +15,6 @@ use std::sync::Arc;
 pub struct ValueTy {
     /// The element type.
     pub dtype: DType,
-    /// The sizes.
     pub shape: Sizes,
 }
 
@@ -45,7 +44,6 @@ pub struct Values {
 }
 
 impl Values {
-    /// Adds a value.
     pub fn add(&mut self, dtype: DType, shape: &[usize]) -> ValueId {
         self.types.push(ValueTy { dtype, shape: Sizes::from_slice(shape) });
         (self.types.len() - 1) as ValueId
@@ -91,7 +89,6 @@ pub struct Fragment {
 /// A value that a graph defines.
 #[derive(Clone, Debug)]
 pub struct Out {
-    /// The value.
     pub value: ValueId,
     /// The node of its elements.
     pub node: NodeId,
@@ -193,7 +190,6 @@ pub struct Scan {
 pub struct Slow {
     /// The meaning.
     pub nest: Arc<Nest>,
-    /// The tensors.
     pub tensors: Vec<ValueId>,
     /// The run-time numbers.
     pub nums: Vec<ValueId>,

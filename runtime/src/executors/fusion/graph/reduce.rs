@@ -216,17 +216,7 @@ impl Converter<'_> {
                 };
             }
         }
-        let mut mask: Option<NodeId> = None;
-        for t in tests {
-            mask = Some(sub.and(mask, t));
-        }
-        for c in &conds {
-            // The other conditions are evaluated only if the conditions before them hold.
-            sub.cond = mask;
-            let c = self.expr(&mut sub, c)?;
-            mask = Some(sub.and(mask, c));
-        }
-        sub.cond = mask;
+        let mut mask = self.mask(&mut sub, tests, &conds)?;
         let value = self.expr(&mut sub, r.body)?;
         sub.cond = None;
         for skip in std::mem::take(&mut sub.skips) {
@@ -347,6 +337,17 @@ impl Converter<'_> {
         Ok(out)
     }
 
+    /// The elements that a reduction takes: those for which all tests and conditions hold. A condition is evaluated only
+    /// if those before it hold.
+    fn mask(&mut self, sub: &mut Scope, tests: Vec<NodeId>, conds: &[LoopExpr]) -> Result<Option<NodeId>, Why> {
+        sub.cond = tests.into_iter().fold(None, |mask, test| Some(sub.and(mask, test)));
+        for c in conds {
+            let c = self.expr(sub, c)?;
+            sub.cond = Some(sub.and(sub.cond, c));
+        }
+        Ok(sub.cond)
+    }
+
     fn scatter(
         &mut self,
         r: &Reduction,
@@ -373,16 +374,7 @@ impl Converter<'_> {
             }
             None => None,
         };
-        let mut mask: Option<NodeId> = None;
-        for t in tests {
-            mask = Some(sub.and(mask, t));
-        }
-        for c in conds {
-            sub.cond = mask;
-            let c = self.expr(&mut sub, c)?;
-            mask = Some(sub.and(mask, c));
-        }
-        sub.cond = mask;
+        let mut mask = self.mask(&mut sub, tests, conds)?;
         let mut idx: SmallVec<[Index; 4]> = SmallVec::new();
         for v in &r.free {
             let lo = self.ranges[*v].map_or(0, |r| r.lo);
