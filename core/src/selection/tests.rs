@@ -98,9 +98,12 @@ fn selections_bring_the_kth_to_its_place() {
     }
 }
 
-/// The largest and the smallest of [`numbers`] with this seed, length and bound, by PyTorch 2.15.
+/// The seed, length and bound of [`numbers`], and the positions of their largest and their smallest.
+type Topk = ((u64, usize, u64), &'static [usize], &'static [usize]);
+
+/// Selections by PyTorch 2.15.
 #[rustfmt::skip]
-const TOPK: &[((u64, usize, u64), &[usize], &[usize])] = &[
+const TOPK: &[Topk] = &[
     ((1, 200, 7), &[13, 11, 5], &[28, 3, 19]),
     ((2, 640, 5), &[11, 4, 22, 10, 16, 33, 36, 46, 17, 2], &[18, 55, 64, 7, 40, 24, 71, 75, 48, 27]),
     ((3, 130, 3), &[6, 0], &[4, 1]),

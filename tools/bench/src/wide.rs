@@ -66,7 +66,7 @@ fn attention() -> Made {
     let args: (Tensor, Tensor, Tensor) = (long(1), long(2), long(3));
     let g = long(4);
     let run = jit(|args: (Tensor, Tensor, Tensor), g: Tensor| {
-        vjp(&args, &g, |(q, k, v)| q.sdpa_with(k, v, None, ops::Sdpa { causal: true, scale: Some(0.125), ..d() }))
+        vjp(&args, &g, |(q, k, v)| q.sdpa_with(k, v, None, ops::Sdpa { causal: true, scale: Some(0.125) }))
     });
     Pure::work(move || {
         let (y, (dq, dk, dv)) = run.call((args.clone(), g.clone()))?;
@@ -102,7 +102,7 @@ fn lstm() -> Made {
             let inputs = x.matmul(&wx.t()) + b;
             let step = |(h, c): (Tensor, Tensor), inputs: Tensor| {
                 let [input, forget, cell, output] =
-                    (inputs + h.matmul(&wh.t())).chunk_with(ops::Chunk { dim: (-1).into(), ..d() });
+                    (inputs + h.matmul(&wh.t())).chunk_with(ops::Chunk { dim: (-1).into() });
                 let c = forget.sigmoid() * c + input.sigmoid() * cell.tanh();
                 ((output.sigmoid() * c.tanh(), c), ())
             };
