@@ -51,7 +51,7 @@ pub(super) fn computes(
         let compared = uses.operand || uses.equal && !has_bits(joined, number);
         let fits = || Ranges { env, joined, lets: Vec::new() }.block(body).is_some_and(|range| holds(joined, range));
         match number {
-            _ if !uses.element && !(compared && matches!(number, Scalar::Int(_))) => {}
+            _ if !(uses.element || compared && matches!(number, Scalar::Int(_))) => {}
             // comparisons with a float are made in floats, and it is an element of no result
             Scalar::Float(_) if computed && fits() => {}
             _ if computed && (!uses.element || fits()) => wide = DType::I64,
