@@ -155,7 +155,8 @@ fn expressions_are_bounded() {
 #[test]
 fn sizes_compare_with_numbers() {
     let five = Dim::from(5);
-    assert!(five == 5 && 5 == five && five != 4usize && 5i64 == five);
+    let equal = [five == 5, 5 == five, five != 4usize, 5i64 == five];
+    assert_eq!(equal, [true; 4]);
     let orders = [five < 6, five <= 5i64, five > 4usize, five >= 5, 4 < five, 5usize <= five, 6 > five];
     assert_eq!(orders, [true; 7]);
     assert_eq!(vec![Dim::from(2), Dim::from(3)], [2, 3]);
