@@ -23,6 +23,8 @@ mod higher;
 mod layout;
 #[path = "properties/meaning.rs"]
 mod meaning;
+#[path = "properties/numbers.rs"]
+mod numbers;
 #[path = "properties/orders.rs"]
 mod orders;
 #[path = "properties/points.rs"]
@@ -69,6 +71,7 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p17_symbolic_sizes", applies: every, check: symbolic::sizes },
     Property { name: "p21_halves_round_once", applies: halves::applies, check: halves::check },
     Property { name: "p22_weaker_arguments", applies: weak::applies, check: weak::check },
+    Property { name: "p23_numbers_too_large", applies: numbers::applies, check: numbers::check },
     Property { name: "p19_gradients_are_of_the_same_order", applies: orders::applies, check: orders::check },
     Property { name: "p14_batches_are_slices", applies: batching::applies, check: batching::check },
     Property { name: "p16_refusals_are_alive", applies: alive::applies, check: alive::check },

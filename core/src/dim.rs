@@ -260,6 +260,57 @@ impl PartialOrd for Dim {
     }
 }
 
+/// Comparisons with plain numbers, on either side.
+macro_rules! compared_with {
+    ($($number:ty),*) => {$(
+        impl PartialEq<$number> for Dim {
+            fn eq(&self, other: &$number) -> bool {
+                *self == Dim::from(*other)
+            }
+        }
+        impl PartialOrd<$number> for Dim {
+            fn partial_cmp(&self, other: &$number) -> Option<Ordering> {
+                self.partial_cmp(&Dim::from(*other))
+            }
+            fn lt(&self, other: &$number) -> bool {
+                *self < Dim::from(*other)
+            }
+            fn le(&self, other: &$number) -> bool {
+                *self <= Dim::from(*other)
+            }
+            fn gt(&self, other: &$number) -> bool {
+                *self > Dim::from(*other)
+            }
+            fn ge(&self, other: &$number) -> bool {
+                *self >= Dim::from(*other)
+            }
+        }
+        impl PartialEq<Dim> for $number {
+            fn eq(&self, other: &Dim) -> bool {
+                Dim::from(*self) == *other
+            }
+        }
+        impl PartialOrd<Dim> for $number {
+            fn partial_cmp(&self, other: &Dim) -> Option<Ordering> {
+                Dim::from(*self).partial_cmp(other)
+            }
+            fn lt(&self, other: &Dim) -> bool {
+                Dim::from(*self) < *other
+            }
+            fn le(&self, other: &Dim) -> bool {
+                Dim::from(*self) <= *other
+            }
+            fn gt(&self, other: &Dim) -> bool {
+                Dim::from(*self) > *other
+            }
+            fn ge(&self, other: &Dim) -> bool {
+                Dim::from(*self) >= *other
+            }
+        }
+    )*};
+}
+compared_with!(i32, i64, usize);
+
 macro_rules! operator {
     ($trait:ident, $method:ident, $op:ident) => {
         impl<D: Into<Dim>> $trait<D> for Dim {

@@ -150,3 +150,22 @@ fn expressions_are_bounded() {
     });
     assert!(!guards.is_empty() && guards.iter().all(|g| g.contains("==")), "{guards:?}");
 }
+
+/// A size compares with plain numbers on either side, and records what it would record for a size of that value.
+#[test]
+fn sizes_compare_with_numbers() {
+    let five = Dim::from(5);
+    let equal = [five == 5, 5 == five, five != 4usize, 5i64 == five];
+    assert_eq!(equal, [true; 4]);
+    let orders = [five < 6, five <= 5i64, five > 4usize, five >= 5, 4 < five, 5usize <= five, 6 > five];
+    assert_eq!(orders, [true; 7]);
+    assert_eq!(vec![Dim::from(2), Dim::from(3)], [2, 3]);
+    let numbers = asked(|[n, m, k]| (n == 4, m > 2, 12usize <= k, 5i64 == n, n >= 4));
+    let sizes = asked(|[n, m, k]| {
+        let d = |x: i64| Dim::from(x);
+        (n == d(4), m > d(2), d(12) <= k, d(5) == n, n >= d(4))
+    });
+    assert_eq!(numbers, sizes);
+    assert!(Dim::poison() != 0, "an error is no number");
+    assert_eq!(Dim::poison().partial_cmp(&1), None);
+}

@@ -257,7 +257,7 @@ pub use fulgurite_runtime::symbol;
 /// assert_eq!((x.rank(), x.dtype()), (2, DType::F32));
 /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 /// let ones = Tensor::from_vec(vec![1i64; 4], (2, 2));
-/// assert_eq!(ones.shape(), [2.into(), 2.into()]);
+/// assert_eq!(ones.shape(), [2, 2]);
 /// // random numbers are functions of a key
 /// let (a, b) = (Key::new(7), Key::new(7));
 /// let draw = |key: &Key| fulgurite::ops::randn(key, 3).to_vec::<f32>();

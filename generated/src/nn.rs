@@ -27,7 +27,7 @@
 //!
 //! let block = Block::new(Key::new(1), 8);
 //! let y = block.at(&fulgurite::ops::randn(&Key::new(2), (2, 8)));
-//! assert_eq!(y.shape(), [2.into(), 8.into()]);
+//! assert_eq!(y.shape(), [2, 8]);
 //! ```
 //!
 //! **Invariant:** every `at` is `#[track_caller]`, so that an error points at the model, not here.

@@ -37,11 +37,12 @@ pub use symbolic::SymbolicTrace;
 
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{self, Port, SymbolRef};
+use crate::tensor::dtype_of_number;
 use crate::trace::*;
 use fulgurite_core::lang::ast::Access;
 use fulgurite_core::loc::Loc;
 use fulgurite_core::signature::{self, OutTy, Refusal, Solved};
-use fulgurite_core::{Name, Named, TensorTy, Value};
+use fulgurite_core::{Dim, Name, Named, TensorTy, Value};
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -203,8 +204,24 @@ impl Builder {
             Some(args) => self.accept(call.symbol, args)?,
             None => call,
         };
+        let call = self.with_tensor_fields(call)?;
         let arena = self.arena().clone();
         self.record_as(call, false, &mut |_, hint, ty| Ok(arena.proxy(hint, ty)))
+    }
+
+    /// A call that makes a tensor of a subclass, with tensors in the place of numbers, because fields are tensors.
+    fn with_tensor_fields(&mut self, mut call: AcceptedCall) -> Result<AcceptedCall, Error> {
+        if !matches!(call.symbol.port(), Some((_, Port::Unflatten))) {
+            return Ok(call);
+        }
+        let mut changed = false;
+        for (field, arg) in call.symbol.row().sig.params.iter().zip(&mut call.args) {
+            if let (Value::Num(_) | Value::Size(_), Some(dtype)) = (&arg, dtype_of_number(field)) {
+                *arg = Value::Tensor(self.filled(&TensorTy::new::<Dim>(dtype, &[]), arg.clone())?);
+                changed = true;
+            }
+        }
+        if changed { self.accept(call.symbol, call.args) } else { Ok(call) }
     }
 
     /// Records a line again on values of other types; `to` are the values that it reads.

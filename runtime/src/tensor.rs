@@ -20,7 +20,7 @@ pub use key::Key;
 pub(crate) use shape::poisoned_size;
 pub use shape::{Dims, ShapeArg};
 pub use wrapped::Wrapped;
-pub(crate) use wrapped::{static_value, with_fields};
+pub(crate) use wrapped::{dtype_of_number, static_value, with_fields};
 
 use crate::buffer::{Buffer, BufferError, Element};
 use crate::error::Error;

@@ -218,7 +218,8 @@ impl Detail {
             0 => write!(self.path, "{name}"),
             _ => write!(self.path, ".{name}"),
         };
-        if self.path.ends_with('.') {
+        // a part without a name adds no dot; a name may end with one
+        if length > 0 && self.path.len() == length + 1 {
             self.path.truncate(length);
         }
         length

@@ -19,6 +19,10 @@ fn whole_numbers_are_exact() {
         ("[9007199254740993] as i64", "[9007199254740993]  i64[1]\n"),
         ("[9223372036854775807, -9223372036854775808] as i64", "[9223372036854775807, -9223372036854775808]  i64[2]\n"),
         ("([9007199254740992] as i64) + 9007199254740993", "[18014398509481985]  i64[1]\n"),
+        ("onnx.Slice([1, 2, 3], [2], [-9223372036854775808], [0], [-9223372036854775808])", "[3]  f32[1]\n"),
+        ("clamp([100] as u8, 0, 300)", "[100]  u8[1]\n"),
+        ("lt([44, 100] as u8, 300)", "[true, true]  bool[2]\n"),
+        ("hardtanh([1, 2], lo = nan)", "[nan, nan]  f32[2]\n"),
     ] {
         assert_eq!(fulgurite(&f.0, &["eval", expression]).fine().out, result, "{expression}");
     }
@@ -49,6 +53,12 @@ fn rows_of_a_file_need_no_build() {
     std::fs::rename(f.0.join("mine.yaml"), f.0.join("ops.yaml")).expect("a database");
     assert!(eval("mine([2])", &[]).fine().out.contains("[5]"));
     eval("nothing([2])", &[]).refused(2, "E903");
+    // a database that is there and can't be read is the fault, not the operator
+    std::fs::write(f.0.join("ops.yaml"), [0xff, 0xfe, 0x00]).expect("a file");
+    let ran = eval("mine([2])", &[]).refused(2, "E910");
+    assert!(ran.err.contains("ops.yaml"), "{}", ran.err);
+    std::fs::write(f.0.join("ops.yaml"), format!("points: missing\n{rows}")).expect("a file");
+    eval("mine([2])", &[]).refused(2, "E910");
     // a row of the program that the file means otherwise is not computed in silence
     std::fs::write(f.0.join("ops.yaml"), rows.replace("op: mine", "op: square").replace("mine(x as", "square(x as"))
         .expect("a database");
@@ -68,6 +78,21 @@ fn names_of_other_libraries_are_known() {
     assert!(ran.err.contains("`relu` is the row of"), "{}", ran.err);
     eval("aten.nothing([1])").refused(2, "E903");
     eval("aten.add").refused(2, "E917");
+}
+
+/// A number that would be an element, and that the dtype can't hold, is refused.
+#[test]
+fn numbers_that_do_not_fit_are_refused() {
+    let f = Folder::new("eval-numbers");
+    for expression in
+        ["full([1], 300, u8)", "where([true], [1] as u8, 300)", "clamp([1] as i8, lo = 128)", "full([1], inf, i64)"]
+    {
+        let ran = fulgurite(&f.0, &["eval", expression]).refused(1, "E704");
+        assert!(ran.err.contains("can't hold"), "{}", ran.err);
+    }
+    assert_eq!(fulgurite(&f.0, &["eval", "where([false], [1] as u8, -1)"]).fine().out, "[255]  u8[1]\n");
+    assert_eq!(fulgurite(&f.0, &["eval", "hardtanh([3] as u8)"]).fine().out, "[1]  u8[1]\n");
+    assert_eq!(fulgurite(&f.0, &["eval", "floor_divide([100] as u8, 300)"]).fine().out, "[0]  u8[1]\n");
 }
 
 #[test]

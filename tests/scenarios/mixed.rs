@@ -236,7 +236,7 @@ const ALL: &[(&str, Program)] = &[
         let n = x.shape()[0];
         x.matmul(w) * n + arange(n).cast(DType::F64).unsqueeze(1) * x
     }),
-    ("size decides a branch", |x, w| if x.shape()[0] > 2.into() { x.matmul(w) } else { x.matmul(w).sin() }),
+    ("size decides a branch", |x, w| if x.shape()[0] > 2 { x.matmul(w) } else { x.matmul(w).sin() }),
     ("layer_norm then written", |x, w| {
         let y = x.matmul(w).layer_norm(Some(&sum0(w)), None::<&Tensor>, [4]);
         let _ = cols(&y, 0, 1).mul_(cols(x, 3, 4));

@@ -61,7 +61,7 @@ fn s4_5_float8_differentiates_the_outer_operator() {
     assert!(body.iter().any(|l| l.contains("= matmul_nt(")) && body.iter().any(|l| l.contains("= scaled_mm(")));
     // along rows: a factor for each
     let rows = x().to_float8_with(ToFloat8 { axis: Some((-1).into()), ..d() });
-    assert_eq!(rows.field("scale").shape(), [2.into(), 1.into()] as [Dim; 2]);
+    assert_eq!(rows.field("scale").shape(), [2, 1]);
     let w_rows = w().to_float8_with(ToFloat8 { axis: Some((-1).into()), ..d() });
     close(&rows.linear(&w_rows, None), &[7.0, 0.35546875, 3.5, -24.5], 0.07);
 }
@@ -254,6 +254,19 @@ fn s4_20_delayed_scaling_uses_the_scale_of_the_steps_before() {
     assert_eq!(data, [[2.0, -4.0], [448.0, 112.0], [56.0, 56.0], [28.0, 28.0], [28.0, 14.0]]);
     assert_eq!(seen[1].2, [4.0, 1.0]);
     assert_eq!(state.1.item::<f32>().unwrap(), 448.0);
+}
+
+/// A number may stand for a field without axes, at once and in a program.
+#[test]
+fn s4_20_a_scale_may_be_a_number() {
+    let x = Tensor::from([1.5f32, -2.0]);
+    let scaled = jit(|x: Tensor| x.scale_float8(0.5));
+    for x8 in [x.scale_float8(0.5), scaled.call(x.clone()).unwrap(), x.scale_float8(Tensor::scalar(0.5f32))] {
+        assert_eq!((f64s(&x8.field("data")), x8.field("scale").item::<f32>().unwrap()), (vec![0.75, -1.0], 0.5));
+        assert_eq!(f64s(&x8.plain()), [1.5, -2.0]);
+    }
+    let slope = grad(&x, |x| (x.scale_float8(0.5).plain() * 3.0).sum());
+    assert_eq!(slope.to_vec::<f32>().unwrap(), [3.0, 3.0]);
 }
 
 /// The history of a cotangent's magnitudes is written where the cotangent is: in the backward.

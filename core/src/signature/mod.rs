@@ -7,6 +7,7 @@ mod arrange;
 pub mod const_eval;
 mod env;
 pub mod labels;
+mod numbers;
 mod options;
 mod results;
 pub mod shapes;

@@ -3,6 +3,7 @@
 use super::Refusal;
 use super::const_eval::{self, At, Dims, Stop};
 use super::env::{Env, Item, Size};
+use super::numbers;
 use super::options::{Chosen, Options};
 use super::results;
 use super::shapes::{BoundBy, Matcher, Mismatch, implicit_list};
@@ -546,6 +547,10 @@ impl Call<'_> {
             self.env.dtypes.push((t, if kind == Some(Kind::Bool) { j } else { result }));
         }
         self.check_classes(given)?;
+        let compute = match joined {
+            Some(joined) => numbers::computes(row, &self.env, kind, joined, compute)?,
+            None => compute,
+        };
         Ok((joined, compute, result))
     }
 

@@ -245,3 +245,19 @@ fn damaged_files_never_half_load() {
         }
     }
 }
+
+/// Names keep their dots: a part without a name adds none, and a name may end with one.
+#[test]
+fn names_with_dots_are_kept() {
+    let path = std::env::temp_dir().join(format!("fulgurite-dots-{}.safetensors", std::process::id()));
+    let names = ["a.", "b", "c..", ".d", "e.f"];
+    let tree: std::collections::BTreeMap<String, Tensor> =
+        names.iter().enumerate().map(|(n, name)| ((*name).to_owned(), Tensor::from([n as f32]))).collect();
+    save(&path, &tree).expect("the folder can be written");
+    let read = tensors(&path).expect("what was written can be read");
+    std::fs::remove_file(&path).expect("it is there");
+    assert_eq!(read.keys().collect::<Vec<_>>(), tree.keys().collect::<Vec<_>>());
+    for (n, name) in names.iter().enumerate() {
+        assert_eq!(read[*name].to_vec::<f32>().expect("floats"), [n as f32], "{name}");
+    }
+}

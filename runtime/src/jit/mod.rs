@@ -52,6 +52,7 @@ pub(crate) use eager::retake;
 
 use cache::{Cache, Entry, Key, Ready, StateFacts};
 use fulgurite_core::dim::Recording;
+use fulgurite_core::loc::Loc;
 use program::Program;
 use specialisation::Family;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,7 +155,13 @@ impl<F> Jit<F> {
     ///
     /// # Errors
     /// The first error of an argument; errors of tracing, compiling or running; the function's own error.
+    #[track_caller]
     pub fn call<M, A: Arguments<F, M>>(&self, args: A) -> Result<A::Returned, Error> {
+        let loc = Loc::caller();
+        self.called(args).map_err(|e| e.at(loc))
+    }
+
+    fn called<M, A: Arguments<F, M>>(&self, args: A) -> Result<A::Returned, Error> {
         if scope::is_tracing() {
             let result = match self.wishes_inside()? {
                 None => scope::named(&self.name, || args.run(&self.f))?,
@@ -190,7 +197,17 @@ impl<F> Jit<F> {
     /// # Errors
     /// The errors of [`Jit::call`]; the state is then unchanged. Only if memory lacks in the middle of a run (E806), the
     /// tensors that the run had begun to overwrite have this error as their value.
+    #[track_caller]
     pub fn update<S, B>(&self, state: &mut S, batch: B) -> Result<B::Returned, Error>
+    where
+        S: Tree + Send + Sync + 'static,
+        B: UpdateArguments<F, S>,
+    {
+        let loc = Loc::caller();
+        self.updated(state, batch).map_err(|e| e.at(loc))
+    }
+
+    fn updated<S, B>(&self, state: &mut S, batch: B) -> Result<B::Returned, Error>
     where
         S: Tree + Send + Sync + 'static,
         B: UpdateArguments<F, S>,

@@ -129,16 +129,20 @@ impl<F> Jit<F> {
     ///
     /// # Errors
     /// The errors of [`Jit::call`]; E750 inside of a traced function; E711 or E712 if there is no gradient.
+    #[track_caller]
     pub fn pullback<M, A: Arguments<F, M>>(&self, args: A) -> WithPullback<A, A::Returned> {
-        self.pull(args, false).map(|(value, pull)| (value, pull.first))
+        let loc = Loc::caller();
+        self.pull(args, false).map(|(value, pull)| (value, pull.first)).map_err(|e| e.at(loc))
     }
 
     /// Like [`Jit::pullback`], for gradients that are differentiated themselves.
     ///
     /// # Errors
     /// Reports the errors of [`Jit::pullback`].
+    #[track_caller]
     pub fn pullback_with_graph<M, A: Arguments<F, M>>(&self, args: A) -> WithGraph<A, A::Returned> {
-        self.pull(args, true)
+        let loc = Loc::caller();
+        self.pull(args, true).map_err(|e| e.at(loc))
     }
 
     fn pull<M, A: Arguments<F, M>>(&self, args: A, twice: bool) -> WithGraph<A, A::Returned> {

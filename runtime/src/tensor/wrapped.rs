@@ -5,11 +5,20 @@ use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind};
 use crate::symbol::{Port, SubclassRef};
 use crate::trace::{ProxyId, ProxyTy, SubclassLayout, TensorType};
+use fulgurite_core::lang::ast::{Elem, Param};
 use fulgurite_core::loc::Loc;
 use fulgurite_core::signature::{self, OutTy};
 use fulgurite_core::subclass::Read;
-use fulgurite_core::{Name, TensorTy, Value};
+use fulgurite_core::{DType, Name, Scalar, TensorTy, Value};
 use std::sync::{Arc, OnceLock};
+
+/// The dtype of a field that has no axes, so that a number may stand for it.
+pub(crate) fn dtype_of_number(field: &Param) -> Option<DType> {
+    match (field.ty.elem.as_slice(), &field.ty.list, field.ty.dims.as_deref()) {
+        ([Elem::Class(dtype)], None, None | Some([])) => DType::from_name(dtype.as_str()),
+        _ => None,
+    }
+}
 
 /// A tensor of a subclass.
 ///
@@ -43,8 +52,13 @@ impl Wrapped {
             }
         }
         let (mut fields, mut types) = (Vec::new(), Vec::new());
+        let as_tensor = |name: Name, number: Scalar| {
+            let param = sig.params.iter().find(|p| p.name.name == name)?;
+            Some(Value::Tensor(Tensor::from_buffer(Buffer::number(number, dtype_of_number(param)?).ok()?)))
+        };
         for (name, value) in given {
-            let Value::Tensor(t) = value else {
+            let made = if let Value::Num(number) = value { as_tensor(name, *number) } else { None };
+            let Value::Tensor(t) = made.as_ref().unwrap_or(value) else {
                 let claim = format!("`{}`: the field `{name}` must be a tensor", class.name());
                 return Err(Error::new("E702", claim));
             };
@@ -57,6 +71,13 @@ impl Wrapped {
         }
         let row = class.port(Port::Unflatten).row();
         let mut args = args.to_vec();
+        for (param, arg) in sig.params.iter().zip(&mut args) {
+            if let Value::Num(number) = arg
+                && let Some(tensor) = as_tensor(param.name.name, *number)
+            {
+                *arg = tensor;
+            }
+        }
         args.resize(sig.params.len() + sig.opts.len(), Value::Absent);
         let of = |t: &Tensor| t.ty().map_or_else(|| ProxyTy::Key.arg_ty(), |ty| ty.arg_ty());
         let solved = signature::solve(row, &args, &of)?;

@@ -26,12 +26,11 @@ pub fn add(expr: &Expr, common: Common) -> Result<(), Fault> {
     if !named && called.iter().all(|op| known(&op.as_str())) {
         return Ok(());
     }
-    let loaded = match cli::load_over_built_in(&common.ops()) {
-        Ok(loaded) => loaded,
+    if !named && !cli::is_found() {
         // without a database the operator is unknown, and the evaluator says so at its place
-        Err(_) if !named => return Ok(()),
-        Err(fault) => return Err(fault.into()),
-    };
+        return Ok(());
+    }
+    let loaded = cli::load_over_built_in(&common.ops())?;
     let needed = closure::reached(&loaded.database.rows, called.iter().map(|op| Name::new(op)));
     if let Some(broken) = loaded.database.broken.iter().find(|op| needed.contains(&base(**op))) {
         return Err(loaded.find(broken.as_str()).err().map_or_else(|| faulty(*broken), Fault::from));

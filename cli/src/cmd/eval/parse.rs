@@ -124,6 +124,9 @@ fn lex(text: &str) -> Result<Vec<(Token, Range<usize>)>, Fault> {
     Ok(tokens)
 }
 
+/// The digits of the least integer, which is no i64 without its sign.
+const LEAST: &str = "9223372036854775808";
+
 fn number(text: &str, span: Range<usize>) -> Result<(Token, Range<usize>), Fault> {
     let digits = text[span.clone()].replace('_', "");
     if let Ok(whole) = digits.parse::<i64>() {
@@ -216,7 +219,9 @@ impl Parser<'_> {
         let mut negative = signs % 2 == 1;
         if let (true, Kind::Number(value)) = (negative, &expr.kind) {
             // the sign belongs to the number, because the least integer has no positive counterpart
+            let digits = &self.text[expr.span.clone()];
             let value = match value {
+                Scalar::Float(_) if digits.replace('_', "") == LEAST => Scalar::Int(i64::MIN),
                 Scalar::Float(value) => Scalar::Float(-value),
                 Scalar::Int(value) => Scalar::Int(-value),
                 Scalar::Bool(value) => Scalar::Int(-i64::from(*value)),

@@ -81,3 +81,18 @@ fn depth_is_limited() {
     assert!(parse(&format!("1{}", " as f32".repeat(100_000))).is_err());
     assert!(parse(&format!("[{}]", "1,".repeat(100_000))).is_ok());
 }
+
+/// The least integer is one, although its digits alone are none.
+#[test]
+fn the_least_integer_is_an_integer() {
+    for (text, value) in [
+        ("-9223372036854775808", Scalar::Int(i64::MIN)),
+        ("-9_223_372_036_854_775_808", Scalar::Int(i64::MIN)),
+        ("-9223372036854775807", Scalar::Int(-i64::MAX)),
+        ("-9223372036854775809", Scalar::Float(-9_223_372_036_854_775_809.0)),
+        ("9223372036854775808", Scalar::Float(9_223_372_036_854_775_808.0)),
+        ("-9223372036854775808.0", Scalar::Float(-9_223_372_036_854_775_808.0)),
+    ] {
+        assert!(matches!(parse(text).expect("a number").kind, Kind::Number(x) if x == value), "{text}");
+    }
+}

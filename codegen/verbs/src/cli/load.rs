@@ -164,6 +164,11 @@ fn table(upstream: Option<&Path>) -> Result<pipeline::Table, CommandFault> {
     })
 }
 
+/// Whether this folder or one above has a database, which may not be readable.
+pub fn is_found() -> bool {
+    find().is_ok()
+}
+
 /// `ops.yaml` in this folder or one above.
 pub(super) fn find() -> Result<PathBuf, CommandFault> {
     let here = std::env::current_dir().map_err(|why| CommandFault::unreadable(Path::new("."), &why))?;

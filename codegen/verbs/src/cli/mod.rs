@@ -39,7 +39,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use fault::CommandFault;
 pub use fulgurite_codegen::known::kept;
-pub use load::{Loaded, load, load_or_built_in, load_over_built_in};
+pub use load::{Loaded, is_found, load, load_or_built_in, load_over_built_in};
 pub use paint::{Paint, WIDEST, columns};
 
 /// The status of success.

@@ -21,7 +21,8 @@ pub struct ValueTy {
 impl ValueTy {
     /// The number of elements.
     pub fn elements(&self) -> usize {
-        self.shape.iter().product()
+        // an axis beside an empty one may have any size
+        if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
     }
     /// The number of bytes of all elements.
     pub fn bytes(&self) -> usize {
@@ -31,7 +32,8 @@ impl ValueTy {
     pub fn strides(&self) -> SmallVec<[i64; 6]> {
         let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, self.shape.len());
         for i in (1..self.shape.len()).rev() {
-            strides[i - 1] = strides[i] * self.shape[i] as i64;
+            // only a tensor without elements has strides beyond i64, and they are never used
+            strides[i - 1] = strides[i].saturating_mul(self.shape[i] as i64);
         }
         strides
     }
