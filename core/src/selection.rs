@@ -21,7 +21,7 @@ use crate::name::Name;
 use crate::scalar::Scalar;
 use crate::signature::{Env, Item as EnvItem};
 use item::{Item, Narrow, Wide};
-pub use key::Key;
+pub use key::SortKey;
 
 /// A primitive with the options of a call.
 #[derive(Clone, Copy, Debug)]

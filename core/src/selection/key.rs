@@ -3,7 +3,7 @@
 use crate::scalar::Scalar;
 
 /// A number type that has keys.
-pub trait Key: Copy {
+pub trait SortKey: Copy {
     /// The bits of a key.
     const BITS: u32;
 
@@ -13,7 +13,7 @@ pub trait Key: Copy {
 
 macro_rules! integers {
     ($($t:ty),*) => {$(
-        impl Key for $t {
+        impl SortKey for $t {
             const BITS: u32 = <$t>::BITS;
             fn key(self) -> u64 {
                 (self.wrapping_sub(<$t>::MIN) as u64) & (u64::MAX >> (u64::BITS - <$t>::BITS))
@@ -25,7 +25,7 @@ integers!(i64, i32, i16, i8, u64, u32, u16, u8);
 
 macro_rules! floats {
     ($($t:ty, $bits:ty);*) => {$(
-        impl Key for $t {
+        impl SortKey for $t {
             const BITS: u32 = <$bits>::BITS;
             fn key(self) -> u64 {
                 // the sum of -0 and 0 is 0
@@ -40,14 +40,14 @@ macro_rules! floats {
 }
 floats!(f64, u64; f32, u32);
 
-impl Key for bool {
+impl SortKey for bool {
     const BITS: u32 = 1;
     fn key(self) -> u64 {
         self as u64
     }
 }
 
-impl Key for Scalar {
+impl SortKey for Scalar {
     const BITS: u32 = 64;
     fn key(self) -> u64 {
         match self {

@@ -3,7 +3,7 @@
 use super::program::threads;
 use super::{ExecError, Kernel, Line, TensorMut, TensorRef};
 use fulgurite_core::kernel::{HOST, Special};
-use fulgurite_core::selection::{Key, Lines, Selection};
+use fulgurite_core::selection::{Lines, Selection, SortKey};
 use fulgurite_core::{DType, Name};
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Kernel for Primitive {
 
 impl Primitive {
     /// Writes the positions of all lines to `out`; `element` returns an element of the argument.
-    fn select<T: Key>(&self, lines: &Lines, element: impl Fn(usize) -> T + Sync, out: &mut [i64]) {
+    fn select<T: SortKey>(&self, lines: &Lines, element: impl Fn(usize) -> T + Sync, out: &mut [i64]) {
         let cost = ELEMENT * (lines.count * lines.size) as f64;
         let places = out.as_mut_ptr() as usize;
         threads::share(lines.count, threads::threads(), cost, &|claims| {
