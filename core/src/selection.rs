@@ -97,26 +97,24 @@ impl Selection {
         Ok(Lines { count: elements.checked_div(size).unwrap_or(0), size, results, step })
     }
 
-    /// Gives the positions of a line of `n` elements in order to `put`. `key` returns the key of an element, which has
-    /// at most `bits` bits.
-    pub fn line(&self, n: usize, bits: u32, key: impl Fn(usize) -> u64, put: impl FnMut(usize)) {
-        let largest = u64::MAX >> (u64::BITS - bits);
+    /// Gives the positions of a line in order to `put`; `key` returns the key of an element.
+    pub fn line<E: Copy, K: SortKey>(&self, line: &[E], key: impl Fn(E) -> K, put: impl FnMut(usize)) {
+        let largest = u64::MAX >> (u64::BITS - K::BITS);
         // the order of equal elements is one for both directions
-        let key = |at: usize| if self.descending { largest - key(at) } else { key(at) };
-        if bits <= Narrow::BITS && u32::try_from(n).is_ok() {
-            self.arrange::<Narrow>(n, key, put);
+        let key = |e: E| if self.descending { largest - key(e).key() } else { key(e).key() };
+        if K::BITS <= Narrow::BITS && u32::try_from(line.len()).is_ok() {
+            self.arrange::<E, Narrow>(line, key, put);
         } else {
-            self.arrange::<Wide>(n, key, put);
+            self.arrange::<E, Wide>(line, key, put);
         }
     }
 
-    fn arrange<T: Item>(&self, n: usize, key: impl Fn(usize) -> u64, mut put: impl FnMut(usize)) {
-        let all = || (0..n).map(|at| T::new(key(at), at)).collect::<Vec<T>>();
+    fn arrange<E: Copy, T: Item>(&self, line: &[E], key: impl Fn(E) -> u64, mut put: impl FnMut(usize)) {
         match self.order {
-            Order::Sort => radix::sort(all()).iter().for_each(|i| put(i.at())),
-            Order::Intro { k, sorted } => intro::first::<T>(k, sorted, n, key).iter().for_each(|i| put(i.at())),
+            Order::Sort => radix::sort(item::all::<E, T>(line, key)).iter().for_each(|i| put(i.at())),
+            Order::Intro { k, sorted } => intro::first::<E, T>(k, sorted, line, key).iter().for_each(|i| put(i.at())),
             Order::Quick { k } => {
-                let mut items = all();
+                let mut items = item::all::<E, T>(line, key);
                 quick::select(&mut items, k - 1);
                 put(items[k - 1].at());
             }
@@ -133,11 +131,15 @@ impl Selection {
         for line in 0..lines.count {
             let (from, to) = (lines.first(line, lines.size), lines.first(line, lines.results));
             let mut place = to;
-            let of = |at: usize| elements[from + at * lines.step].key();
-            self.line(lines.size, Scalar::BITS, of, |at| {
-                out[place] = at as i64;
-                place += lines.step;
-            });
+            let line: Vec<Scalar> = (0..lines.size).map(|at| elements[from + at * lines.step]).collect();
+            self.line(
+                &line,
+                |e| e,
+                |at| {
+                    out[place] = at as i64;
+                    place += lines.step;
+                },
+            );
         }
         Ok(out)
     }

@@ -1,24 +1,23 @@
 //! `partial_sort`, `nth_element` and `sort` as GNU libstdc++ has them, because the places of equal elements in PyTorch's
 //! `topk` follow from its algorithms.
 
-use super::item::Item;
-use std::ops::Range;
+use super::item::{self, Item};
 
 /// Up to this many elements are sorted by insertion.
 const FEW: usize = 16;
 /// PyTorch takes a partial sort if this many times k is at most the size of the axis.
 const PARTIAL: usize = 64;
 
-/// The `k` first of `n` items with these keys, the k-th at its place, the others before it; in order if `sorted`.
-pub(super) fn first<T: Item>(k: usize, sorted: bool, n: usize, key: impl Fn(usize) -> u64) -> Vec<T> {
-    let item = |at| T::new(key(at), at);
-    if k.saturating_mul(PARTIAL) <= n {
-        let mut heap: Vec<T> = (0..k).map(item).collect();
-        smallest(&mut heap, k..n, key);
+/// The `k` first items of a line, the k-th at its place, the others before it; in order if `sorted`.
+pub(super) fn first<E: Copy, T: Item>(k: usize, sorted: bool, line: &[E], key: impl Fn(E) -> u64) -> Vec<T> {
+    if k.saturating_mul(PARTIAL) <= line.len() {
+        let (front, back) = line.split_at(k);
+        let mut heap: Vec<T> = item::all(front, &key);
+        smallest(&mut heap, (back, k), key);
         sort_heap(&mut heap);
         return heap;
     }
-    let mut items: Vec<T> = (0..n).map(item).collect();
+    let mut items: Vec<T> = item::all(line, key);
     if let Some(nth) = k.checked_sub(1) {
         nth_element(&mut items, nth);
         if sorted {
@@ -32,16 +31,16 @@ pub(super) fn first<T: Item>(k: usize, sorted: bool, n: usize, key: impl Fn(usiz
 /// This many keys are compared without a branch, because few items enter a heap of the smallest ones.
 const TOGETHER: usize = 32;
 
-/// Makes a heap of the smallest items: of those in `heap` and of those at `more`.
-fn smallest<T: Item>(heap: &mut [T], more: Range<usize>, key: impl Fn(usize) -> u64) {
+/// Makes a heap of the smallest items: of those in `heap`, and of `more` from this position on.
+fn smallest<E: Copy, T: Item>(heap: &mut [T], (more, first): (&[E], usize), key: impl Fn(E) -> u64) {
     make_heap(heap);
     let Some(mut largest) = heap.first().copied() else { return };
-    for first in more.clone().step_by(TOGETHER) {
-        let some = first..(first + TOGETHER).min(more.end);
-        if !some.clone().fold(false, |any, at| any | largest.exceeds(key(at))) {
+    for (some, first) in more.chunks(TOGETHER).zip((first..).step_by(TOGETHER)) {
+        if !some.iter().fold(false, |any, e| any | largest.exceeds(key(*e))) {
             continue;
         }
-        for item in some.map(|at| T::new(key(at), at)) {
+        for (e, at) in some.iter().zip(first..) {
+            let item = T::new(key(*e), at);
             if item.before(largest) {
                 sift(heap, 0, item);
                 largest = heap[0];

@@ -20,6 +20,11 @@ pub(super) trait Item: Copy + Ord {
     }
 }
 
+/// The elements of a line, in the order of their positions.
+pub(super) fn all<E: Copy, T: Item>(line: &[E], key: impl Fn(E) -> u64) -> Vec<T> {
+    line.iter().enumerate().map(|(at, e)| T::new(key(*e), at)).collect()
+}
+
 /// An element whose key and position have 32 bits each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Narrow(u64);

@@ -4,10 +4,10 @@ use super::*;
 
 fn positions(order: Order, descending: bool, x: &[f64]) -> Vec<usize> {
     let mut out = Vec::new();
-    Selection { order, descending, dim: 0 }.line(x.len(), u64::BITS, |at| x[at].key(), |at| out.push(at));
+    Selection { order, descending, dim: 0 }.line(x, |e| e, |at| out.push(at));
     // keys of 32 bits give the same
     let mut narrow = Vec::new();
-    Selection { order, descending, dim: 0 }.line(x.len(), u32::BITS, |at| (x[at] as f32).key(), |at| narrow.push(at));
+    Selection { order, descending, dim: 0 }.line(x, |e| e as f32, |at| narrow.push(at));
     assert_eq!(out, narrow);
     out
 }
@@ -58,12 +58,7 @@ fn integers_of_any_span_are_sorted() {
             x.extend([i64::MIN, i64::MAX, 0, -1]);
         }
         let mut got = Vec::new();
-        Selection { order: Order::Sort, descending: false, dim: 0 }.line(
-            x.len(),
-            64,
-            |at| x[at].key(),
-            |at| got.push(at),
-        );
+        Selection { order: Order::Sort, descending: false, dim: 0 }.line(&x, |e| e, |at| got.push(at));
         let mut want: Vec<usize> = (0..x.len()).collect();
         want.sort_by_key(|at| x[*at]);
         assert_eq!(got, want, "of {span}");

@@ -39,11 +39,11 @@ impl Kernel for Primitive {
         macro_rules! by_dtype {
             ($($d:ident: $t:ty),*) => {
                 match x.dtype {
-                    $(DType::$d => x.as_slice::<$t>().map(|x| self.select(&lines, |at| x[at], out)),)*
-                    DType::F16 => x.as_slice::<f16>().map(|x| self.select(&lines, |at| x[at].to_f32(), out)),
-                    DType::BF16 => x.as_slice::<bf16>().map(|x| self.select(&lines, |at| x[at].to_f32(), out)),
+                    $(DType::$d => x.as_slice::<$t>().map(|x| self.select(&lines, x, |e| e, out)),)*
+                    DType::F16 => x.as_slice::<f16>().map(|x| self.select(&lines, x, |e| e.to_f32(), out)),
+                    DType::BF16 => x.as_slice::<bf16>().map(|x| self.select(&lines, x, |e| e.to_f32(), out)),
                     // numbers of storage dtypes are read one by one
-                    _ => x.to_buffer().map(|x| x.scalars()).map(|x| self.select(&lines, |at| x[at], out)),
+                    _ => x.to_buffer().map(|x| self.select(&lines, &x.scalars(), |e| e, out)),
                 }
             };
         }
@@ -52,23 +52,29 @@ impl Kernel for Primitive {
 }
 
 impl Primitive {
-    /// Writes the positions of all lines to `out`; `element` returns an element of the argument.
-    fn select<T: SortKey>(&self, lines: &Lines, element: impl Fn(usize) -> T + Sync, out: &mut [i64]) {
+    /// Writes the positions of all lines of `x` to `out`; `number` returns an element as a number that has a key.
+    fn select<E, K>(&self, lines: &Lines, x: &[E], number: impl Fn(E) -> K + Sync, out: &mut [i64])
+    where
+        E: Copy + Sync,
+        K: SortKey,
+    {
         let cost = ELEMENT * (lines.count * lines.size) as f64;
         let places = out.as_mut_ptr() as usize;
         threads::share(lines.count, threads::threads(), cost, &|claims| {
             for line in claims.flatten() {
                 let (from, mut to) = (lines.first(line, lines.size), lines.first(line, lines.results));
-                self.selection.line(
-                    lines.size,
-                    T::BITS,
-                    |at| element(from + at * lines.step).key(),
-                    |at| {
-                        // SAFETY: lines are disjoint, and a line has as many places in `out` as positions
-                        unsafe { *(places as *mut i64).add(to) = at as i64 };
-                        to += lines.step;
-                    },
-                );
+                let strided: Vec<E>;
+                let elements = if lines.step == 1 {
+                    &x[from..][..lines.size]
+                } else {
+                    strided = (0..lines.size).map(|at| x[from + at * lines.step]).collect();
+                    &strided
+                };
+                self.selection.line(elements, &number, |at| {
+                    // SAFETY: lines are disjoint, and a line has as many places in `out` as positions
+                    unsafe { *(places as *mut i64).add(to) = at as i64 };
+                    to += lines.step;
+                });
             }
         });
     }
