@@ -5,8 +5,8 @@
 //! | name | gives |
 //! |---|---|
 //! | `argsort` | positions that sort an axis, stable |
-//! | `introselect` | positions of the k first: those of GNU libstdc++'s `partial_sort` if 64 k is at most the size of the axis, otherwise of its `nth_element`, the part before the k-th then in the order of its `sort` |
-//! | `quickselect` | the position of the k-th: that of Hoare's selection with a median of three (Numerical Recipes, `select`) |
+//! | `introselect` | positions of the k first, where GNU libstdc++ has them (see `intro`) |
+//! | `quickselect` | the position of the k-th, where Hoare's selection has it (see `quick`) |
 //!
 //! NaN counts as the largest element.
 

@@ -99,8 +99,8 @@ pub fn interval(equal: bool, first: i64, step: i64, cols: usize) -> (usize, usiz
             }
         }
         // The usual steps need no division.
-        1 => (clamp(-first), cols),
-        -1 => (0, clamp(first + 1)),
+        1 => (clamp(first.saturating_neg()), cols),
+        -1 => (0, clamp(first.saturating_add(1))),
         // `first + c · step >= 0` holds from `c = ceil(-first / step)` on
         s if s > 0 => (clamp(-first.div_euclid(s)), cols),
         // and up to `c = floor(first / -step)` for a negative step

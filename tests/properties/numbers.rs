@@ -84,7 +84,7 @@ fn make(row: &TestRow, case: usize, rng: &mut Rng) -> Option<Numbered> {
     Some(Numbered { call: Call { args, ..call }, at, number })
 }
 
-/// The same call on i64.
+/// The call with its tensors of integers as i64.
 fn wide(call: &Call, dtype: DType) -> Option<Call> {
     let of = |arg: &Value<Operand<f64>>| match arg {
         Value::DType(d) if *d == dtype => Value::DType(DType::I64),

@@ -93,6 +93,22 @@ fn odd_texts_survive() {
     assert!(made.contains("no_grad: ''''"), "{made}");
 }
 
+/// Rows in brackets get the form of the others, and their comments stay.
+#[test]
+fn rows_in_brackets_get_the_one_form() {
+    let row = "{op: twice, doc: x added to x, promote: default, expr: x + x}";
+    let one = formatted(&format!("ops: [{row}]\n"));
+    assert!(one.starts_with("ops:\n- op: twice\n"), "{one}");
+    assert_eq!(formatted(&one), one);
+    assert_eq!(formatted(&format!("ops:\n  [ {row}\n  ]\n")), one);
+    let remarked = formatted(&format!("ops:\n  [ # a remark\n  {row} ]\n"));
+    assert!(remarked.contains("# a remark\n") && remarked.ends_with(one.trim_start_matches("ops:\n")), "{remarked}");
+    assert_eq!(formatted(&remarked), remarked);
+    for empty in ["ops: []\n", "ops:\n []", "ops:\n  [\n  ]\n"] {
+        assert_eq!(formatted(empty), "ops:\n", "{empty:?}");
+    }
+}
+
 /// A file that can't be read is not written. `--check` reports rows that are not in form; without it they are fixed.
 #[test]
 fn the_command_checks_and_writes() {

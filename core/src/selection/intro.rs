@@ -1,5 +1,6 @@
 //! `partial_sort`, `nth_element` and `sort` as GNU libstdc++ has them, because the places of equal elements in PyTorch's
-//! `topk` follow from its algorithms.
+//! `topk` follow from its algorithms. PyTorch takes a partial sort if 64 k is at most the size of the axis. Otherwise it
+//! takes `nth_element`, and then `sort` for the part before the k-th.
 
 use super::item::{self, Item};
 
@@ -166,5 +167,61 @@ fn partition<T: Item>(items: &mut [T]) -> usize {
         }
         items.swap(low, high);
         low += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::item::Wide;
+    use super::*;
+
+    /// The cuts that a selection of the last element makes.
+    fn cuts(keys: &[u64]) -> u32 {
+        let mut items: Vec<Wide> = item::all(keys, |key| key);
+        let mut rest = &mut items[..];
+        let mut cuts = 0;
+        while rest.len() > 3 {
+            let cut = partition(rest);
+            rest = &mut rest[cut..];
+            cuts += 1;
+        }
+        cuts
+    }
+
+    /// Keys of which each median of three is one of the two smallest, found by looking for the places that it reads.
+    fn with_bad_pivots(n: usize) -> Vec<u64> {
+        let mut keys = vec![0; n];
+        // the positions that are still to be cut, in the order in which they stand
+        let mut left: Vec<usize> = (0..n).collect();
+        let mut next = 0;
+        while left.len() > 3 {
+            // the second and the middle one are smaller than all others, and the middle one becomes the pivot
+            let middle = left.len() / 2;
+            (keys[left[1]], keys[left[middle]]) = (next, next + 1);
+            next += 2;
+            // the pivot is swapped to the front, and the first one to its place; both small ones leave
+            let first = left[0];
+            left[middle] = first;
+            left.remove(1);
+            left.remove(0);
+        }
+        for at in left {
+            keys[at] = next;
+            next += 1;
+        }
+        keys
+    }
+
+    #[test]
+    fn after_many_bad_pivots_a_heap_sorts() {
+        let n = 600;
+        let keys = with_bad_pivots(n);
+        assert!(cuts(&keys) > most_cuts(n), "{} cuts", cuts(&keys));
+        let mut want = keys.clone();
+        want.sort_unstable();
+        for k in [n / 2, n - 3, n] {
+            let got: Vec<Wide> = first(k, true, &keys, |key| key);
+            assert_eq!(got.iter().map(|i| i.key()).collect::<Vec<_>>(), want[..k], "{k}");
+        }
     }
 }

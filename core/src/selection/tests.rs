@@ -117,20 +117,3 @@ fn equal_elements_come_in_the_order_of_pytorch() {
         assert_eq!(&positions(order, false, &x), smallest);
     }
 }
-
-#[test]
-fn bad_pivots_end_in_a_heap() {
-    // Musser's sequence, of which a median of three takes few elements at a time
-    let (n, half) = (512, 256);
-    let mut x = vec![0.0; n];
-    for i in 0..half {
-        x[i] = (if i % 2 == 0 { i + 1 } else { half + i }) as f64;
-        x[half + i] = 2.0 * (i + 1) as f64;
-    }
-    for k in [9, 100, 255, 256, 400] {
-        let got = positions(Order::Intro { k, sorted: true }, false, &x);
-        let keys: Vec<f64> = got.iter().map(|at| x[*at]).collect();
-        let want: Vec<f64> = sorted(false, &x)[..k].iter().map(|at| x[*at]).collect();
-        assert_eq!(keys, want, "{k}");
-    }
-}

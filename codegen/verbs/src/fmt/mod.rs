@@ -120,7 +120,7 @@ impl File<'_> {
         let mut end = key.place.end as usize + 1;
         for (n, row) in rows.iter().enumerate() {
             let start = row.place.start as usize;
-            let dash = self.text[..start].rfind('-').unwrap_or(start).max(end);
+            let dash = self.text[..start].trim_end().strip_suffix('-').map_or(start, str::len).max(end);
             let between = self.rest(end, dash);
             let remarks = trivia::between(between);
             if n > 0 || between.starts_with('\n') && !remarks.is_empty() {

@@ -58,10 +58,13 @@ fn gap(text: &str, from: usize, to: usize, comments: &mut Vec<Comment>) {
     }
 }
 
-/// The comments between two rows, with one blank line where there are blank lines.
+/// The comments between two rows, with one blank line where there are blank lines. The brackets, commas and dashes of a
+/// list are none.
 pub(super) fn between(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {
+        let bare = line.trim_start_matches(['[', ']', ',', '-', ' ']);
+        let line = if bare.is_empty() || bare.starts_with('#') { bare } else { line };
         let blank = line.is_empty();
         if blank && lines.last().is_none_or(String::is_empty) {
             continue;

@@ -273,7 +273,7 @@ impl HostStep for Im2col {
 
 /// The interval of `i` in `0..n` for which `at + i · step` lies in `0..size`.
 fn inside(at: i64, step: i64, size: i64, n: usize) -> (usize, usize) {
-    meet(fill::interval(false, at, step, n), fill::interval(false, size - 1 - at, -step, n))
+    meet(fill::interval(false, at, step, n), fill::interval(false, (size - 1).saturating_sub(at), -step, n))
 }
 
 /// The intersection of two intervals; `(0, 0)` if it is empty.

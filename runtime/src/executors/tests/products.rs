@@ -104,7 +104,8 @@ fn products_have_the_same_bits_on_any_number_of_threads() {
     }
 }
 
-/// The same for the gradient of a convolution's weight in f64, which copies windows and divides their columns.
+/// The gradient of a convolution's weight has the same bits on any number of threads. In f64 it is a product over copied
+/// windows, whose columns are divided among threads.
 #[test]
 fn products_over_windows_have_the_same_bits_on_any_number_of_threads() {
     for (batch, channels, rows) in [(3, 11, 9), (2, 7, 30), (5, 3, 1)] {

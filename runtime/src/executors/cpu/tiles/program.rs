@@ -41,16 +41,17 @@ pub struct Lin {
 }
 
 impl Lin {
-    /// The value of the function at `idx`.
+    /// The value of the function at `idx`. Offsets that a condition drops may wrap.
     #[inline(always)]
     pub fn at(&self, idx: &[i64; MAX_LOOPS]) -> i64 {
         // Programs usually have few loops. LLVM would turn a loop over them into vectors, whose 64-bit products are
         // slow.
+        let plus = |sum: i64, c: i64, i: i64| sum.wrapping_add(c.wrapping_mul(i));
         match *self.coefs.as_slice() {
-            [a, b] => self.base + a * idx[0] + b * idx[1],
-            [a, b, c] => self.base + a * idx[0] + b * idx[1] + c * idx[2],
-            [a, b, c, d] => self.base + a * idx[0] + b * idx[1] + c * idx[2] + d * idx[3],
-            ref coefs => coefs.iter().zip(idx).fold(self.base, |sum, (c, i)| sum + c * i),
+            [a, b] => plus(plus(self.base, a, idx[0]), b, idx[1]),
+            [a, b, c] => plus(plus(plus(self.base, a, idx[0]), b, idx[1]), c, idx[2]),
+            [a, b, c, d] => plus(plus(plus(plus(self.base, a, idx[0]), b, idx[1]), c, idx[2]), d, idx[3]),
+            ref coefs => coefs.iter().zip(idx).fold(self.base, |sum, (c, i)| plus(sum, *c, *i)),
         }
     }
 }

@@ -69,7 +69,7 @@ pub fn load_bytes(load: &Load, env: &Env, dims: usize) -> Linear {
     let mut out = Linear { base: form.offset * bytes, coefs: vec![0; dims] };
     for (index, stride) in load.idx.iter().zip(&form.strides) {
         if let Index::Affine(a) = index {
-            add(&mut out, a, stride * bytes);
+            add(&mut out, a, stride.wrapping_mul(bytes));
         }
     }
     out
@@ -82,7 +82,7 @@ pub fn out_bytes(value: ValueId, axes: &[Axis], env: &Env, sizes: &[usize], unit
     for (axis, stride) in axes.iter().zip(&form.strides) {
         let mut step = stride.wrapping_mul(unit);
         for d in axis.iter().rev() {
-            out.coefs[*d as usize] += step;
+            out.coefs[*d as usize] = out.coefs[*d as usize].wrapping_add(step);
             // strides of an empty tensor may overflow; they address nothing
             step = step.wrapping_mul(sizes[*d as usize] as i64);
         }
@@ -97,16 +97,19 @@ pub fn scatter_bytes(value: ValueId, idx: &[Index], env: &Env, dims: usize) -> L
     let mut out = Linear { base: form.offset * bytes, coefs: vec![0; dims] };
     for (index, stride) in idx.iter().zip(&form.strides) {
         if let Index::Affine(a) = index {
-            add(&mut out, a, stride * bytes);
+            add(&mut out, a, stride.wrapping_mul(bytes));
         }
     }
     out
 }
 
+/// Adds `k` times an index. An index that a condition drops may lie far outside of its tensor, and the strides of an
+/// empty tensor may overflow; such offsets wrap, and nothing is read there.
 fn add(out: &mut Linear, a: &Affine, k: i64) {
-    out.base += a.base * k;
+    out.base = out.base.wrapping_add(a.base.wrapping_mul(k));
     for &(d, c) in &a.terms {
-        out.coefs[d as usize] += c * k;
+        let coef = &mut out.coefs[d as usize];
+        *coef = coef.wrapping_add(c.wrapping_mul(k));
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn window(graph: &Graph, r: &Reduce) -> Option<(Graph, NodeId)> {
     Some((out, node))
 }
 
-/// Whether neighbouring windows over these dims have elements in common along every axis where windows slide.
+/// Whether each window over these dims reaches the start of the next one, along every axis where windows slide.
 fn overlap(graph: &Graph, over: DimSet) -> bool {
     let loads = graph.nodes.iter().filter_map(|n| if let Op::Load(l) = &n.op { Some(l) } else { None });
     let indices = loads.flat_map(|l| &l.idx).filter_map(|i| if let Index::Affine(a) = i { Some(a) } else { None });

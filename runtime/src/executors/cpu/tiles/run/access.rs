@@ -26,10 +26,11 @@ impl Worker<'_> {
             for l in 0..geo.lines {
                 let (mut lo, mut hi) = (0, geo.cols);
                 for (lin, size) in &g.axes {
-                    let first = lin.at(&self.idx) + if geo.lines > 1 { l as i64 * lin.coefs[geo.line_loop] } else { 0 };
+                    let line = if geo.lines > 1 { l as i64 * lin.coefs[geo.line_loop] } else { 0 };
+                    let first = lin.at(&self.idx).wrapping_add(line);
                     let step = if geo.level == Level::Once { 0 } else { lin.coefs[geo.col_loop] };
                     let (a, b) = fill::interval(false, first, step, geo.cols);
-                    let (c, d) = fill::interval(false, size - 1 - first, -step, geo.cols);
+                    let (c, d) = fill::interval(false, (size - 1).saturating_sub(first), -step, geo.cols);
                     (lo, hi) = (lo.max(a).max(c), hi.min(b).min(d));
                 }
                 let hi = hi.max(lo);
