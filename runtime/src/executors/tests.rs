@@ -3,6 +3,7 @@
 //!
 //! The rows here are a small database of their own; `fulgurite-tests` covers the whole database.
 
+mod blocks;
 mod conditions;
 mod convolutions;
 pub(crate) mod database;

@@ -2,9 +2,10 @@
 //!
 //! Fusions become programs over `tiles` of `tile_kernels`, or copies and sums of windows (`im2col`). Products become
 //! matrix products (`lines`, also for windows; `product` for other layouts and dtypes, `small_gemm` for few rows,
-//! `quantised_gemm` for weights quantised in groups).
+//! `blocks` if parts of them are unused or zero, `quantised_gemm` for weights quantised in groups).
 //! `scan`s run along lines.
 
+mod blocks;
 mod im2col;
 mod lines;
 mod product;
@@ -70,7 +71,8 @@ impl Linker for Cpu {
 
     fn product(&self, product: &Contract, env: &Env<'_>) -> Box<dyn HostStep> {
         let isa = Level::current();
-        lines::step(product, env, isa).unwrap_or_else(|| Box::new(Product::new(product, env, isa)))
+        let whole = lines::step(product, env, isa).unwrap_or_else(|| Box::new(Product::new(product, env, isa)));
+        blocks::step(product, env, isa, whole)
     }
 
     fn scan(&self, scan: &Scan, env: &Env<'_>) -> Box<dyn HostStep> {

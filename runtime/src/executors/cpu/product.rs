@@ -220,8 +220,21 @@ impl Product {
         Ok(())
     }
 
+    /// Whether each batch is one product of matrices, with one sum and no kernel of its own.
+    pub(super) fn is_one_sum(&self) -> bool {
+        self.sums.is_empty() && self.pack.is_none() && self.exact.is_none() && self.small.is_none()
+    }
+
+    /// Makes the right operand the left one; the rows of the result are its columns then.
+    pub(super) fn swap(&mut self) {
+        let swapped = |l: ProductLoop| ProductLoop { a: l.b, b: l.a, ..l };
+        (self.m, self.n, self.k) = (swapped(self.n), swapped(self.m), swapped(self.k));
+        self.outer.iter_mut().for_each(|l| *l = swapped(*l));
+        self.places.swap(0, 1);
+    }
+
     /// The offsets at which the operands and the result of a batch start.
-    fn offsets(&self, batch: usize) -> (isize, isize, isize) {
+    pub(super) fn offsets(&self, batch: usize) -> (isize, isize, isize) {
         let (mut a, mut b, mut c) = (self.places[0].offset, self.places[1].offset, self.places[2].offset);
         let mut rest = batch;
         for l in self.outer.iter().rev() {
@@ -316,7 +329,6 @@ impl Product {
         add: bool,
     ) {
         let total: usize = self.sums.iter().map(|a| a.size).product();
-        let k = self.k;
         for sum in 0..total {
             let (mut a, mut b) = (offsets.0, offsets.1);
             let mut rest = sum;
@@ -325,35 +337,53 @@ impl Product {
                 rest /= l.size;
                 (a, b) = (a + i * l.a, b + i * l.b);
             }
-            // SAFETY: the caller upholds the contract. Strides of `gemm` are (column, row); alpha scales the destination, beta the product.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe {
                 let a = (at.at(0) as *const T).offset(a);
                 let b = (at.at(1) as *const T).offset(b);
                 let c = (at.at(2) as *mut T).offset(offsets.2);
-                let read = add || sum > 0;
-                gemm::gemm(
-                    m.size,
-                    n.size,
-                    k.size,
-                    c,
-                    n.c,
-                    m.c,
-                    read,
-                    a,
-                    k.a,
-                    m.a,
-                    b,
-                    n.b,
-                    k.b,
-                    T::ONE,
-                    T::ONE,
-                    false,
-                    false,
-                    false,
-                    Parallelism::None,
-                );
+                matrix([m, n, self.k], (a, b, c), add || sum > 0);
             }
         }
+    }
+}
+
+/// Computes the product of two matrices with the rows, the columns and the sum `[m, n, k]`; it is added to the result if
+/// `add`.
+///
+/// # Safety
+/// From the pointers on, the operands and the result have these loops, and no other thread writes to the result.
+pub(super) unsafe fn matrix<T: Real>(
+    [m, n, k]: [ProductLoop; 3],
+    (a, b, c): (*const T, *const T, *mut T),
+    add: bool,
+) {
+    let (columns, rows, depth) = (n.size, m.size, k.size);
+    let one = T::ONE;
+    // SAFETY: the caller upholds the contract. Strides are those of a column and of a row; the first factor scales the
+    // result, the second the product.
+    unsafe {
+        gemm::gemm(
+            rows,
+            columns,
+            depth,
+            c,
+            n.c,
+            m.c,
+            add,
+            a,
+            k.a,
+            m.a,
+            b,
+            n.b,
+            k.b,
+            one,
+            one,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
     }
 }
 
@@ -449,7 +479,7 @@ fn small_gemm_of(m: ProductLoop, n: ProductLoop, k: ProductLoop) -> Option<(Smal
 }
 
 /// The number types that `gemm` multiplies.
-trait Real: Copy + 'static {
+pub(super) trait Real: Copy + 'static {
     const ONE: Self;
 }
 impl Real for f32 {

@@ -230,7 +230,8 @@ impl<'t> Items<'t> {
         let Items { trace, values, of_proxy, lines, fuser, .. } = self;
         let Fused { items, forms, apart } = fuser.finish(outputs)?;
         let form = |v: ValueId| forms.get(&v).cloned().unwrap_or_else(|| Form::dense(v, values.ty(v)));
-        let (items, needed) = prune(items, outputs, &form);
+        let (mut items, needed) = prune(items, outputs, &form);
+        super::unused::note(&mut items, outputs, &values, &form);
         if let Some((value, of)) = unwritten(&items, inputs, outputs, &values, &form) {
             let name = of_proxy.iter().find(|(_, v)| **v == value).map(|(p, _)| trace.arena.name(*p));
             let claim = format!("the program reads `{}` before it is written", name.as_deref().unwrap_or("a value"));

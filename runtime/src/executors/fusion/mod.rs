@@ -8,3 +8,4 @@
 pub(crate) mod fuse;
 pub(crate) mod graph;
 pub(crate) mod items;
+mod unused;

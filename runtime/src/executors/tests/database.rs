@@ -159,6 +159,12 @@ const ROWS: &[RowText] = &[
           ravel(argmax[..k](x[b, ..(o * 2 + k - padding) else skip]), K),
           ravel(argmin[..k](x[b, ..(o * 2 + k - padding) else skip]), K))",
     ),
+    expr(
+        "band",
+        "(x: T[..B, L, S]; width: i64, value: Num) -> T[..B, L, S]",
+        "keep",
+        "if l >= s && l - s < width { x[..b, l, s] } else { value as T }",
+    ),
     expr("embedding", "(weight: T[R, D], index: Index[..I]) -> T[..I, D]", "keep", "weight[index[..i], d]"),
     expr(
         "embedding_grad",

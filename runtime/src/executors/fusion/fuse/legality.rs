@@ -6,6 +6,7 @@
 use super::super::graph::piece::{Out, Place};
 use super::super::graph::{DimSet, Graph, Index, Node, NodeId, Op};
 use super::liveness::placed;
+use fulgurite_core::builtins::Builtin;
 use fulgurite_core::kernel::Combine;
 use fulgurite_core::lang::ast::Red;
 use std::rc::Rc;
@@ -168,9 +169,14 @@ fn constant_along_lines(graph: &Graph, outs: &[Out], dims: DimSet, all: DimSet, 
     }
 }
 
-/// Operations that cost nothing if they are repeated: addresses, constants, or a conversion on load.
+/// Operations that cost next to nothing if they are repeated: addresses, constants, conditions, or a conversion on load.
 fn is_free(op: &Op) -> bool {
-    matches!(op, Op::Const(_) | Op::Index(_) | Op::Test { .. } | Op::Load(_) | Op::Cast(_) | Op::Round(..))
+    let condition = |b: &Builtin| matches!(b, Builtin::And | Builtin::Or | Builtin::Not);
+    match op {
+        Op::Const(_) | Op::Index(_) | Op::Test { .. } | Op::Load(_) | Op::Cast(_) | Op::Round(..) => true,
+        Op::Call(builtin, _) => condition(builtin),
+        _ => false,
+    }
 }
 
 /// Whether a result is a loaded value, at most converted.

@@ -1,7 +1,7 @@
 //! Contractions: sums of products of two operands, as matrix products.
 
 use super::convert::{Converter, Scope, Why};
-use super::piece::{Chunk, Contract, Exact, Fragment, Out, Piece, Place};
+use super::piece::{Chunk, Contract, Exact, Fragment, Out, Piece, Place, Unused};
 use super::reduce::Reduction;
 use super::vars::conjuncts;
 use super::{Affine, Dim, DimSet, Graph, Index, Load, NodeId, Op, ValueId};
@@ -98,6 +98,7 @@ impl Converter<'_> {
             out,
             chunk,
             exact,
+            unused: Unused::default(),
         })));
         Ok(Some(out))
     }

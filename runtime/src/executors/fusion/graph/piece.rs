@@ -1,6 +1,6 @@
 //! The pieces of a line: maps, which are fused, and parts that are kernels of their own.
 
-use super::{Axis, Dim, Graph, Index, Load, NodeId, ValueId};
+use super::{Affine, Axis, Dim, Graph, Index, Load, NodeId, ValueId};
 use crate::buffer::Sizes;
 use fulgurite_core::DType;
 use fulgurite_core::kernel::Combine;
@@ -142,6 +142,17 @@ pub struct Contract {
     pub chunk: Option<Chunk>,
     /// The exact sum, if the product has zeros for terms that the sum leaves out.
     pub exact: Option<Exact>,
+    /// The elements of the result that no step uses.
+    pub unused: Unused,
+}
+
+/// Elements of a product's result that no step uses: those at which one of the `negative` expressions of the product's
+/// dims is negative.
+#[derive(Clone, Debug, Default)]
+pub struct Unused {
+    pub negative: SmallVec<[Affine; 1]>,
+    /// Whether the elements are used after all where they are not finite, or so large that a sum with them may overflow.
+    pub if_small: bool,
 }
 
 /// A contraction that leaves out terms whose operand is out of range. The product adds them as zeros times the other

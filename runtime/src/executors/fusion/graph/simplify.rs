@@ -28,7 +28,8 @@ impl Graph {
             Op::Call(Builtin::Add | Builtin::Sub, a) if ty.is_int() && is(a[1], 0.0) => Some(a[0]),
             Op::Select(c, a, b) => match self.as_const(*c) {
                 Some(s) => Some(if s.as_bool() { *a } else { *b }),
-                None => (a == b).then_some(*a),
+                None if a == b => Some(*a),
+                None => (ty == DType::Bool && is(*a, 1.0) && is(*b, 0.0)).then_some(*c),
             },
             Op::Call(Builtin::Ne, a) if is(a[1], 0.0) => self.condition(a[0]),
             Op::Call(Builtin::Not, a) => match &self.node(a[0]).op {

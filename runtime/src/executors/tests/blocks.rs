@@ -1,0 +1,154 @@
+//! Products that leave out blocks which are unused or zero.
+
+use super::*;
+use fulgurite_core::Scalar;
+
+/// An f32 buffer of this shape.
+fn floats(shape: &[usize], numbers: impl Iterator<Item = f64>) -> Buffer {
+    Buffer::from_numbers(DType::F32, shape, numbers.map(Scalar::Float)).unwrap()
+}
+
+/// Runs a program on both executors with these inputs, and compares all results; NaN equals NaN.
+fn same(text: &str, inputs: &[Buffer]) -> String {
+    let trace = parse(text);
+    let oracle = compile_with(&trace, vec![Arc::new(interp::Interp)], 1).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    let want = oracle.run(inputs).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    let (one, two) = (cpu(&trace, 1), cpu(&trace, 2));
+    let (got, shared) = (one.run(inputs).unwrap(), two.run(inputs).unwrap());
+    for (i, (g, w)) in got.iter().zip(&want).enumerate() {
+        assert_eq!(g.as_bytes(), shared[i].as_bytes(), "result {i} depends on the threads\n{text}");
+        for (k, (x, y)) in g.to_f64().into_iter().zip(w.to_f64()).enumerate() {
+            let close = (x - y).abs() <= 2e-4 * (1.0 + y.abs()) || (x.is_nan() && y.is_nan()) || x == y;
+            assert!(close, "result {i}, element {k}: {x}, should be {y}\n{text}\n{}", one.describe());
+        }
+    }
+    one.describe().to_string()
+}
+
+/// Masked attention with its gradients, for `l` queries and `s` keys.
+fn attention(l: usize, s: usize, width: usize) -> String {
+    format!(
+        "fn f(q: f32[2, {l}, 3], k: f32[2, {s}, 3], v: f32[2, {s}, 17], d: f32[2, {l}, 17]) {{
+           kt: f32[2, 3, {s}] = transpose(k, a = 1, b = 2)
+           a: f32[2, {l}, {s}] = matmul(q, kt)
+           m: f32[2, {l}, {s}] = band(a, width = {width}, value = -inf)
+           p: f32[2, {l}, {s}] = softmax(m, dim = 2)
+           y: f32[2, {l}, 17] = matmul(p, v)
+           vt: f32[2, 17, {s}] = transpose(v, a = 1, b = 2)
+           dp: f32[2, {l}, {s}] = matmul(d, vt)
+           pt: f32[2, {s}, {l}] = transpose(p, a = 1, b = 2)
+           dv: f32[2, {s}, 17] = matmul(pt, d)
+           x: f32[2, {l}, {s}] = mul(dp, p)
+           r: f32[2, {l}, 1] = sum(x, dims = [2], keepdim = true)
+           e: f32[2, {l}, {s}] = sub(dp, r)
+           g: f32[2, {l}, {s}] = mul(p, e)
+           da: f32[2, {l}, {s}] = band(g, width = {width}, value = 0)
+           dq: f32[2, {l}, 3] = matmul(da, k)
+           return y, dv, dq
+         }}"
+    )
+}
+
+const LEFT_OUT: &str = "% of its blocks unused";
+
+#[test]
+fn attention_leaves_out_what_its_mask_drops() {
+    for (l, s, width) in [(64, 64, 1000), (64, 70, 20), (50, 80, 7), (33, 40, 1000)] {
+        let text = attention(l, s, width);
+        let steps = same(&text, &inputs(&parse(&text)));
+        assert_eq!(steps.matches(LEFT_OUT).count(), 2, "{steps}");
+    }
+}
+
+/// A NaN or an infinity reaches all elements that it reaches in the whole product, also through blocks of zeros.
+#[test]
+fn what_is_not_finite_is_not_left_out() {
+    let text = attention(64, 64, 1000);
+    let trace = parse(&text);
+    for (input, element) in [(0, 5), (0, 100), (1, 4), (1, 150), (2, 3), (2, 1000), (3, 8), (3, 1050)] {
+        for value in [f64::NAN, f64::INFINITY, 3e38, 1e30] {
+            let mut inputs = inputs(&trace);
+            let mut numbers = inputs[input].to_f64();
+            numbers[element] = value;
+            inputs[input] = floats(inputs[input].shape(), numbers.into_iter());
+            same(&text, &inputs);
+        }
+    }
+}
+
+/// Products of which some reader uses every element, beside one that does not.
+#[test]
+fn what_one_reader_drops_another_may_use() {
+    let product = "a: f32[64, 64] = matmul(q, k)
+         m: f32[64, 64] = band(a, width = 1000, value = 0)";
+    let alone = "y: f32[64, 64] = exp(m) return y";
+    let others = [
+        // the product itself, a sum over it that the mask drops afterwards, its transpose under the same mask
+        "return a, m",
+        "r: f32[64, 1] = sum(a, dims = [1], keepdim = true)
+         t: f32[64, 64] = mul(r, m)
+         u: f32[64, 64] = band(t, width = 1000, value = 0)
+         return u",
+        "t: f32[64, 64] = transpose(a, a = 0, b = 1)
+         u: f32[64, 64] = band(t, width = 1000, value = 0)
+         return m, u",
+        // a number that would overflow, and one that is no multiple
+        "e: f32[64, 64] = exp(a)
+         t: f32[64, 64] = mul(e, m)
+         return t",
+        "t: f32[64, 64] = matmul(a, k)
+         return m, t",
+    ];
+    for (rest, drops) in [(alone, true)].into_iter().chain(others.map(|o| (o, false))) {
+        let text = format!("fn f(q: f32[64, 64], k: f32[64, 64]) {{ {product} {rest} }}");
+        let steps = same(&text, &inputs(&parse(&text)));
+        assert_eq!(steps.contains(LEFT_OUT), drops, "{text}\n{steps}");
+    }
+}
+
+/// Random programs of products, masks, softmax, sums and products of elements; every size and mask may be too small to
+/// leave anything out.
+#[test]
+fn random_programs_of_products_and_masks_agree() {
+    let mut state = 7u64;
+    let mut draw = |n: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % n
+    };
+    let mut left_out = 0;
+    for _ in 0..150 {
+        let (l, s) = ([32, 40, 64, 48][draw(4)], [32, 33, 64, 56][draw(4)]);
+        let ty = format!("f32[2, {l}, {s}]");
+        let mut lines = format!("v0: {ty} = matmul(q, k) v1: {ty} = matmul(c, b)");
+        let count = 3 + draw(6);
+        for at in 2..2 + count {
+            let (x, y) = (draw(at), draw(at));
+            let value = ["0", "-inf", "1"][draw(3)];
+            let width = [1000, 20, 9][draw(3)];
+            lines += &match draw(7) {
+                0 | 1 => format!(" v{at}: {ty} = band(v{x}, width = {width}, value = {value})"),
+                2 => format!(" v{at}: {ty} = softmax(v{x}, dim = 2)"),
+                3 => format!(" v{at}: {ty} = mul(v{x}, v{y})"),
+                4 => format!(" r{at}: f32[2, {l}, 1] = sum(v{x}, dims = [2], keepdim = true) v{at}: {ty} = sub(v{y}, r{at})"),
+                5 => format!(" v{at}: {ty} = add(v{x}, v{y})"),
+                _ => format!(" w{at}: f32[2, {l}, 16] = matmul(v{x}, w) v{at}: {ty} = matmul(w{at}, b)"),
+            };
+        }
+        let last = 1 + count;
+        let text = format!(
+            "fn f(q: f32[2, {l}, 2], k: f32[2, 2, {s}], c: f32[2, {l}, 16], b: f32[2, 16, {s}], w: f32[2, {s}, 16]) {{
+               {lines}
+               s: f32[2, {l}, {s}] = band(v{last}, width = 1000, value = 0)
+               z: f32[2, {l}, 16] = matmul(s, w)
+               return s, z
+             }}"
+        );
+        // small numbers, so that products of products stay apart from infinity or go beyond it for good
+        let inputs: Vec<Buffer> = inputs(&parse(&text))
+            .iter()
+            .map(|b| floats(b.shape(), b.to_f64().into_iter().map(|x| x / 16.0)))
+            .collect();
+        left_out += same(&text, &inputs).matches(LEFT_OUT).count();
+    }
+    assert!(left_out > 30, "{left_out} products left out blocks");
+}
