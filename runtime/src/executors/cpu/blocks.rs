@@ -1,5 +1,5 @@
 //! Products of matrices that leave out blocks: those of the result that no step uses ([`Unused`]), and those of an operand
-//! that are zeros, which its other operand can't make anything but zeros as long as it is finite. Masked attention has
+//! that are zeros, which the other operand can't make anything but zeros as long as it is finite. Masked attention has
 //! both: half of its scores, and half of its weights.
 //!
 //! Blocks of zeros are found while the product runs. A few elements of each block tell first whether the search is worth
@@ -49,6 +49,8 @@ enum LeftOut {
         /// The share of elements that is computed.
         share: f64,
     },
+    /// Those of the result where a value of its layout has zeros; whether all elements are computed unless they are small.
+    ZerosOf { value: u32, if_small: bool },
     /// Those of the left operand that are zeros.
     Zeros,
 }
@@ -80,9 +82,16 @@ pub fn step(c: &Contract, env: &Env<'_>, isa: Level, whole: Box<dyn HostStep>) -
 
 /// The blocks of the result that are computed, if others are left out.
 fn unused_blocks(c: &Contract, product: &Product) -> Option<LeftOut> {
-    let Unused { negative, if_small } = &c.unused;
+    let Unused { negative, zeros_of, if_small } = &c.unused;
     let (rows, columns) = (product.m.size, product.n.size);
-    if negative.is_empty() || rows < 2 * STEP || columns < 2 * STEP {
+    if rows < 2 * STEP || columns < 2 * STEP {
+        return None;
+    }
+    if let Some(value) = zeros_of {
+        let worth = product.k.size >= LEAST && (product.m.c == 1 || product.n.c == 1);
+        return worth.then_some(LeftOut::ZerosOf { value: *value, if_small: *if_small });
+    }
+    if negative.is_empty() {
         return None;
     }
     // The loops of rows and columns are one dim each, so that a dim is a position.
@@ -220,6 +229,21 @@ impl BlockProduct {
         Matrix { at, rows: (i.1 - i.0, p.m.a), columns: (k.1 - k.0, p.k.a) }
     }
 
+    /// The matrix whose zeros leave out blocks of a batch: rows `i`, and terms or columns `j`.
+    fn searched(&self, memory: Memory, batch: usize, i: (usize, usize), j: (usize, usize)) -> Matrix {
+        let LeftOut::ZerosOf { value, .. } = self.left_out else { return self.left(memory, batch, i, j) };
+        let p = &self.product;
+        // The value has the layout of the result.
+        let at = (memory.at(value) as *const f32).wrapping_offset(p.offsets(batch).2);
+        let at = at.wrapping_offset(i.0 as isize * p.m.c + j.0 as isize * p.n.c);
+        Matrix { at, rows: (i.1 - i.0, p.m.c), columns: (j.1 - j.0, p.n.c) }
+    }
+
+    /// The number of terms or columns that are searched for zeros.
+    fn width(&self) -> usize {
+        if let LeftOut::ZerosOf { .. } = self.left_out { self.product.n.size } else { self.product.k.size }
+    }
+
     /// The right operand of a batch.
     fn right(&self, memory: Memory, batch: usize) -> Matrix {
         let p = &self.product;
@@ -227,19 +251,18 @@ impl BlockProduct {
         Matrix { at, rows: (p.k.size, p.k.b), columns: (p.n.size, p.n.b) }
     }
 
-    /// Whether enough blocks of the left operand seem to be zeros.
+    /// Whether enough blocks seem to be zeros.
     ///
     /// # Safety
     /// The contract of [`HostStep::run`] holds.
     unsafe fn seems_worth(&self, memory: Memory) -> bool {
-        let p = &self.product;
         let (mut zeros, mut all) = (0, 0);
         for batch in 0..self.batches() {
-            for i in pieces(p.m.size, ROWS) {
-                for k in pieces(p.k.size, STEP) {
+            for i in pieces(self.product.m.size, ROWS) {
+                for j in pieces(self.width(), STEP) {
                     all += 1;
                     // SAFETY: the caller upholds the contract of this function.
-                    zeros += unsafe { self.left(memory, batch, i, k).seems_zero() } as usize;
+                    zeros += unsafe { self.searched(memory, batch, i, j).seems_zero() } as usize;
                 }
             }
         }
@@ -252,7 +275,10 @@ impl BlockProduct {
     /// The contract of [`HostStep::run`] holds.
     unsafe fn allowed(&self, memory: Memory, threads: usize) -> Vec<AtomicBool> {
         let p = &self.product;
-        let whole = matches!(self.left_out, LeftOut::Unused { if_small: false, .. });
+        let whole = match self.left_out {
+            LeftOut::Unused { if_small, .. } | LeftOut::ZerosOf { if_small, .. } => !if_small,
+            LeftOut::Zeros => false,
+        };
         let allowed: Vec<AtomicBool> = (0..self.batches()).map(|_| AtomicBool::new(whole)).collect();
         if whole {
             return allowed;
@@ -264,7 +290,7 @@ impl BlockProduct {
                 let right = unsafe { self.right(memory, batch).largest() };
                 let fits = match self.left_out {
                     LeftOut::Zeros => right < INFINITY,
-                    LeftOut::Unused { .. } => {
+                    LeftOut::Unused { .. } | LeftOut::ZerosOf { .. } => {
                         let left = self.left(memory, batch, (0, p.m.size), (0, p.k.size));
                         // SAFETY: the caller upholds the contract of this function.
                         let left = unsafe { left.largest() };
@@ -279,24 +305,27 @@ impl BlockProduct {
         allowed
     }
 
-    /// The ranges of terms of rows `i` of a batch that are not all zeros, in whole blocks. Neighbours that seem to be zeros
-    /// are read as one range, because memory is faster in long lines.
+    /// The ranges of terms or columns of rows `i` of a batch that are not left out, in whole blocks. Neighbours that seem to
+    /// be zeros are read as one range, because memory is faster in long lines.
     ///
     /// # Safety
     /// The contract of [`HostStep::run`] holds.
-    unsafe fn terms(&self, memory: Memory, batch: usize, i: (usize, usize), allowed: bool) -> Vec<(usize, usize)> {
-        let size = self.product.k.size;
+    unsafe fn ranges(&self, memory: Memory, batch: usize, i: (usize, usize), allowed: bool) -> Vec<(usize, usize)> {
+        let size = if let LeftOut::Zeros = self.left_out { self.product.k.size } else { self.product.n.size };
         if !allowed {
             return vec![(0, size)];
         }
+        if let LeftOut::Unused { columns, .. } = &self.left_out {
+            return columns[i.0 / ROWS].clone();
+        }
         // SAFETY: the caller upholds the contract of this function.
-        let seems = |k: &(usize, usize)| unsafe { self.left(memory, batch, i, *k).seems_zero() };
+        let seems = |j: &(usize, usize)| unsafe { self.searched(memory, batch, i, *j).seems_zero() };
         // SAFETY: the caller upholds the contract of this function.
-        let is = |k: &(usize, usize)| unsafe { self.left(memory, batch, i, *k).is_zero() };
+        let is = |j: &(usize, usize)| unsafe { self.searched(memory, batch, i, *j).is_zero() };
         let zeros = joined(pieces(size, STEP).filter(|k| seems(k))).into_iter().flat_map(|all| {
             let whole = is(&all);
-            let blocks = pieces(all.1 - all.0, STEP).map(move |k| (all.0 + k.0, all.0 + k.1));
-            blocks.filter(move |k| whole || is(k))
+            let blocks = pieces(all.1 - all.0, STEP).map(move |j| (all.0 + j.0, all.0 + j.1));
+            blocks.filter(move |j| whole || is(j))
         });
         let mut ranges = Vec::new();
         let mut from = 0;
@@ -320,38 +349,33 @@ impl BlockProduct {
         let (a, b, c) = p.offsets(batch);
         let at = |place: usize, offset: isize| (memory.at(p.places[place].value) as *mut f32).wrapping_offset(offset);
         let (a, b, c) = (at(0, a + i.0 as isize * m.a), at(1, b), at(2, c + i.0 as isize * m.c));
-        match &self.left_out {
-            LeftOut::Unused { columns, .. } => {
-                let all = [(0, p.n.size)];
-                let mut end = 0;
-                for (from, to) in if allowed { &columns[number] } else { &all[..] }.iter().copied() {
-                    let j = from as isize;
-                    let n = ProductLoop { size: to - from, ..p.n };
-                    // SAFETY: the caller upholds the contract of this function.
-                    unsafe {
-                        zeros(c, m, p.n, (end, from));
-                        matrix([m, n, p.k], (a, b.wrapping_offset(j * n.b), c.wrapping_offset(j * n.c)), false);
-                    }
-                    end = to;
-                }
+        // SAFETY: the caller upholds the contract of this function.
+        let ranges = unsafe { self.ranges(memory, batch, i, allowed) };
+        if let LeftOut::Zeros = self.left_out {
+            if ranges.is_empty() {
                 // SAFETY: the caller upholds the contract of this function.
-                unsafe { zeros(c, m, p.n, (end, p.n.size)) };
+                unsafe { zeros(c, m, p.n, (0, p.n.size)) };
             }
-            LeftOut::Zeros => {
+            for (at, (from, to)) in ranges.into_iter().enumerate() {
+                let (k, first) = (ProductLoop { size: to - from, ..p.k }, from as isize);
+                let (a, b) = (a.wrapping_offset(first * k.a), b.wrapping_offset(first * k.b));
                 // SAFETY: the caller upholds the contract of this function.
-                let ranges = unsafe { self.terms(memory, batch, i, allowed) };
-                if ranges.is_empty() {
-                    // SAFETY: the caller upholds the contract of this function.
-                    unsafe { zeros(c, m, p.n, (0, p.n.size)) };
-                }
-                for (at, (from, to)) in ranges.into_iter().enumerate() {
-                    let (k, first) = (ProductLoop { size: to - from, ..p.k }, from as isize);
-                    let (a, b) = (a.wrapping_offset(first * k.a), b.wrapping_offset(first * k.b));
-                    // SAFETY: the caller upholds the contract of this function.
-                    unsafe { matrix([m, p.n, k], (a as *const f32, b as *const f32, c), at > 0) };
-                }
+                unsafe { matrix([m, p.n, k], (a as *const f32, b as *const f32, c), at > 0) };
             }
+            return;
         }
+        let mut end = 0;
+        for (from, to) in ranges {
+            let (n, first) = (ProductLoop { size: to - from, ..p.n }, from as isize);
+            // SAFETY: the caller upholds the contract of this function.
+            unsafe {
+                zeros(c, m, p.n, (end, from));
+                matrix([m, n, p.k], (a, b.wrapping_offset(first * n.b), c.wrapping_offset(first * n.c)), false);
+            }
+            end = to;
+        }
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { zeros(c, m, p.n, (end, p.n.size)) };
     }
 }
 
@@ -375,18 +399,25 @@ unsafe fn zeros(c: *mut f32, m: ProductLoop, n: ProductLoop, (from, to): (usize,
 
 impl HostStep for BlockProduct {
     fn touches(&self) -> Vec<u32> {
-        self.whole.touches()
+        let mut touches = self.whole.touches();
+        if let LeftOut::ZerosOf { value, .. } = self.left_out {
+            touches.push(value);
+        }
+        touches
     }
 
     fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
         self.whole.remap(storage);
         self.product.remap(storage);
+        if let LeftOut::ZerosOf { value, .. } = &mut self.left_out {
+            *value = storage(*value);
+        }
     }
 
     unsafe fn run(&self, memory: Memory, sizes: &[usize], scratch: *mut u8, threads: usize) -> Result<(), Stopped> {
         // SAFETY: the caller upholds the contract of this function; tasks write different rows of a batch.
         unsafe {
-            if matches!(self.left_out, LeftOut::Zeros) && !self.seems_worth(memory) {
+            if !matches!(self.left_out, LeftOut::Unused { .. }) && !self.seems_worth(memory) {
                 return self.whole.run(memory, sizes, scratch, threads);
             }
             let allowed = self.allowed(memory, threads);
@@ -404,14 +435,14 @@ impl HostStep for BlockProduct {
     fn cost(&self) -> f64 {
         match self.left_out {
             LeftOut::Unused { share, .. } => self.whole.cost() * share,
-            LeftOut::Zeros => self.whole.cost(),
+            _ => self.whole.cost(),
         }
     }
 
     fn flops(&self) -> f64 {
         match self.left_out {
             LeftOut::Unused { share, .. } => self.whole.flops() * share,
-            LeftOut::Zeros => self.whole.flops(),
+            _ => self.whole.flops(),
         }
     }
 
@@ -424,6 +455,7 @@ impl HostStep for BlockProduct {
             LeftOut::Unused { share, .. } => {
                 format!("{}, {:.0} % of its blocks unused", self.whole.describe(), 100.0 * (1.0 - share))
             }
+            LeftOut::ZerosOf { .. } => format!("{}, but where its reader has zeros", self.whole.describe()),
             LeftOut::Zeros => self.whole.describe(),
         }
     }

@@ -353,11 +353,7 @@ impl Product {
 ///
 /// # Safety
 /// From the pointers on, the operands and the result have these loops, and no other thread writes to the result.
-pub(super) unsafe fn matrix<T: Real>(
-    [m, n, k]: [ProductLoop; 3],
-    (a, b, c): (*const T, *const T, *mut T),
-    add: bool,
-) {
+pub(super) unsafe fn matrix<T: Real>([m, n, k]: [ProductLoop; 3], (a, b, c): (*const T, *const T, *mut T), add: bool) {
     let (columns, rows, depth) = (n.size, m.size, k.size);
     let one = T::ONE;
     // SAFETY: the caller upholds the contract. Strides are those of a column and of a row; the first factor scales the

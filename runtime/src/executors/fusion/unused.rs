@@ -1,9 +1,9 @@
 //! Elements of a product that no step uses: those that each reader drops by a condition on its indices, as a causal mask
 //! drops the scores of later keys, and the gradient of a softmax multiplies them by a weight that is zero.
 //!
-//! A condition `t >= 0` is assumed to fail. Then a node of a group is known as far as a selection by the condition, and
+//! A condition `t >= 0` is assumed to fail, or a loaded element to be zero. Then a node of a group is known as far as a selection by the condition, and
 //! what follows from a selected `-inf` or zero, makes it known; a load is unused if no result of the group, and no
-//! reduction inside of it, needs the load any more. Reductions are results here, because the condition is assumed at one
+//! reduction inside of it, needs the load any more. Reductions are results here, because the assumption is about one
 //! element, and a reduction has many.
 
 use super::fuse::{Form, Group, Item, live, placed};
@@ -22,6 +22,15 @@ const MOST: usize = 8;
 
 /// The largest constant by which an unused element may be multiplied before it meets a zero.
 const MOST_FACTOR: f64 = 1024.0;
+
+/// A load of a product's result in a group.
+struct Reader<'g> {
+    group: &'g Group,
+    /// The live nodes of the group, in order.
+    live: Vec<NodeId>,
+    node: NodeId,
+    load: &'g Load,
+}
 
 /// Notes in each product the elements of its result that no item uses; `outputs` are used.
 pub(super) fn note(
@@ -46,6 +55,13 @@ pub(super) fn note(
     for v in outputs {
         readers.remove(&form(*v).root);
     }
+    if readers.is_empty() {
+        return;
+    }
+    let mut writer: FxHashMap<ValueId, usize> = FxHashMap::default();
+    for (at, (item, _)) in items.iter().enumerate() {
+        writer.extend(item.defines().into_iter().map(|v| (v, at)));
+    }
     let found: Vec<(usize, Unused)> = items
         .iter()
         .enumerate()
@@ -55,7 +71,9 @@ pub(super) fn note(
                 Item::Group(group) => Some(group),
                 _ => None,
             });
-            unused(c, &groups.collect::<Option<Vec<_>>>()?, values, form).map(|u| (at, u))
+            let loads = loads(c, groups.collect::<Option<Vec<_>>>()?, form);
+            let earlier = |v: ValueId| writer.get(&v).is_none_or(|by| *by < at);
+            unused(c, &loads, values, form).or_else(|| zeros_of(c, &loads, values, form, &earlier)).map(|u| (at, u))
         })
         .collect();
     for (at, unused) in found {
@@ -65,60 +83,87 @@ pub(super) fn note(
     }
 }
 
-/// The elements of a product's result that none of these groups uses, if there are such.
-fn unused(c: &Contract, readers: &[&Group], values: &Values, form: &dyn Fn(ValueId) -> Form) -> Option<Unused> {
-    let mut all: Option<Unused> = None;
-    for group in readers {
-        let live = live(group);
-        for (node, live) in (0..).zip(&live) {
-            let Op::Load(load) = &group.graph.node(node).op else { continue };
-            if !live || form(load.value).root != c.out {
-                continue;
+/// The live loads of a product's result.
+fn loads<'g>(c: &Contract, groups: Vec<&'g Group>, form: &dyn Fn(ValueId) -> Form) -> Vec<Reader<'g>> {
+    let mut all = Vec::new();
+    for group in groups {
+        let live: Vec<NodeId> = (0..).zip(live(group)).filter(|(_, live)| *live).map(|(node, _)| node).collect();
+        for &node in &live {
+            if let Op::Load(load) = &group.graph.node(node).op
+                && form(load.value).root == c.out
+            {
+                all.push(Reader { group, live: live.clone(), node, load });
             }
-            let here = of_load(c, (group, &live_nodes(group)), (node, load), values, form)?;
-            let both = match all {
-                None => here,
-                Some(before) => Unused {
-                    negative: before.negative.into_iter().filter(|a| here.negative.contains(a)).collect(),
-                    if_small: before.if_small || here.if_small,
-                },
-            };
-            all = Some(both).filter(|u| !u.negative.is_empty());
-            all.as_ref()?;
         }
     }
     all
 }
 
-/// The live nodes of a group, in order.
-fn live_nodes(group: &Group) -> Vec<NodeId> {
-    (0..).zip(live(group)).filter(|(_, live)| *live).map(|(node, _)| node).collect()
+/// The elements that no load uses because a condition of the indices fails, if there are such.
+fn unused(c: &Contract, loads: &[Reader<'_>], values: &Values, form: &dyn Fn(ValueId) -> Form) -> Option<Unused> {
+    let mut all: Option<Unused> = None;
+    for reader in loads {
+        let here = of_load(c, reader, values, form)?;
+        let both = match all {
+            None => here,
+            Some(before) => Unused {
+                negative: before.negative.into_iter().filter(|a| here.negative.contains(a)).collect(),
+                if_small: before.if_small || here.if_small,
+                ..Unused::default()
+            },
+        };
+        all = Some(both).filter(|u| !u.negative.is_empty());
+        all.as_ref()?;
+    }
+    all
 }
 
 /// The elements of a product's result that a load of a group does not use.
-fn of_load(
-    c: &Contract,
-    (group, live): (&Group, &[NodeId]),
-    (node, load): (NodeId, &Load),
-    values: &Values,
-    form: &dyn Fn(ValueId) -> Form,
-) -> Option<Unused> {
-    let digits = Digits::of(c, load, &group.graph, values, form)?;
-    let tests = live.iter().filter_map(|n| match &group.graph.node(*n).op {
+fn of_load(c: &Contract, reader: &Reader<'_>, values: &Values, form: &dyn Fn(ValueId) -> Form) -> Option<Unused> {
+    let graph = &reader.group.graph;
+    let digits = Digits::of(c, reader.load, graph, values, form)?;
+    let tests = reader.live.iter().filter_map(|n| match &graph.node(*n).op {
         Op::Test { affine, equal: false } => Some((*n, affine)),
         _ => None,
     });
     let mut all = Unused::default();
-    let contains = containing(&group.graph, node, live);
+    let contains = containing(graph, reader.node, &reader.live);
     for (test, affine) in tests.take(MOST) {
         let Some(negative) = digits.translate(affine) else { continue };
-        let failing = Failing { graph: &group.graph, test, load: node, contains: &contains };
-        if let Some(if_small) = failing.leaves_out(group, live) {
+        let assumed = Assumed { graph, node: test, known: Known::Holds(false), load: reader.node, contains: &contains };
+        if let Some(if_small) = assumed.leaves_out(reader) {
             all.negative.push(negative);
             all.if_small |= if_small;
         }
     }
     (!all.negative.is_empty()).then_some(all)
+}
+
+/// The value with whose zeros the only load of a product's result is multiplied, if there is one that is written earlier.
+fn zeros_of(
+    c: &Contract,
+    loads: &[Reader<'_>],
+    values: &Values,
+    form: &dyn Fn(ValueId) -> Form,
+    earlier: &dyn Fn(ValueId) -> bool,
+) -> Option<Unused> {
+    let [reader] = loads else { return None };
+    let graph = &reader.group.graph;
+    let at = position(reader.load, form)?;
+    // The load runs once through the result.
+    at.digits(values.ty(c.out).elements(), &graph.sizes)?;
+    let contains = containing(graph, reader.node, &reader.live);
+    reader.live.iter().find_map(|&node| {
+        let Op::Load(other) = &graph.node(node).op else { return None };
+        let root = form(other.value).root;
+        let same = values.ty(root) == values.ty(c.out) && position(other, form).as_ref() == Some(&at);
+        if root == c.out || !same || !earlier(root) {
+            return None;
+        }
+        let assumed = Assumed { graph, node, known: Known::Zero, load: reader.node, contains: &contains };
+        let if_small = assumed.leaves_out(reader)?;
+        Some(Unused { zeros_of: Some(root), if_small, ..Unused::default() })
+    })
 }
 
 /// For each node of a graph, whether it needs a load at the same element: a reduction needs it at others.
@@ -133,27 +178,27 @@ fn containing(graph: &Graph, load: NodeId, live: &[NodeId]) -> Vec<bool> {
     contains
 }
 
+/// The position of a load's element in the dense value, if it is an expression of the dims.
+fn position(load: &Load, form: &dyn Fn(ValueId) -> Form) -> Option<Affine> {
+    if load.outside.is_some() {
+        return None;
+    }
+    let at = form(load.value);
+    let mut position = Affine::constant(at.offset);
+    for (index, stride) in load.idx.iter().zip(&at.strides) {
+        let Index::Affine(a) = index else { return None };
+        position = position.plus(a, *stride)?;
+    }
+    Some(position)
+}
+
 /// For each dim of a group that is a digit of a load's position in a product's result, the dim of the product that is
 /// the same digit.
 struct Digits(SmallVec<[(Dim, Dim); 4]>);
 
 impl Digits {
-    fn of(
-        c: &Contract,
-        load: &Load,
-        graph: &Graph,
-        values: &Values,
-        form: &dyn Fn(ValueId) -> Form,
-    ) -> Option<Digits> {
-        if load.outside.is_some() {
-            return None;
-        }
-        let at = form(load.value);
-        let mut position = Affine::constant(at.offset);
-        for (index, stride) in load.idx.iter().zip(&at.strides) {
-            let Index::Affine(a) = index else { return None };
-            position = position.plus(a, *stride)?;
-        }
+    fn of(c: &Contract, load: &Load, graph: &Graph, values: &Values, form: &dyn Fn(ValueId) -> Form) -> Option<Digits> {
+        let position = position(load, form)?;
         // The load runs once through the result, so its digits are those of the position.
         let own = position.digits(values.ty(c.out).elements(), &graph.sizes)?;
         let mut of_product: SmallVec<[(i64, usize, Dim); 4]> = SmallVec::new();
@@ -192,21 +237,23 @@ enum Known {
     Zero,
 }
 
-/// A graph at an element at which the test fails, and a load of the element.
-struct Failing<'g> {
+/// A graph at an element at which something is assumed of a node, and a load of the element.
+struct Assumed<'g> {
     graph: &'g Graph,
-    test: NodeId,
+    node: NodeId,
+    /// What is assumed: a condition fails, or a loaded element is zero.
+    known: Known,
     load: NodeId,
     /// For each node, whether it needs the load at the same element.
     contains: &'g [bool],
 }
 
-impl Failing<'_> {
+impl Assumed<'_> {
     /// Whether the group does not use the load's element; then, whether that needs the element to be small.
-    fn leaves_out(&self, group: &Group, live: &[NodeId]) -> Option<bool> {
-        let known = self.known(live);
-        let mut open: Vec<NodeId> = group.outs.iter().flat_map(placed).collect();
-        for &n in live {
+    fn leaves_out(&self, reader: &Reader<'_>) -> Option<bool> {
+        let known = self.known(&reader.live);
+        let mut open: Vec<NodeId> = reader.group.outs.iter().flat_map(placed).collect();
+        for &n in &reader.live {
             if let Op::Reduce { arg, mask, .. } = &self.graph.node(n).op {
                 open.push(*arg);
                 open.extend(*mask);
@@ -253,7 +300,7 @@ impl Failing<'_> {
                 _ => None,
             };
             known[n as usize] = match &self.graph.node(n).op {
-                _ if n == self.test => Known::Holds(false),
+                _ if n == self.node => self.known,
                 Op::Const(bits) => match bits.scalar() {
                     Scalar::Bool(holds) => Known::Holds(holds),
                     Scalar::Float(f64::NEG_INFINITY) => Known::Lowest,

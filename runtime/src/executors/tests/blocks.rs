@@ -25,23 +25,29 @@ fn same(text: &str, inputs: &[Buffer]) -> String {
     one.describe().to_string()
 }
 
-/// Masked attention with its gradients, for `l` queries and `s` keys.
-fn attention(l: usize, s: usize, width: usize) -> String {
+/// Masked attention with its gradients, for `l` queries and `s` keys. The cotangent of its result is `d`, or, as in a model
+/// with further layers, computed of the result and `d`.
+fn attention(l: usize, s: usize, width: usize, further: bool) -> String {
+    let (named, cotangent) = match further {
+        true => ("e", format!("d: f32[2, {l}, 17] = add(y, e)")),
+        false => ("d", String::new()),
+    };
     format!(
-        "fn f(q: f32[2, {l}, 3], k: f32[2, {s}, 3], v: f32[2, {s}, 17], d: f32[2, {l}, 17]) {{
+        "fn f(q: f32[2, {l}, 3], k: f32[2, {s}, 3], v: f32[2, {s}, 17], {named}: f32[2, {l}, 17]) {{
            kt: f32[2, 3, {s}] = transpose(k, a = 1, b = 2)
            a: f32[2, {l}, {s}] = matmul(q, kt)
            m: f32[2, {l}, {s}] = band(a, width = {width}, value = -inf)
            p: f32[2, {l}, {s}] = softmax(m, dim = 2)
            y: f32[2, {l}, 17] = matmul(p, v)
+           {cotangent}
            vt: f32[2, 17, {s}] = transpose(v, a = 1, b = 2)
            dp: f32[2, {l}, {s}] = matmul(d, vt)
            pt: f32[2, {s}, {l}] = transpose(p, a = 1, b = 2)
            dv: f32[2, {s}, 17] = matmul(pt, d)
            x: f32[2, {l}, {s}] = mul(dp, p)
            r: f32[2, {l}, 1] = sum(x, dims = [2], keepdim = true)
-           e: f32[2, {l}, {s}] = sub(dp, r)
-           g: f32[2, {l}, {s}] = mul(p, e)
+           c: f32[2, {l}, {s}] = sub(dp, r)
+           g: f32[2, {l}, {s}] = mul(p, c)
            da: f32[2, {l}, {s}] = band(g, width = {width}, value = 0)
            dq: f32[2, {l}, 3] = matmul(da, k)
            return y, dv, dq
@@ -50,28 +56,33 @@ fn attention(l: usize, s: usize, width: usize) -> String {
 }
 
 const LEFT_OUT: &str = "% of its blocks unused";
+const ZEROS: &str = "but where its reader has zeros";
 
 #[test]
 fn attention_leaves_out_what_its_mask_drops() {
     for (l, s, width) in [(64, 64, 1000), (64, 70, 20), (50, 80, 7), (33, 40, 1000)] {
-        let text = attention(l, s, width);
+        let text = attention(l, s, width, false);
         let steps = same(&text, &inputs(&parse(&text)));
         assert_eq!(steps.matches(LEFT_OUT).count(), 2, "{steps}");
+        let text = attention(l, s, width, true);
+        let steps = same(&text, &inputs(&parse(&text)));
+        assert_eq!((steps.matches(LEFT_OUT).count(), steps.matches(ZEROS).count()), (1, 1), "{steps}");
     }
 }
 
 /// A NaN or an infinity reaches all elements that it reaches in the whole product, also through blocks of zeros.
 #[test]
 fn what_is_not_finite_is_not_left_out() {
-    let text = attention(64, 64, 1000);
-    let trace = parse(&text);
-    for (input, element) in [(0, 5), (0, 100), (1, 4), (1, 150), (2, 3), (2, 1000), (3, 8), (3, 1050)] {
-        for value in [f64::NAN, f64::INFINITY, 3e38, 1e30] {
-            let mut inputs = inputs(&trace);
-            let mut numbers = inputs[input].to_f64();
-            numbers[element] = value;
-            inputs[input] = floats(inputs[input].shape(), numbers.into_iter());
-            same(&text, &inputs);
+    for text in [false, true].map(|further| attention(64, 64, 1000, further)) {
+        let trace = parse(&text);
+        for (input, element) in [(0, 5), (0, 100), (1, 4), (1, 150), (2, 3), (2, 1000), (3, 8), (3, 1050)] {
+            for value in [f64::NAN, f64::INFINITY, 3e38, 1e30] {
+                let mut inputs = inputs(&trace);
+                let mut numbers = inputs[input].to_f64();
+                numbers[element] = value;
+                inputs[input] = floats(inputs[input].shape(), numbers.into_iter());
+                same(&text, &inputs);
+            }
         }
     }
 }
@@ -115,7 +126,7 @@ fn random_programs_of_products_and_masks_agree() {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) as usize % n
     };
-    let mut left_out = 0;
+    let (mut left_out, mut zeros) = (0, 0);
     for _ in 0..150 {
         let (l, s) = ([32, 40, 64, 48][draw(4)], [32, 33, 64, 56][draw(4)]);
         let ty = format!("f32[2, {l}, {s}]");
@@ -129,7 +140,9 @@ fn random_programs_of_products_and_masks_agree() {
                 0 | 1 => format!(" v{at}: {ty} = band(v{x}, width = {width}, value = {value})"),
                 2 => format!(" v{at}: {ty} = softmax(v{x}, dim = 2)"),
                 3 => format!(" v{at}: {ty} = mul(v{x}, v{y})"),
-                4 => format!(" r{at}: f32[2, {l}, 1] = sum(v{x}, dims = [2], keepdim = true) v{at}: {ty} = sub(v{y}, r{at})"),
+                4 => format!(
+                    " r{at}: f32[2, {l}, 1] = sum(v{x}, dims = [2], keepdim = true) v{at}: {ty} = sub(v{y}, r{at})"
+                ),
                 5 => format!(" v{at}: {ty} = add(v{x}, v{y})"),
                 _ => format!(" w{at}: f32[2, {l}, 16] = matmul(v{x}, w) v{at}: {ty} = matmul(w{at}, b)"),
             };
@@ -144,11 +157,11 @@ fn random_programs_of_products_and_masks_agree() {
              }}"
         );
         // small numbers, so that products of products stay apart from infinity or go beyond it for good
-        let inputs: Vec<Buffer> = inputs(&parse(&text))
-            .iter()
-            .map(|b| floats(b.shape(), b.to_f64().into_iter().map(|x| x / 16.0)))
-            .collect();
-        left_out += same(&text, &inputs).matches(LEFT_OUT).count();
+        let inputs: Vec<Buffer> =
+            inputs(&parse(&text)).iter().map(|b| floats(b.shape(), b.to_f64().into_iter().map(|x| x / 16.0))).collect();
+        let steps = same(&text, &inputs);
+        left_out += steps.matches(LEFT_OUT).count();
+        zeros += steps.matches(ZEROS).count();
     }
-    assert!(left_out > 30, "{left_out} products left out blocks");
+    assert!(left_out > 30 && zeros > 3, "{left_out} products have unused elements, {zeros} are beside zeros");
 }

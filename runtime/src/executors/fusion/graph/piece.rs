@@ -146,11 +146,14 @@ pub struct Contract {
     pub unused: Unused,
 }
 
-/// Elements of a product's result that no step uses: those at which one of the `negative` expressions of the product's
-/// dims is negative.
+/// Elements of a product's result that no step uses.
 #[derive(Clone, Debug, Default)]
 pub struct Unused {
+    /// Expressions of the product's dims: an element is unused where one of them is negative.
     pub negative: SmallVec<[Affine; 1]>,
+    /// A dense value of the result's shape, written before the product runs: an element is unused where that of this
+    /// value is zero.
+    pub zeros_of: Option<ValueId>,
     /// Whether the elements are used after all where they are not finite, or so large that a sum with them may overflow.
     pub if_small: bool,
 }
