@@ -23,6 +23,7 @@ pub mod abi;
 pub mod builtin;
 pub mod cast;
 pub mod copy;
+pub mod direct;
 pub mod dot_tile;
 pub mod dots;
 pub mod fill;

@@ -102,6 +102,54 @@ fn products_read_windows_from_a_padded_copy() {
     );
 }
 
+/// Convolutions in which each channel has windows of its own, and their gradients, read planes where they lie.
+#[test]
+fn windows_of_one_row_are_read_where_they_lie() {
+    for (size, kernel, padding, stride, dilation) in [
+        ([9, 20], [3, 3], [1, 1], [1, 1], [1, 1]),
+        ([12, 7], [5, 3], [2, 1], [2, 1], [1, 1]),
+        ([6, 33], [3, 4], [0, 5], [1, 1], [1, 2]),
+        ([17, 17], [7, 7], [3, 3], [1, 1], [1, 1]),
+        ([5, 40], [1, 9], [0, 4], [1, 1], [1, 1]),
+        ([14, 14], [3, 3], [1, 1], [2, 2], [1, 1]),
+    ] {
+        let settings = format!("padding = {padding:?}, stride = {stride:?}, dilation = {dilation:?}, groups = 4");
+        let out: Vec<usize> =
+            (0..2).map(|i| (size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1).collect();
+        let (x, w) =
+            (format!("f32[2, 4, {}, {}]", size[0], size[1]), format!("f32[4, 1, {}, {}]", kernel[0], kernel[1]));
+        let d = format!("f32[2, 4, {}, {}]", out[0], out[1]);
+        let text = format!(
+            "fn f(x: {x}, w: {w}, d: {d}) {{
+               y: {d} = conv_grouped(x, w, {settings})
+               dx: {x} = conv_grouped.vjp.x(x, w, d, {settings})
+               return y, dx
+             }}"
+        );
+        let steps = agree(&text).describe().to_string();
+        if Level::current() > Level::Baseline && stride[1] == 1 {
+            assert!(steps.contains("over windows where they lie"), "{steps}");
+        }
+        // A factor that is not finite meets elements outside of the plane only where the row says so.
+        let trace = parse(&text);
+        let oracle = compile_with(&trace, vec![Arc::new(interp::Interp)], 1).unwrap();
+        for value in [f64::NAN, f64::INFINITY] {
+            let mut inputs = inputs(&trace);
+            let mut numbers = inputs[1].to_f64();
+            numbers[1] = value;
+            let numbers = numbers.into_iter().map(fulgurite_core::Scalar::Float);
+            inputs[1] = Buffer::from_numbers(DType::F32, inputs[1].shape(), numbers).unwrap();
+            let (got, want) = (cpu(&trace, 2).run(&inputs).unwrap(), oracle.run(&inputs).unwrap());
+            for (g, w) in got.iter().zip(&want) {
+                for (x, y) in g.to_f64().into_iter().zip(w.to_f64()) {
+                    let close = (x - y).abs() <= 1e-4 * (1.0 + y.abs()) || (x.is_nan() && y.is_nan()) || x == y;
+                    assert!(close, "{x}, should be {y}\n{text}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn windows_leave_out_what_is_not_finite() {
     let trace = parse("fn f(x: f32[40], w: f32[3]) { y: f32[42] = convolve(x, w, pad = 2) return y }");

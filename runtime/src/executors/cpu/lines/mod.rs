@@ -6,6 +6,7 @@
 //! terms of an element are added up in one order, whatever the division.
 
 mod columns;
+mod direct;
 mod dots;
 mod operands;
 mod pixels;
@@ -22,6 +23,7 @@ use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, FirstFault, HostStep, Memory};
 use crate::executors::program::threads;
 use columns::{Columns, Done, tiles};
+use direct::DirectProduct;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_ROWS, MOST_VECTORS, Tile, finite, tile, tile_of};
@@ -37,6 +39,9 @@ use winograd::Winograd;
 /// The step of a contraction, if it is such a product.
 pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
     let exact = || Literal::of(c, env, isa);
+    if let Some(direct) = DirectProduct::new(c, env, isa) {
+        return Some(Box::new(LineStep::new(direct, exact())));
+    }
     if let Some(lines) = LineProduct::new(c, env, isa) {
         return Some(match Winograd::of(c, env, &lines, isa) {
             Some(winograd) => Box::new(LineStep::new(winograd(lines), exact())),
