@@ -6,6 +6,7 @@ use fulgurite::buffer::{Buffer, FileBytes};
 use fulgurite::core::{DType, foreign};
 use prost::bytes::Bytes;
 use std::collections::HashMap;
+use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
 /// The files with the data of tensors.
@@ -120,16 +121,18 @@ impl TensorFiles {
                 Component::CurDir => continue,
                 _ => return Err(outside()),
             }
-            // a part that can't be looked at may be a link
-            if path.symlink_metadata().map_err(|e| unreadable(location, &e))?.is_symlink() {
-                return Err(outside());
+            match path.symlink_metadata() {
+                Ok(part) if part.is_symlink() => return Err(outside()),
+                // a part that can't be looked at may be a link
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(unreadable(location, &e)),
+                _ => {}
             }
         }
         Ok(path)
     }
 }
 
-fn unreadable(location: &str, why: &std::io::Error) -> String {
+fn unreadable(location: &str, why: &io::Error) -> String {
     format!("its data file `{}` can't be read: {why}", location.escape_debug())
 }
 
