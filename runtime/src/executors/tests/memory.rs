@@ -52,6 +52,27 @@ fn a_number_that_all_threads_read_is_not_overwritten() {
     }
 }
 
+/// ThreadSanitizer found that the threads of a fused program each stored the results that all of its rows share.
+#[test]
+fn results_that_rows_share_are_stored_once() {
+    let trace = parse(
+        "fn f(a: f32[64], x: f32[3000, 64]) {
+           s: f32[64] = exp(a)
+           y: f32[3000, 64] = mul(x, s)
+           return s, y
+         }",
+    );
+    let given = inputs(&trace);
+    let want = cpu(&trace, 1).run(&given).unwrap();
+    let exp: Vec<f32> = given[0].to_vec::<f32>().unwrap().iter().map(|a| a.exp()).collect();
+    let found = want[0].to_vec::<f32>().unwrap();
+    assert!(found.iter().zip(&exp).all(|(s, e)| (s - e).abs() <= 1e-6 * e.abs()), "{found:?}");
+    for _ in 0..20 {
+        let got = cpu(&trace, 2).run(&given).unwrap();
+        assert!(got.iter().zip(&want).all(|(g, w)| g.as_bytes() == w.as_bytes()));
+    }
+}
+
 #[test]
 fn outputs_may_be_inputs_and_repeat() {
     let trace =
