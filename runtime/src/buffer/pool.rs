@@ -258,7 +258,7 @@ fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
     } else if size >= MAPPED {
         let mut map = MmapMut::map_anon(size).ok()?;
         // This is only advice, because small pages work too.
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         let _ = map.advise(memmap2::Advice::HugePage);
         (map.as_mut_ptr(), Source::Mapping(map))
     } else {
