@@ -18,8 +18,6 @@ pub struct FuzzTarget {
     pub run: fn(&[u8]) -> Outcome,
     /// What an input may take.
     pub limits: InputLimits,
-    /// How many inputs `cargo test` runs.
-    pub tested: usize,
 }
 
 /// The answer to an input, or the law that it breaks.

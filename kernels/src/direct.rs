@@ -8,6 +8,9 @@ use crate::abi::Level;
 /// At most this many terms, because their masks are held in an array.
 pub const MOST_TERMS: usize = 64;
 
+/// The rows of sums that are computed together, so that one addition need not wait for the one before it.
+const TOGETHER: usize = 4;
+
 /// A term of every window.
 #[derive(Clone, Copy, Debug)]
 pub struct Term {
@@ -92,6 +95,8 @@ trait Lanes: Copy {
 #[inline(always)]
 unsafe fn sums<V: Lanes>(p: &Plane<'_>) {
     let terms = &p.terms[..p.terms.len().min(MOST_TERMS)];
+    let least = terms.iter().map(|t| t.row).min().unwrap_or(0);
+    let most = terms.iter().map(|t| t.row).max().unwrap_or(0);
     for first in (0..p.windows.1).step_by(V::COUNT) {
         // SAFETY: the caller upholds the contract; only lanes within the plane are read, and within the sums written.
         unsafe {
@@ -103,19 +108,51 @@ unsafe fn sums<V: Lanes>(p: &Plane<'_>) {
                 let hi = (p.size.1 as isize - column).clamp(lo, V::COUNT as isize);
                 *mask = V::mask(lo as usize, hi as usize);
             }
-            for row in 0..p.windows.0 as isize {
-                let mut sum = V::zeros();
-                for (mask, term) in inside.iter().zip(terms) {
-                    let at = row * p.step + term.row;
-                    if (at as usize) < p.size.0 {
-                        let from = p.from.wrapping_offset(at * p.row + first as isize + term.column);
-                        sum = sum.add(term.factor, from, *mask);
-                    }
-                }
-                sum.write(p.to.wrapping_offset(row * p.to_row + first as isize), there);
+            let (mut row, end) = (0, p.windows.0 as isize);
+            while row < end {
+                let many = row + TOGETHER as isize <= end && row * p.step + least >= 0;
+                let last = (row + TOGETHER as isize - 1) * p.step + most;
+                row += if many && last < p.size.0 as isize {
+                    rows::<V, TOGETHER>(p, terms, &inside, there, (row, first))
+                } else {
+                    rows::<V, 1>(p, terms, &inside, there, (row, first))
+                } as isize;
             }
         }
     }
+}
+
+/// Computes the sums of `N` rows from `row` on in the columns `there` from `first` on; `inside` are the columns within the
+/// plane, by term. All terms of several rows lie in rows of the plane. Returns the number of rows.
+///
+/// # Safety
+/// The contract of [`sums`] holds; the plane has these rows and columns.
+#[inline(always)]
+unsafe fn rows<V: Lanes, const N: usize>(
+    p: &Plane<'_>,
+    terms: &[Term],
+    inside: &[V::Mask; MOST_TERMS],
+    there: V::Mask,
+    (row, first): (isize, usize),
+) -> usize {
+    // SAFETY: the caller upholds the contract of this function.
+    unsafe {
+        let mut sums = [V::zeros(); N];
+        for (mask, term) in inside.iter().zip(terms) {
+            let at = row * p.step + term.row;
+            if N == 1 && at as usize >= p.size.0 {
+                continue;
+            }
+            let from = p.from.wrapping_offset(at * p.row + first as isize + term.column);
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.add(term.factor, from.wrapping_offset(i as isize * p.step * p.row), *mask);
+            }
+        }
+        for (i, sum) in sums.into_iter().enumerate() {
+            sum.write(p.to.wrapping_offset((row + i as isize) * p.to_row + first as isize), there);
+        }
+    }
+    N
 }
 
 /// Sixteen numbers.

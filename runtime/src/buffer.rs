@@ -5,12 +5,12 @@
 //! fetches a copy, once.
 
 mod away;
-mod mapped;
+mod file_bytes;
 pub mod pool;
 mod slab;
 
 pub use away::Resident;
-pub use mapped::MappedFile;
+pub use file_bytes::FileBytes;
 
 use away::Away;
 use fulgurite_core::builtins::cast_scalar;

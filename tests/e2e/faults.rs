@@ -423,6 +423,51 @@ fn memory_that_lacks_for_tensors_is_an_error() {
     }
 }
 
+/// A model whose file, or whose data file beside it, can't be read is an error that names the file. No file is mapped,
+/// because the system ends a process that reads behind the end of a shortened file.
+#[test]
+fn a_model_that_can_not_be_read_is_an_error() {
+    if shim().is_none() {
+        return;
+    }
+    let f = Folder::new("models");
+    fs::create_dir(f.0.join("run")).expect("a folder");
+    for name in ["digits.pt2", "beside.onnx", "beside.data"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../compat/models/data").join(name);
+        fs::copy(from, f.0.join("run").join(name)).expect("the models are committed");
+    }
+    let result = f.0.join("result.safetensors");
+    for (model, input) in
+        [("run/digits.pt2", "images=full([1, 1, 8, 8], 0.5)"), ("run/beside.onnx", "x=[[1.0, 2.0, 3.0, 4.0]]")]
+    {
+        let args = ["run", model, "--input", input, "--out", "result.safetensors"];
+        undisturbed(&f, &args).fine();
+        let whole = fs::read(&result).expect("a result");
+        let (ran, mapped) = disturbed(&f, &args, Fault::new("unmapped", 0));
+        ran.fine();
+        assert!(mapped.is_empty(), "{mapped:?}");
+        let kinds =
+            [("denied", "permission denied"), ("broken", "input/output error"), ("interrupted", ""), ("short", "")];
+        for (kind, reason) in kinds {
+            let calls = disturbed(&f, &args, Fault::new(kind, 0)).1;
+            assert!(!calls.is_empty(), "{kind}: no call is counted");
+            for (at, call) in (1..).zip(&calls) {
+                let _ = fs::remove_file(&result);
+                let ran = disturbed(&f, &args, Fault::new(kind, at)).0;
+                let what = format!("{kind} at call {call}: {:?} {}", ran.status, ran.err);
+                if reason.is_empty() {
+                    assert!(ran.status == Some(0) && fs::read(&result).is_ok_and(|bytes| bytes == whole), "{what}");
+                } else {
+                    let file = call.rsplit('/').next().unwrap_or_default();
+                    let named = ran.err.contains("error[E9") && ran.err.contains(file);
+                    assert!(matches!(ran.status, Some(1 | 2)) && named, "{what}");
+                    assert!(ran.err.to_lowercase().contains(reason) && !result.exists(), "{what}");
+                }
+            }
+        }
+    }
+}
+
 /// Two ranks, one of which is killed, stopped or slowed when it sends its n-th message.
 #[test]
 fn ranks_that_fail_at_a_message_lose_nothing() {

@@ -5,7 +5,8 @@
 
 - digits.onnx: the net of digits.pt2, as PyTorch's exporter writes it, for any number of images;
 - control.onnx and control.onnx.safetensors: a choice, a loop, a scan, a list, a function of the model itself, and sizes
-  that are computed; the values are those of ONNX's reference implementation for two inputs.
+  that are computed; the values are those of ONNX's reference implementation for two inputs;
+- beside.onnx and beside.data: a model whose tensors lie in a file beside it.
 """
 import pathlib
 import warnings
@@ -86,5 +87,16 @@ def control():
     save_file(values, HERE / "control.onnx.safetensors")
 
 
+def beside():
+    model = onnx.parser.parse_model("""
+<ir_version: 10, opset_import: ["" : 20]>
+beside (float[n, 4] x) => (float[n, 4] y) { scaled = Mul (x, scale) y = Add (scaled, shift) }
+""")
+    for name, numbers in (("scale", [1, 2, 3, 4]), ("shift", [0.5, 1.5, 2.5, 3.5])):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(numpy.array(numbers, "float32"), name))
+    onnx.save(model, HERE / "beside.onnx", save_as_external_data=True, location="beside.data", size_threshold=0)
+
+
 digits()
 control()
+beside()

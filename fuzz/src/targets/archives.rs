@@ -13,7 +13,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: READER,
-    tested: 1000,
 };
 
 fn mutate(draws: &mut Draws, a: &[u8], _: &[u8]) -> Vec<u8> {

@@ -15,7 +15,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: PROGRAM,
-    tested: 400,
 };
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -18,7 +18,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: PROGRAM,
-    tested: 400,
 };
 
 /// The words that this language alone has.

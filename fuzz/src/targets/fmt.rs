@@ -18,7 +18,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: READER,
-    tested: 1500,
 };
 
 /// Comments at places where they are difficult to keep.

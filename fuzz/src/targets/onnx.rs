@@ -13,7 +13,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: PROGRAM,
-    tested: 500,
 };
 
 fn seeds() -> Vec<Vec<u8>> {

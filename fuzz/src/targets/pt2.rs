@@ -13,7 +13,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: PROGRAM,
-    tested: 250,
 };
 
 /// The small models: others take long to write and to read.

@@ -20,7 +20,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: InputLimits { time: Duration::from_secs(10), memory: 256 << 20, ..READER },
-    tested: 150,
 };
 
 /// The words that this language alone has.

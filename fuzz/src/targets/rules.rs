@@ -15,7 +15,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: READER,
-    tested: 6000,
 };
 
 /// The words that this language alone has.

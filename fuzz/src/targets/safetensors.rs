@@ -14,7 +14,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: READER,
-    tested: 2000,
 };
 
 /// The dtypes of the format, with the bytes of an element.

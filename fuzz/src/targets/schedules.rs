@@ -13,7 +13,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: READER,
-    tested: 8000,
 };
 
 /// The words that this language alone has.

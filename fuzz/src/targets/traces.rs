@@ -24,7 +24,6 @@ pub const TARGET: FuzzTarget = FuzzTarget {
     mutate,
     run,
     limits: PROGRAM,
-    tested: 1500,
 };
 
 /// The words that this language alone has.

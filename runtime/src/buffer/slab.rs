@@ -29,7 +29,7 @@ pub(super) fn cut(bytes: usize) -> Option<Piece> {
         _ => {
             let map = MmapMut::map_anon(SLAB.max(bytes)).ok()?;
             // This is only advice, because small pages work too.
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", not(miri)))]
             let _ = map.advise(memmap2::Advice::HugePage);
             (Arc::new(MmapRaw::from(map)), 0)
         }
@@ -49,7 +49,7 @@ impl Piece {
     /// # Safety
     /// The memory of the piece is not used any more.
     pub unsafe fn free(self) {
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         // SAFETY: the caller upholds the contract; pieces start and end at page boundaries, see [`LEAST`].
         let _ = unsafe { self.slab.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, self.from, self.bytes) };
         drop(self);

@@ -80,6 +80,8 @@ fn strided(base: &Buffer, view: &Json) -> Result<Buffer, Unread> {
     let size = base.dtype().size();
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).ok_or_else(wrong)?;
     let mut data = Vec::new();
+    // Few elements may be repeated along an axis so often that there is no room for them.
+    data.try_reserve_exact(count.checked_mul(size).ok_or_else(wrong)?).map_err(|e| Unread::Malformed(e.to_string()))?;
     let mut index = vec![0; shape.len()];
     for _ in 0..count {
         // Offset and strides come from the file, and may lie outside of the memory.

@@ -223,7 +223,8 @@ impl Parser<'_> {
             let value = match value {
                 Scalar::Float(_) if digits.replace('_', "") == LEAST => Scalar::Int(i64::MIN),
                 Scalar::Float(value) => Scalar::Float(-value),
-                Scalar::Int(value) => Scalar::Int(-value),
+                // the least integer in brackets becomes what these digits alone are
+                Scalar::Int(value) => value.checked_neg().map_or(Scalar::Float(-(*value as f64)), Scalar::Int),
                 Scalar::Bool(value) => Scalar::Int(-i64::from(*value)),
             };
             expr = Expr { kind: Kind::Number(value), span: start..expr.span.end };

@@ -92,6 +92,7 @@ fn the_least_integer_is_an_integer() {
         ("-9223372036854775809", Scalar::Float(-9_223_372_036_854_775_809.0)),
         ("9223372036854775808", Scalar::Float(9_223_372_036_854_775_808.0)),
         ("-9223372036854775808.0", Scalar::Float(-9_223_372_036_854_775_808.0)),
+        ("-(-9223372036854775808)", Scalar::Float(9_223_372_036_854_775_808.0)),
     ] {
         assert!(matches!(parse(text).expect("a number").kind, Kind::Number(x) if x == value), "{text}");
     }

@@ -20,8 +20,8 @@ impl Emit<'_> {
             *span = (span.0.min(now), span.1.max(now));
         }
         let reads = self.reads(&uses);
-        // If a loop does not move a cursor, several workers read one place, and one may write before another reads.
-        let own = |c: &Cursor| self.p.sizes.iter().zip(&c.at.coefs).all(|(n, coef)| *n == 1 || *coef != 0);
+        // Of several workers that read one place, one may write before another reads.
+        let own = |c: &Cursor| c.is_own(&self.p.sizes);
         for (w, written) in self.p.cursors.iter().enumerate().filter(|(_, c)| c.writes && own(c)) {
             let Some((first, _)) = uses[w] else { continue };
             for read in &reads {

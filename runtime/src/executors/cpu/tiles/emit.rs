@@ -527,13 +527,14 @@ impl Emit<'_> {
         self.cursor(load.value, at, false)
     }
 
-    /// Whether tiles of a cursor have the same layout in memory as in registers.
+    /// Whether tiles of a cursor have the same layout in memory as in registers, and no other worker writes them.
     pub(super) fn lies_like_register(&self, cursor: u32) -> bool {
         let c = &self.p.cursors[cursor as usize];
         let (line, last) = (self.n.line_loop(), self.n.last());
         let (tb, tc) = self.n.tile;
         let dense = c.at.coefs[last] == c.bytes as i64;
-        dense && (tb == 1 || (tc == self.n.sizes[last] && c.at.coefs[line] == (tc * c.bytes) as i64))
+        let alone = !c.writes || c.is_own(&self.n.sizes);
+        alone && dense && (tb == 1 || (tc == self.n.sizes[last] && c.at.coefs[line] == (tc * c.bytes) as i64))
     }
 
     /// The axes along which a guarded access may leave its tensor.

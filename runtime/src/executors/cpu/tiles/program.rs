@@ -85,6 +85,14 @@ pub struct Cursor {
     pub sought: bool,
 }
 
+impl Cursor {
+    /// Whether each setting of the loops, which have these `sizes`, has a place of its own. If a loop does not move a
+    /// cursor, several workers use one place.
+    pub fn is_own(&self, sizes: &[usize]) -> bool {
+        sizes.iter().zip(&self.at.coefs).all(|(n, coef)| *n == 1 || *coef != 0)
+    }
+}
+
 /// A cursor whose memory serves as a register, because tiles have the same layout in both.
 #[derive(Clone, Debug)]
 pub struct InPlace {

@@ -441,6 +441,12 @@ impl Worker<'_> {
         }
     }
 
+    /// Whether a loop that does not move the cursor is behind its first setting: another tile, perhaps of another worker,
+    /// stores the same elements.
+    fn repeats(&self, cursor: u32) -> bool {
+        self.p.cursors[cursor as usize].at.coefs.iter().zip(&self.idx).any(|(coef, at)| *coef == 0 && *at != 0)
+    }
+
     fn rect(&self, cursor: u32, geo: &Geo) -> Rect {
         let coefs = &self.p.cursors[cursor as usize].at.coefs;
         Rect {
@@ -480,6 +486,7 @@ impl Worker<'_> {
                     Level::Once if !self.owner => {}
                     Level::Once => f(self.at(*cursor), self.rect(*cursor, geo), self.slot(*src), 1, 1, 1),
                     Level::Rows if !self.first_columns => {}
+                    _ if self.repeats(*cursor) => {}
                     _ => f(self.at(*cursor), self.rect(*cursor, geo), self.slot(*src), geo.pitch, geo.lines, geo.cols),
                 },
                 Step::Guarded(g) => self.guarded(g, geo),
