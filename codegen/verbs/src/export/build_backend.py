@@ -29,7 +29,8 @@ def _project():
 
 def _library(name):
     """Compiles the library; returns its path."""
-    command = ["cargo", "rustc", "--release", "--lib", "--"]
+    # cargo forgets `strip` of a profile in which the package has settings of its own; the names of functions are a sixth
+    command = ["cargo", "rustc", "--release", "--lib", "--", "-Cstrip=symbols"]
     if _glibc() >= (2, 36):
         # tables of addresses in a form that glibc reads since 2.36, which is a seventh as large
         command.append("-Clink-arg=-Wl,-z,pack-relative-relocs")

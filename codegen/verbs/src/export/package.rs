@@ -213,7 +213,6 @@ resolver = "1"
 [profile.release]
 opt-level = "z"
 codegen-units = 1
-strip = true
 
 [profile.release.build-override]
 opt-level = 1
