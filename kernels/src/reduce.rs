@@ -10,7 +10,7 @@ mod fold;
 mod position;
 
 use crate::abi::Level;
-use crate::math::{CastTo, Elem};
+use crate::math::CastTo;
 use crate::multi::multi;
 use crate::{with_fold, with_register};
 use fulgurite_core::DType;
@@ -80,36 +80,70 @@ impl Source for Products {
     }
 }
 
-/// Folds a block of up to [`BLOCK`] elements lane by lane: `ROWS` times [`LANES`] elements, then the rest. The compiler
-/// knows the number of rows, so LLVM makes whole vectors.
+/// The partial results of a block, one for each lane, and the lanes that met a NaN.
+struct Lanes<L> {
+    totals: [L; LANES],
+    nan: [bool; LANES],
+}
+
+impl<L: Accumulator> Lanes<L> {
+    /// Folds `ROWS` times [`LANES`] elements, lane by lane. The compiler knows the number of rows, so LLVM makes whole
+    /// vectors.
+    ///
+    /// # Safety
+    /// `x` holds `ROWS * LANES` elements.
+    #[inline(always)]
+    unsafe fn of<S: Source<T: Reducible<Lane = L>>, F: Fold, const ROWS: usize>(x: S) -> Lanes<L> {
+        let mut lanes = Lanes { totals: [F::start(); LANES], nan: [false; LANES] };
+        for j in 0..LANES {
+            for i in 0..ROWS {
+                // SAFETY: the caller upholds the contract of this function.
+                lanes.add::<F>(j, unsafe { x.at(i * LANES + j) });
+            }
+        }
+        lanes
+    }
+
+    #[inline(always)]
+    fn add<F: Fold>(&mut self, j: usize, x: L) {
+        self.totals[j] = F::step_numbers(self.totals[j], x);
+        self.nan[j] |= F::NAN_WINS && x.isnan();
+    }
+
+    #[inline(always)]
+    fn total<F: Fold>(&self) -> L {
+        if self.nan.iter().fold(false, |any, x| any | x) {
+            return Accumulator::NAN;
+        }
+        Accumulator::fold_halves::<F>(&self.totals)
+    }
+}
+
+/// Folds a block of up to [`BLOCK`] elements. Blocks that are not full have one end, which is most of the code of a fold.
 ///
 /// # Safety
-/// `x` holds `ROWS * LANES + rest` elements.
+/// `x` holds `n` elements.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)]
-unsafe fn fold_block<S: Source, F: Fold, const ROWS: usize>(x: S, rest: usize) -> <S::T as Reducible>::Lane {
+unsafe fn fold_block<S: Source, F: Fold>(x: S, n: usize) -> <S::T as Reducible>::Lane {
     // SAFETY: the caller upholds the contract of this function.
-    let at = |i: usize, j: usize| unsafe { x.at(i * LANES + j) };
-    let mut lanes = [F::start::<<S::T as Reducible>::Lane>(); LANES];
-    let mut nan = [false; LANES];
-    for j in 0..LANES {
-        for i in 0..ROWS {
-            let x = at(i, j);
-            lanes[j] = F::step_numbers(lanes[j], x);
-            nan[j] |= F::NAN_WINS && x.isnan();
+    unsafe {
+        let mut lanes = match n / LANES {
+            0 => Lanes::of::<S, F, 0>(x),
+            1 => Lanes::of::<S, F, 1>(x),
+            2 => Lanes::of::<S, F, 2>(x),
+            3 => Lanes::of::<S, F, 3>(x),
+            4 => Lanes::of::<S, F, 4>(x),
+            5 => Lanes::of::<S, F, 5>(x),
+            6 => Lanes::of::<S, F, 6>(x),
+            7 => Lanes::of::<S, F, 7>(x),
+            _ => return Lanes::of::<S, F, 8>(x).total::<F>(),
+        };
+        let rest = x.from(n / LANES * LANES);
+        for j in 0..n % LANES {
+            lanes.add::<F>(j, rest.at(j));
         }
+        lanes.total::<F>()
     }
-    if rest > 0 {
-        for j in 0..rest {
-            let x = at(ROWS, j);
-            lanes[j] = F::step_numbers(lanes[j], x);
-            nan[j] |= F::NAN_WINS && x.isnan();
-        }
-    }
-    if nan.iter().fold(false, |any, x| any | x) {
-        return Accumulator::NAN;
-    }
-    Accumulator::fold_halves::<F>(&lanes)
 }
 
 const _: () = assert!(BLOCK == 8 * LANES && LANES == 32);
@@ -138,18 +172,7 @@ unsafe fn fold_into<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
         while at < n {
             let x = x.from(at);
             let k = (n - at).min(BLOCK);
-            let folded = match k / LANES {
-                0 if k < FEW => fold_few::<S, F>(x, k),
-                0 => fold_block::<S, F, 0>(x, k),
-                1 => fold_block::<S, F, 1>(x, k - LANES),
-                2 => fold_block::<S, F, 2>(x, k - 2 * LANES),
-                3 => fold_block::<S, F, 3>(x, k - 3 * LANES),
-                4 => fold_block::<S, F, 4>(x, k - 4 * LANES),
-                5 => fold_block::<S, F, 5>(x, k - 5 * LANES),
-                6 => fold_block::<S, F, 6>(x, k - 6 * LANES),
-                7 => fold_block::<S, F, 7>(x, k - 7 * LANES),
-                _ => fold_block::<S, F, 8>(x, 0),
-            };
+            let folded = if k < FEW { fold_few::<S, F>(x, k) } else { fold_block::<S, F>(x, k) };
             total = F::step(total, folded.cast());
             at += k;
         }

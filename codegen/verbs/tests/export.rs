@@ -11,9 +11,8 @@ fn root() -> PathBuf {
 
 /// Runs `cargo ops export` on a database with these further words; returns the status and the two outputs.
 fn export(framework: &str, database: &Path, out: &Path, words: &[&str]) -> (i32, String, String) {
-    let upstream = root().join("ops.yaml");
     let fixed = ["ops", "export", framework].map(Into::into);
-    let paths = [database.into(), "--upstream".into(), upstream.into(), "--out".into(), out.into()];
+    let paths = [database.into(), "--out".into(), out.into()];
     let words = fixed.into_iter().chain(paths).chain(words.iter().map(Into::into));
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let status = run_words(words, &mut stdout, &mut stderr);
@@ -55,6 +54,13 @@ fn ten_rows_are_a_package() {
     assert!(tests.matches("\n        {").count() > 20 && !tests.contains("[\n    ])"), "{tests}");
     assert!(fs::read_to_string(out.join("src/lib.rs")).expect("is written").contains("fulgurite::database!();"));
     assert!(fs::read_to_string(out.join("ops.yaml")).expect("is written").contains("- op: squareplus"));
+    // the crates have the versions of ours, and those with kernels are compiled for speed
+    let read = |path: &Path| fs::read_to_string(path).expect("is there");
+    assert_eq!(read(&out.join("Cargo.lock")), read(&root().join("Cargo.lock")));
+    let manifest = read(&out.join("Cargo.toml"));
+    for krate in ["ten", "fulgurite-kernels", "fulgurite-row-kernels"] {
+        assert!(manifest.contains(&format!("[profile.release.package.{krate}]\nopt-level = 3\n")), "{manifest}");
+    }
     // an export of what is there already changes nothing
     let before = fs::metadata(out.join("ten/_ops.py")).and_then(|m| m.modified()).expect("is there");
     export("torch", &root().join("examples/torch/ops.yaml"), &out, &["--name", "ten", "--only", "energy"]);

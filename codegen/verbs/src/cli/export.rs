@@ -68,6 +68,9 @@ pub struct ExportOptions {
     pub wheel: bool,
 }
 
+/// The database of fulgurite in its sources.
+const DATABASE: &str = "generated/kernels/ops.yaml";
+
 /// Rows that can't be operators, each with the reason.
 type LeftOut = Vec<(String, &'static str)>;
 
@@ -98,14 +101,14 @@ impl ExportOptions {
             let claim = format!("`{}` can't be the name of a Python package", self.name);
             return Err(CommandFault::usage("E924", claim).help("use small letters, digits and `_`, a letter first"));
         }
-        let loaded = load::load(common, self.database.as_deref())?;
+        let sources = self.sources.clone().or_else(built_from).map(|path| path.canonicalize().unwrap_or(path));
+        let loaded = self.load(common, sources.as_deref())?;
         if loaded.diags.errors() > 0 {
             let faults = counted(loaded.diags.errors(), "fault", "faults");
             let claim = format!("`{}` has {faults}", loaded.files.rows.path.display());
             return Err(CommandFault::failed("E924", claim).help("see `cargo ops check`"));
         }
         let (rows, left_out) = self.rows(&loaded, types)?;
-        let sources = self.sources.clone().or_else(built_from).map(|path| path.canonicalize().unwrap_or(path));
         let origin = origin(&loaded.files, sources.as_deref());
         let package = ExportedPackage { name: self.name.clone(), rows, origin, sources };
         let set = RowSet::new(&loaded.upstream, loaded.checked.rows.iter().cloned(), &[]);
@@ -118,6 +121,9 @@ impl ExportOptions {
             }
             path.parent().map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
             atomic::write(&path, &file.text).map_err(unwritable)?;
+        }
+        if let Some(sources) = &package.sources {
+            self.take_versions(&sources.join("Cargo.lock"))?;
         }
         let wheel = if self.wheel { Some(self.build(err, common)?) } else { None };
         if common.json {
@@ -150,6 +156,18 @@ impl ExportOptions {
             None => {}
         }
         Ok(FINE)
+    }
+
+    /// Reads the database. Its rows may call those of fulgurite, on which the package depends, unless it stands in a
+    /// crate that has another database upstream.
+    fn load(&self, common: &Common, sources: Option<&Path>) -> Result<Loaded, CommandFault> {
+        let file = load::read(common, self.database.as_deref())?.rows.path;
+        let mut upstream = load::upstream_file(common, &file)?;
+        if upstream.is_none() {
+            let own = sources.map(|sources| sources.join(DATABASE)).filter(|own| own.is_file());
+            upstream = own.filter(|own| own.canonicalize().ok() != file.canonicalize().ok());
+        }
+        load::load(&Common { upstream, ..common.clone() }, self.database.as_deref())
     }
 
     /// The rows to export, and those that can't be operators, with the reason.
@@ -202,6 +220,15 @@ impl ExportOptions {
         Ok((rows, left_out))
     }
 
+    /// Gives a new package the versions of crates with which fulgurite is tested. Cargo leaves out what it does not need.
+    fn take_versions(&self, tested: &Path) -> Result<(), CommandFault> {
+        let own = self.out.join("Cargo.lock");
+        if tested.is_file() && !own.exists() {
+            fs::copy(tested, &own).map_err(|why| CommandFault::unwritable(&own, &why))?;
+        }
+        Ok(())
+    }
+
     /// Builds the wheel; returns its path.
     fn build(&self, err: &mut dyn Write, common: &Common) -> Result<String, CommandFault> {
         if !common.quiet {
@@ -236,7 +263,7 @@ fn built_from() -> Option<PathBuf> {
 fn origin(files: &Files, sources: Option<&Path>) -> RowOrigin {
     let path = files.rows.path.canonicalize().unwrap_or_else(|_| files.rows.path.clone());
     if let Some(sources) = sources
-        && sources.join("generated/kernels/ops.yaml").canonicalize().is_ok_and(|own| own == path)
+        && sources.join(DATABASE).canonicalize().is_ok_and(|own| own == path)
     {
         return RowOrigin::Crate("fulgurite".to_owned(), sources.join("generated"));
     }

@@ -113,7 +113,15 @@ impl ExportedPackage<'_> {
             RowOrigin::Crate(name, _) if name == "fulgurite" => {}
             RowOrigin::Crate(name, folder) => text += &format!("{name} = {{ path = {folder:?} }}\n"),
         }
-        text + PROFILE
+        text += PROFILE;
+        let database = match &self.origin {
+            RowOrigin::Crate(name, _) if name != "fulgurite" => Some(name.as_str()),
+            _ => None,
+        };
+        for krate in KERNELS.into_iter().chain([self.name.as_str()]).chain(database) {
+            text += &format!("[profile.release.package.{krate}]\nopt-level = 3\n");
+        }
+        text
     }
 
     fn build_script(&self) -> String {
@@ -196,6 +204,20 @@ fn docstring(exported: &ExportedRow<'_>) -> String {
     format!("{}\n    ", text.trim_end())
 }
 
-/// Profiles of the workspace of fulgurite, which cargo does not take over: without them path dependencies are compiled
-/// with other settings.
-const PROFILE: &str = "\n[workspace]\nresolver = \"1\"\n\n[profile.release]\ncodegen-units = 16\nstrip = true\n";
+/// The settings of a release build. Most of a library is code that runs once for each program, so that is compiled for
+/// size; the kernels are compiled for speed. The generator, which runs at each edit, is compiled quickly.
+const PROFILE: &str = r#"
+[workspace]
+resolver = "1"
+
+[profile.release]
+opt-level = "z"
+codegen-units = 1
+
+[profile.release.build-override]
+opt-level = 1
+codegen-units = 16
+"#;
+
+/// The crates with kernels, apart from the package itself and the crate that has its database.
+const KERNELS: [&str; 5] = ["fulgurite-kernels", "fulgurite-row-kernels", "gemm-common", "gemm-f32", "gemm-f64"];

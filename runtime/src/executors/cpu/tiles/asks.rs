@@ -21,8 +21,10 @@ impl Emit<'_> {
         if walks > 1 && self.p.block * row * self.bytes_of_walks() <= FAR {
             self.share_asks();
         }
+        // Memory that fits into the second-level cache is often there already, and then prefetches only take time.
+        let far = self.n.sizes.iter().product::<usize>() * self.bytes_of_walks() > FAR;
         for phase in &mut self.p.phases {
-            phase.ahead = phase.in_place.iter().any(|i| i.ahead);
+            phase.ahead = far && phase.in_place.iter().any(|i| i.ahead);
             // Prefetches are spread over the steps, because the processor has line buffers for about one tile.
             let (n, steps) = (phase.asks.len(), phase.tiles.len());
             for (k, ask) in phase.asks.iter_mut().enumerate() {

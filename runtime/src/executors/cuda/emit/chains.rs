@@ -11,7 +11,7 @@ use crate::executors::fusion::graph::{DimSet, Index, NodeId, ValueId};
 use fulgurite_core::DType;
 use serde_json::json;
 
-const TEMPLATE: &str = include_str!("../templates/chains.cu.tera");
+const TEMPLATE: &str = include_str!("../templates/chains.cu");
 
 /// With at least this many threads a device is busy without chains.
 const ENOUGH: usize = 1 << 16;

@@ -56,8 +56,7 @@ impl Frame {
         if let (Some(context), Some(fields)) = (context.as_object_mut(), fields.as_object()) {
             context.extend(fields.clone());
         }
-        let context = tera::Context::from_serialize(&context).map_err(|e| e.to_string())?;
-        let text = tera::Tera::default().render_str(self.template, &context, false).map_err(|e| e.to_string())?;
+        let text = filled(self.template, &context)?;
         let specialised = literals::specialised(&text).replacen(MORE, "", 1);
         let mut more = literals::Parameters::default();
         let general = literals::general(&text, &ix, &mut more);
@@ -75,6 +74,19 @@ impl Frame {
             args,
         })
     }
+}
+
+/// A template with the texts of `context` in the places that name them, such as `{{ body }}`.
+fn filled(template: &str, context: &Value) -> Result<String, Why> {
+    let mut parts = template.split("{{ ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(" }}").ok_or("a template has `{{ ` without ` }}` behind it")?;
+        let value = context.get(name).and_then(Value::as_str);
+        text += value.ok_or_else(|| format!("a template has the place `{name}`, for which there is no text"))?;
+        text += rest;
+    }
+    Ok(text)
 }
 
 /// The numbers of blocks, if a device can launch them: CUDA has 31 bits for the first and 16 for the others.
@@ -103,7 +115,17 @@ fn named(origin: &Origin, stem: &str, place: Option<&str>, text: String) -> Func
 
 #[cfg(test)]
 mod tests {
-    use super::launchable;
+    use super::{filled, launchable};
+    use serde_json::json;
+
+    #[test]
+    fn a_template_names_only_texts_that_its_context_has() {
+        let context = json!({ "ty": "float", "n": 4 });
+        assert_eq!(filled("{ {{ ty }} x = {}; }", &context).as_deref(), Ok("{ float x = {}; }"));
+        for wrong in ["{{ n }}", "{{ body }}", "{{ ty"] {
+            assert!(filled(wrong, &context).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_grid_that_32_bits_do_not_hold_is_refused_and_not_cut() {

@@ -10,7 +10,7 @@ use crate::executors::fusion::graph::{Graph, NodeId};
 use fulgurite_core::DType;
 use serde_json::json;
 
-const TEMPLATE: &str = include_str!("../templates/map.cu.tera");
+const TEMPLATE: &str = include_str!("../templates/map.cu");
 
 /// The positions at which the results of a stage are written, with their dtypes.
 pub(super) fn written(graph: &Graph, outs: &[&Out], env: &Env<'_>) -> Vec<(Linear, DType)> {
@@ -41,8 +41,10 @@ pub(super) fn map(job: &mut Job<'_>, stage: &Stage) -> Result<Kernel, Why> {
     });
     let body = p.close(0).remove(0).text + &inside;
     let threads = total / walk.width;
+    let thread = format!("({ix})blockIdx.x * 256 + threadIdx.x");
+    let first = if walk.width > 1 { format!("{} * ({thread})", walk.width) } else { thread };
     let context =
-        json!({ "ix": ix, "width": walk.width, "flat": walk.flat(), "total": literals::size(total), "body": body });
+        json!({ "ix": ix, "first": first, "flat": walk.flat(), "total": literals::size(total), "body": body });
     let grid = [threads.div_ceil(256).max(1), 1, 1];
     Frame { template: TEMPLATE, stem: "map", grid, block: [256, 1, 1] }.kernel(origin, &p.args, p.faults, context)
 }

@@ -12,7 +12,7 @@ use fulgurite_core::DType;
 use fulgurite_core::builtins::cuda::register_type;
 use serde_json::json;
 
-const TEMPLATE: &str = include_str!("../templates/product.cu.tera");
+const TEMPLATE: &str = include_str!("../templates/product.cu");
 
 /// A dim of a product: its size, and its strides in the operands and the result.
 #[derive(Clone, Copy)]
@@ -175,15 +175,21 @@ pub(in super::super) fn product(
     let far = a.reach(&c.sizes).max(b.reach(&c.sizes)).max(out.reach(&c.sizes));
     // the numbers of blocks are unsigned, so the edge of a tile has the type in which its first row is computed
     let (ix, edge) = if far > i64::from(i32::MAX / 2) { ("long long", "64ll") } else { ("int", "64") };
+    // neighbouring threads read along the axis that is contiguous
+    let loaded = |along_k: bool| match along_k {
+        true => ["thread / 16 + 16 * part", "thread % 16"],
+        false => ["thread % 64", "thread / 64 + 4 * part"],
+    };
+    let ([a_row, a_term], [b_row, b_term]) = (loaded(along(&k, 0)), loaded(along(&k, 1)));
     let context = json!({
         "ix": ix, "edge": edge,
         "ty": register_type(dtype), "a": "p0", "b": "p1", "c": "p2",
         "m": literals::size(size(&m)), "n": literals::size(size(&n)), "k": literals::size(size(&k)),
-        "tiles_n": literals::size(tiles_n), "adds": adds,
+        "tiles_n": literals::size(tiles_n), "assign": if adds { "+=" } else { "=" },
         "a_batch": at(&batch, 0, a.base), "b_batch": at(&batch, 1, b.base), "c_batch": at(&batch, 2, out.base),
         "a_offset": both(&m, &k, ["m", "k"], 0), "b_offset": both(&n, &k, ["n", "k"], 1),
         "c_offset": both(&m, &n, ["m", "n"], 2),
-        "a_along_k": along(&k, 0), "b_along_k": along(&k, 1),
+        "a_row": a_row, "a_term": a_term, "b_row": b_row, "b_term": b_term,
     });
     let grid = [tiles_m.saturating_mul(tiles_n), size(&batch).max(1), 1];
     let kernel = Frame { template: TEMPLATE, stem: "product", grid, block: [256, 1, 1] }

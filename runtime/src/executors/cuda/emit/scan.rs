@@ -11,7 +11,7 @@ use fulgurite_core::lang::ast::Red;
 use serde_json::json;
 use std::fmt::Write;
 
-const TEMPLATE: &str = include_str!("../templates/scan.cu.tera");
+const TEMPLATE: &str = include_str!("../templates/scan.cu");
 
 /// The kernel of a scan, whose result is dense.
 ///
@@ -54,15 +54,21 @@ pub(in super::super) fn scan(s: &Scan, env: &Env<'_>, origin: &Origin) -> Result
         format!("fg_cast<{}>(run)", stored_type(result))
     };
     let args = [Argument::new(form.root, false, &env.ty(form.root)), Argument::new(out.root, true, &env.ty(out.root))];
+    let op = match s.red {
+        Red::Prod => "fg_prod",
+        Red::Max => "fg_largest",
+        Red::Min => "fg_smallest",
+        _ => "fg_sum",
+    };
+    let length = literals::size(*length);
+    let mut steps = [format!("run = {op}()(run, x[k]);"), format!("if (j < {length}) p1[o * {length} + {j}] = {run};")];
+    if s.exclusive {
+        steps.reverse();
+    }
     let context = json!({
-        "ix": "long long", "acc": register_type(acc), "start": literal(start(s.red, ty.dtype), acc), "op": match s.red {
-            Red::Prod => "fg_prod",
-            Red::Max => "fg_largest",
-            Red::Min => "fg_smallest",
-            _ => "fg_sum",
-        },
-        "length": literals::size(*length), "exclusive": s.exclusive, "decode": decode.trim_end(),
-        "element": format!("p0[{}]", at.join(" + ")), "place": format!("p1[o * {} + {j}]", literals::size(*length)), "store": run,
+        "ix": "long long", "acc": register_type(acc), "start": literal(start(s.red, ty.dtype), acc), "op": op,
+        "length": length, "decode": decode.trim_end(), "element": format!("p0[{}]", at.join(" + ")),
+        "steps": steps.join("\n      "),
     });
     let lines: usize = outer.iter().product();
     let grid = [lines.max(1), 1, 1];

@@ -17,7 +17,7 @@ use fulgurite_core::kernel::Combine;
 use serde_json::json;
 use std::fmt::Write;
 
-const TEMPLATE: &str = include_str!("../templates/scatter.cu.tera");
+const TEMPLATE: &str = include_str!("../templates/scatter.cu");
 
 /// The actions of an output whose elements are scattered: the initial content, then the kernel.
 pub(super) fn scatter(job: &mut Job<'_>, stage: &Stage) -> Result<Vec<Action>, Why> {

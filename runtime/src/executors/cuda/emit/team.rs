@@ -15,11 +15,11 @@ use fulgurite_core::eval::loop_nest::neutral;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::{DType, Scalar};
 use rustc_hash::FxHashMap;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fmt::Write;
 
-const TEAM: &str = include_str!("../templates/team.cu.tera");
-const FINISH: &str = include_str!("../templates/finish.cu.tera");
+const TEAM: &str = include_str!("../templates/team.cu");
+const FINISH: &str = include_str!("../templates/finish.cu");
 
 /// The elements of a part are a multiple of this if a block folds them.
 const PART: usize = 8192;
@@ -49,21 +49,30 @@ impl Shape {
         }
     }
 
-    fn word(self) -> &'static str {
-        match self {
-            Shape::Thread => "thread",
-            Shape::Warp => "warp",
-            Shape::Block(_) => "block",
-            Shape::Columns(_) => "columns",
-        }
-    }
-
     fn threads(self) -> [u32; 3] {
         match self {
             Shape::Thread => [256, 1, 1],
             Shape::Warp => [32, 8, 1],
             Shape::Block(n) => [n as u32, 1, 1],
             Shape::Columns(n) => [32, n as u32, 1],
+        }
+    }
+
+    /// The statements with which a kernel begins: the number `o` of a thread's result, and the thread's place in its team.
+    fn begin(self, ix: &str, teams: &str) -> String {
+        match self {
+            Shape::Thread => {
+                format!("  const {ix} o = ({ix})blockIdx.x * 256 + threadIdx.x;\n  if (o >= {teams}) return;\n")
+            }
+            Shape::Warp => format!(
+                "  // a warp per result, eight in a block\n  const int lane = threadIdx.x;\n  const {ix} o = ({ix})blockIdx.x * 8 + threadIdx.y;\n  if (o >= {teams}) return;\n"
+            ),
+            Shape::Block(_) => {
+                format!("  // a block per result\n  const int lane = threadIdx.x;\n  const {ix} o = blockIdx.x;\n")
+            }
+            Shape::Columns(_) => format!(
+                "  // 32 neighbouring results side by side, the rows of the block share what is reduced\n  const int lane = threadIdx.y, column = threadIdx.x;\n  const bool active = ({ix})blockIdx.x * 32 + column < {teams};\n  // threads behind the last result repeat it, so that all meet at the barriers\n  const {ix} o = active ? ({ix})blockIdx.x * 32 + column : {teams} - 1;\n"
+            ),
         }
     }
 
@@ -361,13 +370,14 @@ impl<'a> Team<'a> {
         folds
     }
 
-    fn shared(&self, folds: &[Fold]) -> Vec<Value> {
+    /// The memory that the threads of a block share for their folds.
+    fn shared(&self, folds: &[Fold]) -> String {
         let size = match self.shape {
             Shape::Block(n) => n / 32,
             Shape::Columns(n) => n * 32,
-            _ => return Vec::new(),
+            _ => return String::new(),
         };
-        folds.iter().map(|f| json!({ "ty": f.ty, "name": format!("of_{}", f.name), "size": size })).collect()
+        folds.iter().map(|f| format!("  __shared__ {} of_{}[{size}];\n", f.ty, f.name)).collect()
     }
 
     /// The condition under which a thread writes a result of which its team has one.
@@ -452,10 +462,10 @@ pub(super) fn team(job: &mut Job<'_>, stage: &Stage) -> Result<Kernel, Why> {
     let walks = stage.passes.iter().map(|pass| team.walk_of_pass(&p, pass));
     let walks: Vec<_> = walks.chain(over_more.map(|(more, outs)| team.walk_of_results(&p, *more, outs))).collect();
     team.keep(&mut p, &walks);
-    let mut shared = Vec::new();
+    let mut shared = String::new();
     for pass in &stage.passes {
         let folds = team.pass(&mut p, pass, None);
-        shared.extend(team.shared(&folds));
+        shared += &team.shared(&folds);
         for fold in &folds {
             let result = fold.result(graph);
             let name = if result == fold.name {
@@ -488,8 +498,8 @@ pub(super) fn team(job: &mut Job<'_>, stage: &Stage) -> Result<Kernel, Why> {
     let body = p.close(0).remove(0).text;
     let threads = team.shape.threads();
     let context = json!({
-        "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": literals::size(teams),
-        "shared": shared, "body": body,
+        "ix": ix, "threads": threads.iter().product::<u32>().to_string(),
+        "body": shared + &team.shape.begin(ix, &literals::size(teams)) + &body,
     });
     let grid = [team.shape.blocks(teams), 1, 1];
     Frame { template: TEAM, stem: "team", grid, block: threads }.kernel(origin, &p.args, p.faults, context)
@@ -539,8 +549,8 @@ pub(super) fn parts(job: &mut Job<'_>, stage: &Stage) -> Result<[Kernel; 2], Why
     let body = p.close(0).remove(0).text;
     let (threads, grid) = (team.shape.threads(), [blocks, parts, 1]);
     let context = json!({
-        "ix": ix, "shape": team.shape.word(), "threads": threads.iter().product::<u32>(), "teams": literals::size(teams),
-        "shared": team.shared(&folds), "body": body,
+        "ix": ix, "threads": threads.iter().product::<u32>().to_string(),
+        "body": team.shared(&folds) + &team.shape.begin(ix, &literals::size(teams)) + &body,
     });
     let frame = Frame { template: TEAM, stem: "parts", grid, block: threads };
     let first = frame.kernel(origin, &p.args, p.faults, context)?;

@@ -32,13 +32,7 @@
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const {{ ix }} j = first + 4 * thread + k;
-{%- if exclusive %}
-      if (j < {{ length }}) {{ place }} = {{ store }};
-      run = {{ op }}()(run, x[k]);
-{%- else %}
-      run = {{ op }}()(run, x[k]);
-      if (j < {{ length }}) {{ place }} = {{ store }};
-{%- endif %}
+      {{ steps }}
     }
     for (int warp = 0; warp < 8; ++warp) before = {{ op }}()(before, totals[warp]);
     __syncthreads();

@@ -1,5 +1,5 @@
 // {{ comment }}
 {{ line_directive }}extern "C" __global__ void __launch_bounds__(256) {{ name }}({{ params }}) {
-  const {{ ix }} {{ flat }} = {% if width > 1 %}{{ width }} * (({{ ix }})blockIdx.x * 256 + threadIdx.x){% else %}({{ ix }})blockIdx.x * 256 + threadIdx.x{% endif %};
+  const {{ ix }} {{ flat }} = {{ first }};
   if ({{ flat }} >= {{ total }}) return;
 {{ body }}}

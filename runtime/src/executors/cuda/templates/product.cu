@@ -12,12 +12,12 @@
 #pragma unroll
     for (int part = 0; part < 4; ++part) {
       {
-        const int i = {% if a_along_k %}thread / 16 + 16 * part{% else %}thread % 64{% endif %}, t = {% if a_along_k %}thread % 16{% else %}thread / 64 + 4 * part{% endif %};
+        const int i = {{ a_row }}, t = {{ a_term }};
         const {{ ix }} m = m0 + i, k = k0 + t;
         left[t][i] = m < {{ m }} && k < {{ k }} ? {{ ty }}({{ a }}[a0 + {{ a_offset }}]) : {{ ty }}(0);
       }
       {
-        const int j = {% if b_along_k %}thread / 16 + 16 * part{% else %}thread % 64{% endif %}, t = {% if b_along_k %}thread % 16{% else %}thread / 64 + 4 * part{% endif %};
+        const int j = {{ b_row }}, t = {{ b_term }};
         const {{ ix }} n = n0 + j, k = k0 + t;
         right[t][j] = n < {{ n }} && k < {{ k }} ? {{ ty }}({{ b }}[b0 + {{ b_offset }}]) : {{ ty }}(0);
       }
@@ -44,7 +44,7 @@
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const {{ ix }} m = m0 + row + 16 * i, n = n0 + col + 16 * j;
-      if (m < {{ m }} && n < {{ n }}) {{ c }}[c0 + {{ c_offset }}] {% if adds %}+={% else %}={% endif %} sum[i][j];
+      if (m < {{ m }} && n < {{ n }}) {{ c }}[c0 + {{ c_offset }}] {{ assign }} sum[i][j];
     }
   }
 }
