@@ -58,7 +58,7 @@ pub fn pick(isa: Level) -> Option<Fn> {
 }
 
 /// A vector of numbers.
-trait Lanes: Copy {
+trait MaskedVector: Copy {
     const COUNT: usize;
     /// A set of lanes.
     type Mask: Copy;
@@ -72,19 +72,19 @@ trait Lanes: Copy {
     /// Zeros.
     ///
     /// # Safety
-    /// As [`Lanes::mask`].
+    /// As [`MaskedVector::mask`].
     unsafe fn zeros() -> Self;
 
     /// Adds `factor` times the elements at `from`, which are zeros in the other lanes.
     ///
     /// # Safety
-    /// As [`Lanes::mask`]; the elements of the lanes exist.
+    /// As [`MaskedVector::mask`]; the elements of the lanes exist.
     unsafe fn add(self, factor: f32, from: *const f32, lanes: Self::Mask) -> Self;
 
     /// Writes the lanes to `to`.
     ///
     /// # Safety
-    /// As [`Lanes::mask`]; the elements of the lanes exist.
+    /// As [`MaskedVector::mask`]; the elements of the lanes exist.
     unsafe fn write(self, to: *mut f32, lanes: Self::Mask);
 }
 
@@ -93,7 +93,7 @@ trait Lanes: Copy {
 /// # Safety
 /// The CPU has the instructions of the vector; the plane and the sums have these sizes, and do not overlap.
 #[inline(always)]
-unsafe fn sums<V: Lanes>(p: &Plane<'_>) {
+unsafe fn sums<V: MaskedVector>(p: &Plane<'_>) {
     let terms = &p.terms[..p.terms.len().min(MOST_TERMS)];
     let least = terms.iter().map(|t| t.row).min().unwrap_or(0);
     let most = terms.iter().map(|t| t.row).max().unwrap_or(0);
@@ -128,7 +128,7 @@ unsafe fn sums<V: Lanes>(p: &Plane<'_>) {
 /// # Safety
 /// The contract of [`sums`] holds; the plane has these rows and columns.
 #[inline(always)]
-unsafe fn rows<V: Lanes, const N: usize>(
+unsafe fn rows<V: MaskedVector, const N: usize>(
     p: &Plane<'_>,
     terms: &[Term],
     inside: &[V::Mask; MOST_TERMS],
@@ -179,13 +179,13 @@ unsafe fn avx2(p: &Plane<'_>) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Lanes;
+    use super::MaskedVector;
     use std::arch::x86_64::*;
 
     #[derive(Clone, Copy)]
     pub(super) struct Wide(__m512);
 
-    impl Lanes for Wide {
+    impl MaskedVector for Wide {
         const COUNT: usize = 16;
         type Mask = u16;
 
@@ -216,7 +216,7 @@ mod x86 {
     #[derive(Clone, Copy)]
     pub(super) struct Narrow(__m256);
 
-    impl Lanes for Narrow {
+    impl MaskedVector for Narrow {
         const COUNT: usize = 8;
         type Mask = __m256i;
 

@@ -5,12 +5,12 @@
 //! fetches a copy, once.
 
 mod away;
-mod file_bytes;
+mod mapped;
 pub mod pool;
 mod slab;
 
 pub use away::Resident;
-pub use file_bytes::FileBytes;
+pub use mapped::MappedFile;
 
 use away::Away;
 use fulgurite_core::builtins::cast_scalar;

@@ -2,7 +2,7 @@
 
 use crate::fault;
 use fulgurite::Error;
-use fulgurite::buffer::FileBytes;
+use fulgurite::buffer::MappedFile;
 use rawzip::{CompressionMethod, ZipArchive};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 /// An open archive.
 pub struct Archive {
     pub path: PathBuf,
-    pub file: FileBytes,
+    pub file: MappedFile,
     /// The place of each entry in the file, by its name without the top folder.
     entries: BTreeMap<String, Range<usize>>,
 }
 
 impl Archive {
-    /// Opens an archive and reads its directory. Nothing is unpacked.
+    /// Opens an archive and reads its directory. Nothing is copied or unpacked.
     ///
     /// # Errors
     /// E904 if the file can't be read, E930 if it is no archive, E931 if its directory contradicts the file.
     pub fn open(path: &Path) -> Result<Archive, Error> {
-        let file = FileBytes::read(path)
+        let file = MappedFile::open(path)
             .map_err(|e| Error::new("E904", format!("`{}` can't be read: {e}", path.display())))?;
         if let Some(why) = other_format(file.bytes()) {
             return Err(fault::foreign(path, why));

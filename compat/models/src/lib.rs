@@ -1,8 +1,7 @@
 //! Models that were exported from other frameworks: they run, differentiate and train on the rows of fulgurite.
 //!
-//! [`import`] reads an archive of `torch.export.save`. The parameters and buffers keep their names, and
-//! they are parts of the bytes of the file, which is read once. The model is an ordinary function of tensors, so that every
-//! transform applies to it.
+//! [`import`] reads an archive of `torch.export.save`. The parameters and buffers keep their names and their memory: the
+//! file is mapped, not copied. The model is an ordinary function of tensors, so that every transform applies to it.
 //!
 //! ```no_run
 //! use fulgurite::prelude::*;

@@ -8,12 +8,11 @@
 //! **Invariant:** the bytes of a block are always initialised: new ones are zeroed, recycled ones hold old data.
 
 use super::slab::{self, Piece};
-use memmap2::MmapMut;
+use memmap2::{Mmap, MmapMut};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The alignment of the data of every block, and the size of its header: one cache line.
 pub const ALIGN: usize = 64;
@@ -41,12 +40,19 @@ const STALE: u64 = 512;
 struct Header {
     refs: AtomicUsize,
     class: usize,
-    /// While the block is free, the next free block of its class; while it is in use, the block of whose data its own
-    /// are a part, and of which it has a share. Null if there is none.
-    link: *mut Header,
+    /// While the block is free, the next free block of its class; while it is in use, the mapped file
+    /// (`Arc::into_raw`) that has the data and stays mapped with the block. Null if there is none.
+    link: Link,
     /// The start of the data: behind the header, or memory of another owner, which is only read.
     data: *mut u8,
     source: Source,
+}
+
+/// One word with two uses, because the header is one cache line.
+#[derive(Clone, Copy)]
+union Link {
+    next: *mut Header,
+    file: *const Mmap,
 }
 
 /// The origin of a block's memory, which begins with its header.
@@ -135,8 +141,8 @@ impl Block {
             if let Some(header) = NonNull::new(head.0) {
                 // SAFETY: a block in the list is valid and belongs to the list, whose lock is held.
                 unsafe {
-                    head.0 = (*header.as_ptr()).link;
-                    (*header.as_ptr()).link = std::ptr::null_mut();
+                    head.0 = (*header.as_ptr()).link.next;
+                    (*header.as_ptr()).link = Link { file: std::ptr::null() };
                     (*header.as_ptr()).refs.store(1, Ordering::Relaxed);
                 }
                 CACHED.fetch_sub(size, Ordering::Relaxed);
@@ -162,16 +168,15 @@ impl Block {
         Ok(block)
     }
 
-    /// A block over a part of the data of another one, which it keeps alive. It is never unique, so that it is only
-    /// read.
+    /// A block over bytes of a mapped file, which it keeps mapped. It is never unique, so that it is only read.
     ///
     /// # Safety
-    /// `data` points into the data of `whole`, and is aligned to [`ALIGN`]. Nothing writes to `whole` any more.
-    pub unsafe fn part(whole: &Block, data: *const u8) -> Result<Block, OutOfMemory> {
-        // SAFETY: the caller upholds the contract, and the share of the block keeps the data alive.
+    /// `data` points into the file, and is aligned to [`ALIGN`].
+    pub unsafe fn of_file(file: &Arc<Mmap>, data: *const u8) -> Result<Block, OutOfMemory> {
+        // SAFETY: the caller upholds the contract, and the block keeps the file mapped.
         let block = unsafe { Block::lent(data.cast_mut()) }?;
         // SAFETY: the block is fresh, hence unshared.
-        unsafe { (*block.0.as_ptr()).link = ManuallyDrop::new(whole.clone()).0.as_ptr() };
+        unsafe { (*block.0.as_ptr()).link = Link { file: Arc::into_raw(file.clone()) } };
         Ok(block)
     }
 
@@ -214,8 +219,9 @@ impl Drop for Block {
         // SAFETY: this was the last share.
         unsafe {
             (*self.0.as_ptr()).data = own_data(self.0);
-            if let Some(whole) = NonNull::new((*self.0.as_ptr()).link) {
-                drop(Block(whole));
+            let file = (*self.0.as_ptr()).link.file;
+            if !file.is_null() {
+                drop(Arc::from_raw(file));
             }
         }
         let class = self.header().class;
@@ -227,7 +233,7 @@ impl Drop for Block {
         if reserved {
             let mut head = FREE[class].lock().unwrap_or_else(|e| e.into_inner());
             // SAFETY: this was the last share, so this thread may put the block into the list, whose lock is held.
-            unsafe { (*self.0.as_ptr()).link = head.0 };
+            unsafe { (*self.0.as_ptr()).link = Link { next: head.0 } };
             head.0 = self.0.as_ptr();
         } else {
             // SAFETY: this was the last share.
@@ -267,7 +273,7 @@ fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
         (unsafe { alloc_zeroed(layout) }, Source::Allocator)
     };
     let header = NonNull::new(memory as *mut Header)?;
-    let (link, data) = (std::ptr::null_mut(), own_data(header));
+    let (link, data) = (Link { file: std::ptr::null() }, own_data(header));
     // SAFETY: fresh memory, large enough and aligned for a header (mappings and pieces are aligned to pages).
     unsafe { header.write(Header { refs: AtomicUsize::new(1), class, link, data, source }) };
     Some(header)
@@ -317,7 +323,7 @@ fn give_back(keep: usize, which: impl Fn(usize) -> bool) {
             let Some(header) = NonNull::new(head.0) else { break };
             // SAFETY: the block is free, so nothing refers to it once it has left the list, whose lock is held.
             unsafe {
-                head.0 = (*header.as_ptr()).link;
+                head.0 = (*header.as_ptr()).link.next;
                 free(header, size);
             }
             CACHED.fetch_sub(size, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use crate::inputs::{Input, InputSize, Ranges};
 use crate::model::{InputSource, Model, ModelProgram, OutputTarget};
 use crate::size_text::SizeExpression;
 use fulgurite::Error;
-use fulgurite::buffer::FileBytes;
+use fulgurite::buffer::MappedFile;
 use maker::{InputRole, Maker};
 use messages::{GraphProto, ModelProto, ValueInfo};
 use prost::Message;
@@ -25,14 +25,22 @@ const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
 /// The newest version of the format itself.
 const NEWEST_IR: i64 = 14;
 
+struct FileBytes(MappedFile);
+
+impl AsRef<[u8]> for FileBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
 /// Reads a model.
 ///
 /// # Errors
 /// Those of [`crate::import`], except for E934.
 pub fn read(path: &Path) -> Result<Model, Error> {
     let file =
-        FileBytes::read(path).map_err(|e| Error::new("E904", format!("`{}` can't be read: {e}", path.display())))?;
-    let bytes = Bytes::from_owner(file.clone());
+        MappedFile::open(path).map_err(|e| Error::new("E904", format!("`{}` can't be read: {e}", path.display())))?;
+    let bytes = Bytes::from_owner(FileBytes(file.clone()));
     let broken = |part: &str, why: String| fault::broken(path, part, why);
     weight::check(&bytes).map_err(|why| broken("the message", why))?;
     let model = ModelProto::decode(bytes).map_err(|e| broken("the message", e.to_string()))?;

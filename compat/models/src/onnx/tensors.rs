@@ -2,7 +2,7 @@
 
 use super::messages::TensorProto;
 use fulgurite::Tensor;
-use fulgurite::buffer::{Buffer, FileBytes};
+use fulgurite::buffer::{Buffer, MappedFile};
 use fulgurite::core::{DType, foreign};
 use prost::bytes::Bytes;
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use std::path::{Component, Path, PathBuf};
 
 /// The files with the data of tensors.
 pub struct TensorFiles {
-    file: FileBytes,
+    file: MappedFile,
     folder: PathBuf,
-    beside: HashMap<String, FileBytes>,
+    beside: HashMap<String, MappedFile>,
 }
 
 /// The reason why there is no tensor.
@@ -37,12 +37,12 @@ pub fn dtype(code: i32) -> Option<DType> {
 
 impl TensorFiles {
     /// The tensors of the model `path`, whose bytes are `file`.
-    pub fn new(path: &Path, file: FileBytes) -> TensorFiles {
+    pub fn new(path: &Path, file: MappedFile) -> TensorFiles {
         let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         TensorFiles { file, folder, beside: HashMap::new() }
     }
 
-    /// The tensor that the message describes. Its data are a part of its file's bytes where they are aligned.
+    /// The tensor that the message describes. Its bytes are mapped where they are aligned.
     ///
     /// # Errors
     /// The reason why there is none.
@@ -92,7 +92,7 @@ impl TensorFiles {
     }
 
     /// The file beside the model that has the bytes of a tensor, and their place in it.
-    fn external(&mut self, from: &TensorProto, bytes: usize) -> Result<(&FileBytes, usize), String> {
+    fn external(&mut self, from: &TensorProto, bytes: usize) -> Result<(&MappedFile, usize), String> {
         let entry = |key: &str| from.external_data.iter().find(|e| e.key == key).map(|e| e.value.as_str());
         let number = |key: &str| match entry(key) {
             Some(text) => text.parse::<usize>().map(Some).map_err(|_| format!("`{key}` is `{text}`")),
@@ -105,7 +105,7 @@ impl TensorFiles {
         }
         let path = self.beside(location)?;
         if !self.beside.contains_key(location) {
-            let file = FileBytes::read(&path).map_err(|e| unreadable(location, &e))?;
+            let file = MappedFile::open(&path).map_err(|e| unreadable(location, &e))?;
             self.beside.insert(location.to_owned(), file);
         }
         self.beside.get(location).map(|file| (file, offset)).ok_or_else(|| format!("`{location}` can't be read"))
