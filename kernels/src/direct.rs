@@ -13,7 +13,7 @@ const TOGETHER: usize = 4;
 
 /// A term of every window.
 #[derive(Clone, Copy, Debug)]
-pub struct Term {
+pub struct WindowTerm {
     /// The row of the term in the first window; it may lie outside of the plane.
     pub row: isize,
     /// The column of the term in the first window; it may lie outside of the plane.
@@ -40,7 +40,7 @@ pub struct Plane<'a> {
     /// The distance in elements from row to row of the sums.
     pub to_row: isize,
     /// The terms, at most [`MOST_TERMS`].
-    pub terms: &'a [Term],
+    pub terms: &'a [WindowTerm],
 }
 
 /// Computes the sums of a plane.
@@ -130,7 +130,7 @@ unsafe fn sums<V: MaskedVector>(p: &Plane<'_>) {
 #[inline(always)]
 unsafe fn rows<V: MaskedVector, const N: usize>(
     p: &Plane<'_>,
-    terms: &[Term],
+    terms: &[WindowTerm],
     inside: &[V::Mask; MOST_TERMS],
     there: V::Mask,
     (row, first): (isize, usize),

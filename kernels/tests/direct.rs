@@ -1,7 +1,7 @@
 //! Sums over windows where they lie equal their definition, on every instruction set of this CPU.
 
 use fulgurite_kernels::abi::Level;
-use fulgurite_kernels::direct::{self, Plane, Term};
+use fulgurite_kernels::direct::{self, Plane, WindowTerm};
 
 /// The sums by their definition: terms outside of the plane are zeros.
 fn by_definition(p: &Plane<'_>, plane: &[f32]) -> Vec<f32> {
@@ -10,7 +10,7 @@ fn by_definition(p: &Plane<'_>, plane: &[f32]) -> Vec<f32> {
         if inside { plane[(row * p.row + column) as usize] } else { 0.0 }
     };
     let sum = |row: usize, column: usize| {
-        let at = |t: &Term| element(row as isize * p.step + t.row, column as isize + t.column);
+        let at = |t: &WindowTerm| element(row as isize * p.step + t.row, column as isize + t.column);
         p.terms.iter().fold(0.0f32, |sum, t| t.factor.mul_add(at(t), sum))
     };
     (0..p.windows.0).flat_map(|row| (0..p.windows.1).map(move |column| sum(row, column))).collect()
@@ -31,12 +31,12 @@ fn sums_over_windows_equal_their_definition() {
             for (height, width, first) in [(3, 3, -1), (1, 5, -2), (5, 1, 0), (7, 7, -9), (2, 2, 30), (8, 8, -4)] {
                 let row = columns + 3;
                 let plane: Vec<f32> = (0..rows * row).map(|i| (i * 37 % 101) as f32 / 8.0 - 6.0).collect();
-                let term = |k: usize| Term {
+                let term = |k: usize| WindowTerm {
                     row: first + (k / width) as isize,
                     column: first + 2 * (k % width) as isize,
                     factor: (k * 13 % 17) as f32 / 4.0 - 2.0,
                 };
-                let terms: Vec<Term> = (0..height * width).map(term).collect();
+                let terms: Vec<WindowTerm> = (0..height * width).map(term).collect();
                 let to_row = windows.1 + 2;
                 let mut to = vec![f32::NAN; windows.0 * to_row];
                 let p = Plane {

@@ -239,9 +239,9 @@ impl BlockProduct {
         Matrix { at, rows: (i.1 - i.0, p.m.c), columns: (j.1 - j.0, p.n.c) }
     }
 
-    /// The number of terms or columns that are searched for zeros.
+    /// The number of terms, or of columns, of which some are left out.
     fn width(&self) -> usize {
-        if let LeftOut::ZerosOf { .. } = self.left_out { self.product.n.size } else { self.product.k.size }
+        if let LeftOut::Zeros = self.left_out { self.product.k.size } else { self.product.n.size }
     }
 
     /// The right operand of a batch.
@@ -311,7 +311,7 @@ impl BlockProduct {
     /// # Safety
     /// The contract of [`HostStep::run`] holds.
     unsafe fn ranges(&self, memory: Memory, batch: usize, i: (usize, usize), allowed: bool) -> Vec<(usize, usize)> {
-        let size = if let LeftOut::Zeros = self.left_out { self.product.k.size } else { self.product.n.size };
+        let size = self.width();
         if !allowed {
             return vec![(0, size)];
         }

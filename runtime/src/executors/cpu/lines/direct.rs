@@ -12,7 +12,7 @@ use crate::executors::program::host_step::{Fault, Memory};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
-use fulgurite_kernels::direct::{self, MOST_TERMS, Plane, Term};
+use fulgurite_kernels::direct::{self, MOST_TERMS, Plane, WindowTerm};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A term of every window: the offset of its factor, and its row and column in the first window.
@@ -144,14 +144,14 @@ impl Method for DirectProduct {
         let all_finite = AtomicBool::new(true);
         let planes = self.outer.iter().map(|l| l.size).product();
         threads::share(planes, threads, self.cost, &|claims| {
-            let mut terms = [Term { row: 0, column: 0, factor: 0.0 }; MOST_TERMS];
+            let mut terms = [WindowTerm { row: 0, column: 0, factor: 0.0 }; MOST_TERMS];
             for plane in claims.flatten() {
                 let at = start(&self.places, &self.outer, plane);
                 let factors = (operands.at(0) as *const f32).wrapping_offset(at.a);
                 for (term, place) in terms.iter_mut().zip(&self.terms) {
                     // SAFETY: the caller upholds the contract: the factor of each term exists.
                     let factor = unsafe { factors.offset(place.factor).read() };
-                    *term = Term { row: place.row, column: place.column, factor };
+                    *term = WindowTerm { row: place.row, column: place.column, factor };
                 }
                 let terms = &terms[..self.terms.len()];
                 if !terms.iter().all(|t| t.factor.is_finite()) {
