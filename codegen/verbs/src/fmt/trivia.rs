@@ -63,7 +63,7 @@ fn gap(text: &str, from: usize, to: usize, comments: &mut Vec<Comment>) {
 pub(super) fn between(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {
-        let bare = line.trim_start_matches(['[', ']', ',', '-', ' ']);
+        let bare = line.trim_start_matches(|c: char| c.is_whitespace() || "[],-".contains(c));
         let line = if bare.is_empty() || bare.starts_with('#') { bare } else { line };
         let blank = line.is_empty();
         if blank && lines.last().is_none_or(String::is_empty) {
