@@ -104,7 +104,7 @@ fn rows_in_brackets_get_the_one_form() {
     let remarked = formatted(&format!("ops:\n  [ # a remark\n  {row} ]\n"));
     assert!(remarked.contains("# a remark\n") && remarked.ends_with(one.trim_start_matches("ops:\n")), "{remarked}");
     assert_eq!(formatted(&remarked), remarked);
-    for empty in ["ops: []\n", "ops:\n []", "ops:\n  [\n  ]\n", "ops: [\t]", "ops:\n [\t\n\t]"] {
+    for empty in ["ops: []\n", "ops:\n []", "ops:\n  [\n  ]\n", "ops: [\t]"] {
         assert_eq!(formatted(empty), "ops:\n", "{empty:?}");
     }
 }
