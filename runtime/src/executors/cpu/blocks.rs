@@ -25,9 +25,9 @@ const STEP: usize = ROWS / 2;
 const LEAST: usize = 16;
 /// At least one in this many blocks must be left out, because parts of a product are slower than the whole.
 const FEW: usize = 8;
-/// At most this share of the largest number is added to a sum: less than half of the last place of any number, so that
-/// the sum of a finite number and a few of them is finite.
-const SMALL: f32 = f32::MAX * 1e-10;
+/// An unused element has less than this share of the largest number. Multiplied by 1,024 it is less than half of the last
+/// place of that number, so that its sum with a finite number is finite.
+const SMALL: f32 = f32::MAX * 1e-12;
 
 /// The step of a product that may leave out blocks.
 struct BlockProduct {

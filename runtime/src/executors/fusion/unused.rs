@@ -265,7 +265,7 @@ impl Assumed<'_> {
             if n == self.load {
                 return None;
             }
-            if std::mem::replace(&mut seen[n as usize], true) || known[n as usize] == Known::Holds(true) {
+            if std::mem::replace(&mut seen[n as usize], true) || matches!(known[n as usize], Known::Holds(_)) {
                 continue;
             }
             match &self.graph.node(n).op {
@@ -339,20 +339,26 @@ impl Assumed<'_> {
         known
     }
 
-    /// Whether a node is finite if the load's element is small and everything else is as it is: sums and small multiples
-    /// of the element.
+    /// Whether a node is finite if the load's element is small and everything else is as it is: a small multiple of the
+    /// element, perhaps added to one other number. Longer sums could overflow by what they round.
     fn is_small(&self, n: NodeId) -> bool {
-        if n == self.load || !self.contains[n as usize] {
+        if !self.contains[n as usize] || self.is_multiple(n) {
             return true;
         }
+        let Op::Call(Builtin::Add | Builtin::Sub, xs) = &self.graph.node(n).op else { return false };
+        let other = |x: NodeId| !self.contains[x as usize];
+        (self.is_multiple(xs[0]) && other(xs[1])) || (other(xs[0]) && self.is_multiple(xs[1]))
+    }
+
+    /// Whether a node is the load's element, or a multiple of it by one constant.
+    fn is_multiple(&self, n: NodeId) -> bool {
         let factor = |a: NodeId| self.graph.as_const(a).is_some_and(|c| c.as_f64().abs() <= MOST_FACTOR);
         match &self.graph.node(n).op {
-            Op::Call(Builtin::Add | Builtin::Sub, xs) => xs.iter().all(|x| self.is_small(*x)),
-            Op::Call(Builtin::Neg, xs) => self.is_small(xs[0]),
+            Op::Call(Builtin::Neg, xs) => xs[0] == self.load,
             Op::Call(Builtin::Mul, xs) => {
-                (factor(xs[0]) && self.is_small(xs[1])) || (factor(xs[1]) && self.is_small(xs[0]))
+                (factor(xs[0]) && xs[1] == self.load) || (factor(xs[1]) && xs[0] == self.load)
             }
-            _ => false,
+            _ => n == self.load,
         }
     }
 }
