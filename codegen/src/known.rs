@@ -12,12 +12,11 @@ use std::io::Read;
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 
-use fulgurite_core::Name;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::eval::tensor::helpers;
+use fulgurite_core::{Name, files};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::atomic;
 use crate::check::base;
 use crate::check::gradients::{Grade, Graded};
 use crate::diag::Diagnostics;
@@ -185,7 +184,7 @@ impl Known {
                 Some(format!("{:016x}{:016x} {proved} {checked}\n", key.0[0], key.0[1]))
             })
             .collect();
-        _ = atomic::write(file, &text);
+        _ = files::refresh(file, &text);
     }
 }
 

@@ -12,7 +12,6 @@
 //! | [`examples`] | calls of a row with data, for tests and for documentation |
 //! | [`check::recorded`] | recorded calls of PyTorch, and whether rows give equal results |
 
-pub mod atomic;
 pub mod build;
 mod camel;
 pub mod check;

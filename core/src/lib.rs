@@ -1,6 +1,6 @@
 //! The ground floor of fulgurite: dtypes, promotion, numbers, sizes, the rule languages and their evaluators.
 //!
-//! This crate knows no trace, kernel or file. `codegen` (build time) and `runtime` (run time) both stand on it, so that
+//! This crate knows no trace and no kernel. `codegen` (build time) and `runtime` (run time) both stand on it, so that
 //! a rule is solved, lowered and evaluated by the same code where it is checked and where it runs.
 //!
 //! | module | is |
@@ -18,6 +18,7 @@
 //! | [`batch`] | the row that applies a row to every slice |
 //! | [`philox`] | the counter-based random numbers |
 //! | [`refusals`] | the refusals that are decided only when a program runs |
+//! | [`files`] | files that replace an old one as a whole |
 
 pub mod autocast;
 pub mod batch;
@@ -29,6 +30,7 @@ pub mod dim;
 pub mod dtype;
 pub mod eval;
 pub mod facts;
+pub mod files;
 pub mod foreign;
 pub mod kernel;
 pub mod lang;

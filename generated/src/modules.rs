@@ -85,7 +85,7 @@ pub use fulgurite_runtime::checkpoint;
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub use fulgurite_runtime::files;
+pub use fulgurite_core::files;
 /// The time of each step of compiled programs: [`profile`](mod@profile).
 ///
 /// ```

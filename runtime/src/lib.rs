@@ -29,7 +29,6 @@ pub mod checkpoint;
 pub mod devices;
 pub mod error;
 pub mod executors;
-pub mod files;
 pub mod foreign;
 pub mod intrinsics;
 pub mod jit;

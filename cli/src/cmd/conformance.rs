@@ -4,6 +4,7 @@ use crate::args;
 use crate::fault::{FAILED, Fault};
 use crate::ui::live::Live;
 use crate::ui::{Mode, Ui};
+use fulgurite::files;
 use fulgurite_conformance::Tensors;
 use serde_json::json;
 use std::path::Path;
@@ -60,7 +61,5 @@ fn tensors(path: &Path) -> Result<Tensors, Fault> {
 fn write(folder: &Path, text: &str) -> Result<(), Fault> {
     let path = folder.join("results.jsonl");
     let fault = |e| Fault::unwritable(&path, &e);
-    std::fs::create_dir_all(folder).map_err(fault)?;
-    let part = folder.join("results.jsonl.part");
-    std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path)).map_err(fault)
+    std::fs::create_dir_all(folder).and_then(|()| files::refresh(&path, text)).map_err(fault)
 }

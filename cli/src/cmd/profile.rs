@@ -2,6 +2,7 @@
 
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Mode, Ui};
+use fulgurite::files;
 use fulgurite::profile::{Profile, ProfiledStep, profile};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -51,7 +52,7 @@ impl Profiler {
     pub fn finish(self, ui: &Ui) -> Outcome {
         if let Some(Some(path)) = self.wanted {
             let text = json!({"traceEvents": self.events, "displayTimeUnit": "ms"}).to_string();
-            std::fs::write(&path, text).map_err(|e| Fault::unwritable(&path, &e))?;
+            files::refresh(&path, text).map_err(|e| Fault::unwritable(&path, &e))?;
             ui.status("Wrote", &format!("{}", path.display()));
         }
         Ok(())

@@ -3,6 +3,7 @@
 use super::picture::Picture;
 use super::raster::{Image, Raster};
 use crate::fault::{Fault, Outcome};
+use fulgurite::files;
 use plotters::prelude::*;
 use std::path::Path;
 
@@ -63,7 +64,7 @@ pub fn write(path: &Path, title: &str, series: &[Series], pictures: &[Picture]) 
             image.png().map_err(|e| bug(e.to_string()))?
         }
     };
-    std::fs::write(path, bytes).map_err(|e| Fault::unwritable(path, &e))
+    files::refresh(path, bytes).map_err(|e| Fault::unwritable(path, &e))
 }
 
 /// The layout of pictures below the curve, all in cells of one size.

@@ -12,11 +12,10 @@ pub mod subclasses;
 pub mod symbols;
 pub mod variants;
 
-use crate::atomic;
 use crate::schema::{Calls, ClassSource};
 use crate::source::Sources;
-use fulgurite_core::Name;
 use fulgurite_core::row::Row;
+use fulgurite_core::{Name, files};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -187,7 +186,7 @@ impl Artifacts {
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent)?;
             }
-            atomic::write(&path, &unit.text)?;
+            files::refresh(&path, &unit.text)?;
         }
         let parents: std::collections::HashSet<_> =
             kept.iter().filter_map(|p| p.parent().map(Path::to_owned)).collect();

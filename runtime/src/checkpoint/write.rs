@@ -4,8 +4,7 @@ use super::header::{Entry, Header};
 use super::{Metadata, file_error};
 use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::files;
-use fulgurite_core::TensorTy;
+use fulgurite_core::{TensorTy, files};
 use std::io::{self, Write};
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Pages for a browser: one file with its style, its script and its data.
 
 use crate::error::{Error, ErrorKind};
-use crate::files;
+use fulgurite_core::files;
 use serde_json::Value;
 use std::path::Path;
 

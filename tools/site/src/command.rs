@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use fulgurite_codegen::atomic;
-use fulgurite_core::counted;
+use fulgurite_core::{counted, files};
 use fulgurite_mutate::command::OpsVerb;
 use fulgurite_ops_verbs::cli::{CommandFault, Common, FINE, Loaded, Outcome, Paint, Verbs, load, load_or_built_in};
 use serde_json::json;
@@ -143,7 +142,7 @@ impl SiteOptions {
         let path = self.out.join(name);
         let folder = path.parent().unwrap_or(&self.out);
         fs::create_dir_all(folder).map_err(|why| CommandFault::unwritable(folder, &why))?;
-        atomic::write(&path, text).map_err(|why| CommandFault::unwritable(&path, &why))
+        files::refresh(&path, text).map_err(|why| CommandFault::unwritable(&path, &why))
     }
 }
 

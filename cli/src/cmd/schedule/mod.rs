@@ -6,6 +6,7 @@ mod page;
 use crate::args;
 use crate::fault::{Fault, Outcome};
 use crate::ui::{Ink, Mode, Ui, format};
+use fulgurite::files;
 use fulgurite::schedule::{Costs, Generator, KINDS, Limits, Schedule, Timeline, check, simulate};
 use serde_json::{Value, json};
 
@@ -122,7 +123,7 @@ fn show(entry: Entry, args: &args::Schedule, ui: &Ui) -> Outcome {
         ui.status("Wrote", &format!("{} (open it in a browser)", path.display()));
     }
     if let Some(path) = &args.svg {
-        std::fs::write(path, draw::svg(&entry.schedule, &entry.timeline)).map_err(|e| Fault::unwritable(path, &e))?;
+        files::refresh(path, draw::svg(&entry.schedule, &entry.timeline)).map_err(|e| Fault::unwritable(path, &e))?;
         ui.status("Drawn", &path.display().to_string());
     }
     if let Mode::Json = ui.mode() {

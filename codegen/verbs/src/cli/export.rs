@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, Subcommand};
-use fulgurite_codegen::atomic;
 use fulgurite_codegen::check::rows::RowSet;
 use fulgurite_codegen::files::Files;
-use fulgurite_core::{Name, counted};
+use fulgurite_core::{Name, counted, files};
 use rustc_hash::FxHashSet;
 use serde_json::json;
 
@@ -120,7 +119,7 @@ impl ExportOptions {
                 continue;
             }
             path.parent().map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
-            atomic::write(&path, &file.text).map_err(unwritable)?;
+            files::refresh(&path, &file.text).map_err(unwritable)?;
         }
         if let Some(sources) = &package.sources {
             self.take_versions(&sources.join("Cargo.lock"))?;

@@ -5,9 +5,9 @@
 //! whole. The oldest files are removed if there are too many bytes.
 
 use crate::executors::ExecError;
+use fulgurite_core::files;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The environment variable that names another folder; if it is empty, there is no cache.
@@ -74,24 +74,16 @@ impl Cache {
 
     fn keep(&self, file: &Path, text: &str, image: &[u8]) -> std::io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let beside = file.with_extension(format!("new{}", std::process::id()));
-        let written = fs::File::create(&beside).and_then(|mut f| {
+        files::replace(file, |f| {
             f.write_all(MAGIC)?;
             for (bytes, len) in [(text.as_bytes(), text.len()), (image, image.len())] {
                 f.write_all(&(len as u64).to_le_bytes())?;
                 f.write_all(&sum(bytes).to_le_bytes())?;
             }
             f.write_all(text.as_bytes())?;
-            f.write_all(image)?;
-            f.sync_all()
-        });
-        match written.and_then(|()| fs::rename(&beside, file)) {
-            Ok(()) => self.shrink(),
-            Err(e) => {
-                let _ = fs::remove_file(&beside);
-                Err(e)
-            }
-        }
+            f.write_all(image)
+        })?;
+        self.shrink()
     }
 
     /// Removes the oldest files until the rest fit the limit.
