@@ -4,8 +4,6 @@
 //! |---|---|---|---|
 //! | `builtin.NAME` | | the builtin's arguments → its value | compute dtype of the arguments |
 //! | `builtin.add`, `sub`, `mul`, `div` | `by` | x, y → x and the first element of y | f32 |
-//! | `builtin.add`, `sub`, `mul` | `add`, `sub`, `mul`, `from` | x, y, z → V(B(x, y), z); `from(a, b)` is b - a | f32 |
-//! | `builtin.add`, `sub`, `mul` | `by add`, `add by`, `by add by`, … | y, or z, or both, are one number | f32 |
 //!
 //! **Bits.** All three forms of a kernel give equal bits, except for the transcendental functions of f32 (see
 //! [`crate::math`]): no kernel contracts a product and a sum that the row writes separately. Sign and payload of a NaN
@@ -13,7 +11,6 @@
 
 mod maps;
 mod ops;
-mod pairs;
 mod quick;
 
 use fulgurite_core::kernel::KernelEntry;
@@ -33,7 +30,7 @@ const GROUPS: [&[&[KernelEntry]]; 10] = [
     Entries::<i8>::INTEGER,
     Entries::<u8>::INTEGER,
     Entries::<bool>::BOOL,
-    &[quick::QUICK, pairs::PAIRS],
+    &[quick::QUICK],
 ];
 
 /// The first `N` entries, and the number of all.

@@ -5,6 +5,7 @@
 //! | [`math`] | the builtins as vectorisable scalar functions, `m::exp::<I, _>(x)` |
 //! | [`tile`] | how a kernel goes over a tile, and its forms for three instruction sets |
 //! | [`builtin`] | tile kernels of the builtins |
+//! | [`chain`] | chains of pointwise operations as machine code |
 //! | [`abi`] | the instruction set of this machine, and the choice of a form for it |
 //! | [`cast`], [`half`] | conversions between dtypes |
 //! | [`fill`], [`copy`], [`transpose`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
@@ -22,6 +23,7 @@ mod multi;
 pub mod abi;
 pub mod builtin;
 pub mod cast;
+pub mod chain;
 pub mod copy;
 pub mod direct;
 pub mod dot_tile;

@@ -41,33 +41,6 @@ fn one_number_for_all_elements_is_a_tile_of_it() {
 }
 
 #[test]
-fn a_pair_is_two_kernels() {
-    let mut random = Lcg(13);
-    for (first, second) in ["add", "sub", "mul"].into_iter().flat_map(|a| ["add", "sub", "mul", "from"].map(|b| (a, b)))
-    {
-        for (at, n) in [1, 31, 32, 33, 255, 256, 1000].into_iter().cycle().take(56).enumerate() {
-            let [x, y, z] = [(); 3].map(|()| floats(&mut random, n, [None, Some(29)][at % 2]));
-            for by in [[false, false], [true, false], [false, true], [true, true]] {
-                let whole = |v: &[f32], one: bool| if one { vec![v[0]; n] } else { v.to_vec() };
-                let (y, z) = (whole(&y, by[0]), whole(&z, by[1]));
-                let half: Vec<f32> =
-                    run(entry(&format!("builtin.{first}"), "", DType::F32).baseline, n, &[&x, &y], &[]);
-                let expected: Vec<f32> = match second {
-                    "from" => run(entry("builtin.sub", "", DType::F32).baseline, n, &[&z, &half], &[]),
-                    _ => run(entry(&format!("builtin.{second}"), "", DType::F32).baseline, n, &[&half, &z], &[]),
-                };
-                let (before, behind) = (if by[0] { "by " } else { "" }, if by[1] { " by" } else { "" });
-                let pair = entry(&format!("builtin.{first}"), &format!("{before}{second}{behind}"), DType::F32);
-                for (level, f) in forms(pair) {
-                    let got: Vec<f32> = run(f, n, &[&x, &y, &z], &[]);
-                    assert_eq!(bits(&got), bits(&expected), "{first}, {second} {by:?} {level:?} of {n}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn quotients_are_rounded_once() {
     // Every mantissa of the dividend, with divisors at the ends of the mantissas and between.
     let mut random = Lcg(11);

@@ -4,6 +4,7 @@
 //! The rows here are a small database of their own; `fulgurite-tests` covers the whole database.
 
 mod blocks;
+mod chains;
 mod conditions;
 mod convolutions;
 pub(crate) mod database;

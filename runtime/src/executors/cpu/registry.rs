@@ -38,17 +38,6 @@ pub fn builtin_by(b: Builtin, dtype: DType, isa: Level) -> Option<TileFn> {
     variant(b, "by", dtype, isa)
 }
 
-/// The kernel of `second(first(x, y), z)`, or of `second(z, first(x, y))` if `turned` and the order matters. `by` says
-/// for y and z whether each is one number for all elements.
-pub fn pair(first: Builtin, second: Builtin, turned: bool, by: [bool; 2], isa: Level) -> Option<TileFn> {
-    let second = if turned && second == Builtin::Sub { "from" } else { second.name() };
-    let mut name = String::with_capacity(16);
-    name.push_str(if by[0] { "by " } else { "" });
-    name.push_str(second);
-    name.push_str(if by[1] { " by" } else { "" });
-    variant(first, &name, DType::F32, isa)
-}
-
 fn variant(b: Builtin, variant: &str, dtype: DType, isa: Level) -> Option<TileFn> {
     let mut name = String::with_capacity(24);
     name.push_str("builtin.");

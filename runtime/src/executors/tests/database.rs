@@ -44,6 +44,7 @@ const ROWS: &[RowText] = &[
         "sum[k](x[m + k - pad else skip] * w[k])",
     ),
     expr("div", XY, "float", "x / y"),
+    expr("full", "(; shape: Shape(S), value: Num) -> f32[..S]", "", "value as f32"),
     expr("rem", XY, "default", "rem_floor(x, y)"),
     expr("exp", "(x: T) -> T", "float", "exp(x)"),
     expr("lt", "(x: T, y: T) -> bool", "bool", "x < y"),

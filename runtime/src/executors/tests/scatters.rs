@@ -66,3 +66,22 @@ fn threads_scatter_to_places_of_their_own() {
         }
     }
 }
+
+/// Sums that start from +0 are not -0, so nothing is added to them where the base is zero; a base of -0 stays.
+#[test]
+fn a_scatter_onto_zeros_is_one_step() {
+    for (base, steps) in [("0.0", 1), ("1.0", 2)] {
+        let text = format!(
+            "fn f(s: f32[4, 40], i: i64[4, 40]) {{
+               x: f32[6, 40] = full(shape = [6, 40], value = {base})
+               y: f32[6, 40] = scatter_add(x, i, s, dim = 0)
+               return y
+             }}"
+        );
+        let program = agree(&text);
+        assert_eq!(program.describe().steps.len(), steps, "{}", program.describe());
+        let minus_zeros = Buffer::from_slice(&[-0f32; 160], &[4, 40]).unwrap();
+        let y = program.run(&[minus_zeros, inputs(&parse(&text))[1].clone()]).unwrap()[0].to_f64();
+        assert!(y.iter().all(|y| y.is_sign_positive()), "{y:?}");
+    }
+}

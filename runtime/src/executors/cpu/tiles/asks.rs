@@ -24,7 +24,9 @@ impl Emit<'_> {
         // Memory that fits into the second-level cache is often there already, and then prefetches only take time.
         let far = self.n.sizes.iter().product::<usize>() * self.bytes_of_walks() > FAR;
         for phase in &mut self.p.phases {
-            phase.ahead = far && phase.in_place.iter().any(|i| i.ahead);
+            // A single step reads without a pause, which the hardware predicts.
+            let pauses = phase.tiles.len() > 1;
+            phase.ahead = far && pauses && phase.in_place.iter().any(|i| i.ahead);
             // Prefetches are spread over the steps, because the processor has line buffers for about one tile.
             let (n, steps) = (phase.asks.len(), phase.tiles.len());
             for (k, ask) in phase.asks.iter_mut().enumerate() {

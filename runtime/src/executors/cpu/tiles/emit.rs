@@ -1,5 +1,6 @@
 //! Emits the steps and registers of a program from its graph and its loops.
 
+use super::chains::FusedChain;
 use super::program::*;
 use super::schedule::{Nesting, load_bytes, out_bytes, scatter_bytes, tile_elements};
 use crate::executors::fusion::fuse::{Group, live, placed};
@@ -11,6 +12,7 @@ use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::rc::Rc;
 
 /// How often a node is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,9 +81,12 @@ pub(super) struct Emit<'a> {
     pub long: Vec<bool>,
     /// For each walk, the estimated nanoseconds per element.
     pub walk_costs: Vec<f64>,
-    /// Each node whose kernel also computes one of its arguments, with that argument.
-    pub pairs: FxHashMap<NodeId, NodeId>,
-    pub inner_of_pairs: FxHashSet<NodeId>,
+    /// The chains, by their last nodes.
+    pub chains: FxHashMap<NodeId, Rc<FusedChain>>,
+    /// The sums that compute a product themselves, with that product.
+    pub products: FxHashMap<NodeId, NodeId>,
+    /// The nodes that have no step, because a chain or a sum computes them.
+    pub vanished: FxHashSet<NodeId>,
     /// Nodes that were made together with another result of their row, before their turn.
     pub made: FxHashSet<NodeId>,
     /// The free registers by size.
@@ -173,15 +178,16 @@ pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Level) -> Program {
         tiles: FxHashMap::default(),
         long: Vec::new(),
         walk_costs: Vec::new(),
-        pairs: FxHashMap::default(),
-        inner_of_pairs: FxHashSet::default(),
+        chains: FxHashMap::default(),
+        products: FxHashMap::default(),
+        vanished: FxHashSet::default(),
         made: FxHashSet::default(),
         free: FxHashMap::default(),
         now: 0,
         per_element: 0.0,
         touched: Vec::new(),
     };
-    e.pair_up();
+    e.chain_up();
     e.blocks();
     e.run();
     e.p
@@ -325,7 +331,7 @@ impl Emit<'_> {
             let before = self.per_element;
             let last_use = self.last_uses(now);
             for &id in &order {
-                if self.walk[id as usize] != now || self.inner_of_pairs.contains(&id) {
+                if self.walk[id as usize] != now || self.vanished.contains(&id) {
                     continue;
                 }
                 match (&self.group.graph.node(id).op, self.class[id as usize]) {
@@ -357,7 +363,7 @@ impl Emit<'_> {
     fn last_uses(&self, now: usize) -> FxHashMap<NodeId, NodeId> {
         let mut last = FxHashMap::default();
         for at in 0..self.live.len() as NodeId {
-            if self.live[at as usize] && self.walk[at as usize] == now && !self.inner_of_pairs.contains(&at) {
+            if self.live[at as usize] && self.walk[at as usize] == now && !self.vanished.contains(&at) {
                 last.extend(self.args(at).into_iter().map(|a| (a, at)));
             }
         }
@@ -440,7 +446,7 @@ impl Emit<'_> {
             At::Tiles => {
                 // The slots of a step are contiguous and were made just before it.
                 let long = match &step {
-                    Step::Kernel { ins, .. } => self.long[*ins as usize..].iter().all(|l| *l),
+                    Step::Kernel { ins, .. } | Step::Chain { ins, .. } => self.long[*ins as usize..].iter().all(|l| *l),
                     Step::Fold { src, .. } | Step::Accumulate { src, .. } => {
                         self.long[*src as usize..].iter().all(|l| *l)
                     }

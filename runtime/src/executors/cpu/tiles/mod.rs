@@ -2,10 +2,10 @@
 
 mod alias;
 mod asks;
+mod chains;
 mod emit;
 mod lines;
 mod nodes;
-mod pairs;
 pub mod program;
 mod run;
 mod schedule;

@@ -1,8 +1,8 @@
 //! Emits the steps of single nodes.
 
 use super::super::registry;
+use super::chains::FusedChain;
 use super::emit::{At, Class, Emit, Loc, is_leaf};
-use super::pairs::Pair;
 use super::program::*;
 use super::schedule::{load_bytes, out_bytes};
 use crate::executors::fusion::fuse::Form;
@@ -13,6 +13,7 @@ use fulgurite_core::kernel::Combine;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::{DType, storage};
+use fulgurite_kernels::chain::InputForm;
 use fulgurite_kernels::reduce;
 use fulgurite_kernels::reduce::FoldFn;
 use rustc_hash::FxHashMap;
@@ -56,13 +57,13 @@ impl Emit<'_> {
         }
         // Arguments come first, because leaves need registers of their own.
         let args = self.args(id);
-        let pair = self.pair(id);
+        let chain = self.chains.get(&id).cloned();
         let by_one = match &node.op {
-            Op::Call(b, xs) if pair.is_none() => self.by_one(*b, xs).map(|by| by.y),
+            Op::Call(b, xs) if chain.is_none() => self.by_one(*b, xs).map(|by| by.y),
             _ => None,
         };
-        if let Some(pair) = &pair {
-            for (arg, _) in pair.args.iter().zip(pair.by).filter(|(_, one)| !one) {
+        if let Some(chain) = &chain {
+            for (arg, _) in chain.args.iter().zip(chain.forms()).filter(|(_, form)| **form != InputForm::One) {
                 self.operand(*arg);
             }
         } else if !matches!(&node.op, Op::Call(b, xs) if self.row_test(*b, xs).is_some()) {
@@ -86,7 +87,7 @@ impl Emit<'_> {
                         // The register changes its owner, so the argument no longer frees it.
                         let a = reuse.unwrap_or(id);
                         self.tiles.insert(id, loc);
-                        self.every(id, pair.as_ref(), loc);
+                        self.every(id, chain.as_deref(), loc);
                         self.tiles.remove(&a);
                         return;
                     }
@@ -94,14 +95,14 @@ impl Emit<'_> {
                 }
             }
         };
-        self.every(id, pair.as_ref(), dst);
+        self.every(id, chain.as_deref(), dst);
         self.tiles.insert(id, dst);
     }
 
     /// Emits the step that computes a node for every element.
-    fn every(&mut self, id: NodeId, pair: Option<&Pair>, dst: Loc) {
-        match pair {
-            Some(pair) => self.push_pair(pair, dst),
+    fn every(&mut self, id: NodeId, chain: Option<&FusedChain>, dst: Loc) {
+        match chain {
+            Some(chain) => self.push_chain(id, chain, dst),
             None => self.compute(id, At::Tiles, dst),
         }
     }
@@ -151,15 +152,6 @@ impl Emit<'_> {
         };
         self.tiles.insert(id, loc);
         loc
-    }
-
-    /// Whether an operand is one number in a whole tile.
-    pub(super) fn is_one(&self, id: NodeId) -> bool {
-        match self.class[id as usize] {
-            Class::Scalar => self.scalars.contains_key(&id),
-            Class::Row => (self.n.tile.0 == 1 || self.n.row_lines() > 1) && self.rows.contains_key(&id),
-            Class::Full => false,
-        }
     }
 
     /// Recognises positions that are compared with one number per row, such as a search for the label of a row: then
@@ -509,7 +501,7 @@ impl Emit<'_> {
         self.phase().before.push(Step::Clear { acc, start });
         let products = self.products(id);
         let locs: SmallVec<[Loc; 2]> = match products {
-            Some(xs) => xs.iter().map(|x| self.operand(*x)).collect(),
+            Some(ref xs) => xs.iter().map(|x| self.operand(*x)).collect(),
             None => [self.operand(*arg)].into_iter().collect(),
         };
         let src = self.slots(&locs);
@@ -589,7 +581,7 @@ impl Emit<'_> {
                 inner,
             });
             let locs: SmallVec<[Loc; 2]> = match products {
-                Some(xs) => xs.iter().map(|x| self.arg(*x, at)).collect(),
+                Some(ref xs) => xs.iter().map(|x| self.arg(*x, at)).collect(),
                 None => [self.arg(arg, at)].into_iter().collect(),
             };
             let src = self.slots(&locs);

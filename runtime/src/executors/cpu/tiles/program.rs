@@ -15,6 +15,7 @@ use fulgurite_core::kernel::Combine;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::{DType, counted};
+use fulgurite_kernels::chain::ChainCode;
 use fulgurite_kernels::copy::{gather2d, scatter2d};
 use fulgurite_kernels::gather::{ScatterFn, ScatterLineFn, add_line, gather, gather_line, outside};
 use fulgurite_kernels::reduce::FoldFn;
@@ -189,6 +190,15 @@ pub enum Step {
         outs: Slot,
         /// The first of the kernel's numbers.
         nums: u32,
+    },
+    /// A chain of builtins.
+    Chain {
+        /// The machine code.
+        code: ChainCode,
+        /// The first input slot.
+        ins: Slot,
+        /// The output slot.
+        outs: Slot,
     },
     /// A builtin without a kernel, computed element by element.
     Scalar {
@@ -529,6 +539,8 @@ pub struct Program {
     pub prefill: Vec<Prefill>,
     /// The bytes of the workspace.
     pub work: usize,
+    /// Whether a step writes past the caches.
+    pub streams: bool,
     /// Whether units must run in order on one thread.
     pub sequential: bool,
     /// The estimated nanoseconds of a run on one thread.

@@ -66,6 +66,9 @@ impl Program {
             if let Err(f) = unsafe { self.work(memory, accs, &scalars, claims) } {
                 fault.set(f);
             }
+            if self.streams {
+                fulgurite_kernels::chain::fence();
+            }
         };
         threads::share(tasks, if self.sequential { 1 } else { threads }, self.cost, &work);
         fault.result()?;
@@ -382,6 +385,10 @@ impl Worker<'_> {
                                 p.nums.as_ptr().add(*nums as usize),
                             );
                         }
+                        Step::Chain { code, ins, outs } => {
+                            let slots = self.slots;
+                            code.run(geo.n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize));
+                        }
                         Step::Fold { f, src, acc, .. } if tb == 1 => {
                             let row = if p.has_segs() { 0 } else { self.kept_line };
                             let acc = self.work.add(*acc as usize + row * 8);
@@ -473,6 +480,10 @@ impl Worker<'_> {
                         slots.add(*outs as usize),
                         p.nums.as_ptr().add(*nums as usize),
                     );
+                }
+                Step::Chain { code, ins, outs } => {
+                    let slots = self.slots;
+                    code.run(geo.n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize));
                 }
                 Step::Scalar { builtin, arity, ins, outs, from, to } => {
                     let n = if geo.lines == 1 { geo.cols } else { geo.lines * geo.pitch };

@@ -641,6 +641,7 @@ fn identity(from: ValueId, to: ValueId, values: &Values) -> Fragment {
             idx.push(Index::Affine(Affine::dim(d)));
         }
     }
-    let node = graph.add(Op::Load(super::graph::Load { value: from, idx, outside: None }), ty.dtype.opmath());
+    let node = graph
+        .add(Op::Load(super::graph::Load { value: from, idx, outside: None, no_minus_zero: false }), ty.dtype.opmath());
     Fragment { graph, outs: vec![Out { value: to, node, place: Place::Axes(axes) }], view: false }
 }

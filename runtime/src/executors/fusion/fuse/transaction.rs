@@ -164,7 +164,8 @@ mod tests {
         let mut graph = Graph::default();
         let dims: Axis = sizes.iter().map(|n| graph.dim(*n)).collect();
         let flat = Group { graph: graph.clone(), ..Group::default() }.mixed_radix(&dims);
-        let load = Load { value: from, idx: [Index::Affine(flat)].into_iter().collect(), outside: None };
+        let load =
+            Load { value: from, idx: [Index::Affine(flat)].into_iter().collect(), outside: None, no_minus_zero: false };
         let node = graph.add(Op::Load(load), DType::F32);
         let axes = dims.iter().map(|d| Axis::from_slice(&[*d])).collect();
         Rc::new(Fragment { graph, outs: vec![Out { value: to, node, place: Place::Axes(axes) }], view: false })

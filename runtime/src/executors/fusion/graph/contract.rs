@@ -253,11 +253,17 @@ impl Converter<'_> {
         });
         let idx = idx.collect::<Option<_>>().ok_or("an index leaves i64")?;
         let stored = self.values.ty(load.value).dtype.opmath();
-        let node = graph.add(Op::Load(Load { value: load.value, idx, outside: load.outside }), stored);
+        let node =
+            graph.add(Op::Load(Load { value: load.value, idx, outside: load.outside, no_minus_zero: false }), stored);
         let node = graph.add(Op::Cast(node), ty);
         let value = self.values.add(ty, &shape);
         let fragment = Fragment { graph, outs: vec![Out { value, node, place: Place::Axes(axes) }], view: false };
-        let packed = Load { value, idx: order.iter().map(|d| Index::Affine(Affine::dim(*d))).collect(), outside: None };
+        let packed = Load {
+            value,
+            idx: order.iter().map(|d| Index::Affine(Affine::dim(*d))).collect(),
+            outside: None,
+            no_minus_zero: false,
+        };
         Ok((packed, fragment))
     }
 }

@@ -336,7 +336,7 @@ impl<'a> Converter<'a> {
             SOp::Const(c) => s.graph.constant(*c, ty),
             SOp::Num(i) => {
                 let value = *self.line.nums.get(*i).ok_or("a run-time number is missing")?;
-                let load = Load { value, idx: SmallVec::new(), outside: None };
+                let load = Load { value, idx: SmallVec::new(), outside: None, no_minus_zero: false };
                 let node = s.graph.add(Op::Load(load), self.values.ty(value).dtype.opmath());
                 s.graph.add(Op::Cast(node), ty)
             }
@@ -417,7 +417,7 @@ impl<'a> Converter<'a> {
             }));
         }
         let stored = v.dtype.opmath();
-        let node = s.graph.add(Op::Load(Load { value, idx, outside: None }), stored);
+        let node = s.graph.add(Op::Load(Load { value, idx, outside: None, no_minus_zero: false }), stored);
         Ok(s.graph.add(Op::Cast(node), ty))
     }
 
@@ -444,7 +444,7 @@ impl<'a> Converter<'a> {
         {
             // A reshape whose digits do not match reads through a view of the flat tensor.
             let value = self.flat(value);
-            let load = Load { value, idx: smallvec![Index::Affine(position)], outside: None };
+            let load = Load { value, idx: smallvec![Index::Affine(position)], outside: None, no_minus_zero: false };
             let node = s.graph.add(Op::Load(load), stored);
             return Ok(s.graph.add(Op::Cast(node), ty));
         }
@@ -503,8 +503,10 @@ impl<'a> Converter<'a> {
         }
         let nothing = fulgurite_core::builtins::cast_scalar(Scalar::Int(0), stored);
         let get = |s: &mut Scope, outside: Option<Scalar>| {
-            let node =
-                s.graph.add(Op::Load(Load { value, idx: indices.clone(), outside: outside.map(Into::into) }), stored);
+            let node = s.graph.add(
+                Op::Load(Load { value, idx: indices.clone(), outside: outside.map(Into::into), no_minus_zero: false }),
+                stored,
+            );
             s.graph.add(Op::Cast(node), ty)
         };
         let Some(inside) = inside else { return Ok(get(s, None)) };

@@ -119,6 +119,8 @@ pub struct Load {
     /// The element that stands for positions out of range. With `None`, affine indices are in range and others are
     /// tested.
     pub outside: Option<Bits>,
+    /// Whether no element is -0, as in sums that start from +0.
+    pub no_minus_zero: bool,
 }
 
 /// An index along one axis.
@@ -289,7 +291,7 @@ impl Graph {
             let op = match &node.op {
                 Op::Load(l) => {
                     let idx = l.idx.iter().map(|i| i.translate(map, &at)).collect::<Option<_>>()?;
-                    let load = Load { value: l.value, idx, outside: l.outside };
+                    let load = Load { idx, ..l.clone() };
                     if let Some(id) = inline(into, &load) {
                         at.push(id);
                         continue;

@@ -91,8 +91,20 @@ impl Converter<'_> {
         });
         let nothing = fulgurite_core::builtins::cast_scalar(Scalar::Int(0), r.ty.opmath());
         let outside = outside.then(|| nothing.into());
-        let node = s.graph.add(Op::Load(Load { value, idx, outside }), r.ty);
-        Ok(node)
+        let no_minus_zero = self.sums_from_zero(value);
+        Ok(s.graph.add(Op::Load(Load { value, idx, outside, no_minus_zero }), r.ty))
+    }
+
+    /// Whether the elements of the value that was made last are sums that start from +0. They are not -0 then, because
+    /// +0 + -0 is +0, and a sum of other numbers is exact where it is that small.
+    fn sums_from_zero(&self, value: ValueId) -> bool {
+        let Some(Piece::Map(made)) = self.pieces.last() else { return false };
+        let dtype = self.values.ty(value).dtype;
+        dtype.is_float()
+            && dtype.opmath() == dtype
+            && made.outs.iter().any(|out| {
+                out.value == value && matches!(out.place, Place::Scatter { how: Combine::Add, base: None, .. })
+            })
     }
 
     /// A scope with the free variables bound, and the axes that they form.
@@ -179,7 +191,7 @@ impl Converter<'_> {
             sub.vars[*v].as_ref().and_then(|b: &Bound| b.total.plus(&Affine::constant(lo), -1)).map(Index::Affine)
         });
         let idx = idx.collect::<Option<_>>().ok_or("an index leaves i64")?;
-        let node = sub.graph.add(Op::Load(Load { value: scanned, idx, outside: None }), r.ty);
+        let node = sub.graph.add(Op::Load(Load { value: scanned, idx, outside: None, no_minus_zero: false }), r.ty);
         let value = self.temporary(&r.free, r.ty);
         self.emit(sub, value, node, Place::Axes(axes));
         Ok(Some(value))
@@ -286,7 +298,9 @@ impl Converter<'_> {
         let hits = self.over_map(&Reduction { red, vars, filter, body: &yes, otherwise: None, ty, free })?;
         let (mut sub, axes) = self.inner(&r.free)?;
         let idx = self.positions(&sub, &r.free)?;
-        let mut load = |value, ty| sub.graph.add(Op::Load(Load { value, idx: idx.clone(), outside: None }), ty);
+        let mut load = |value, ty| {
+            sub.graph.add(Op::Load(Load { value, idx: idx.clone(), outside: None, no_minus_zero: false }), ty)
+        };
         let (hit, here) = (load(hits, DType::Bool), load(value, r.ty));
         let other = self.expr(&mut sub, other)?;
         let other = sub.graph.add(Op::Cast(other), r.ty);
@@ -329,7 +343,9 @@ impl Converter<'_> {
         let counts = self.over_map(&count)?;
         let (mut sub, axes) = self.inner(&r.free)?;
         let idx = self.positions(&sub, &r.free)?;
-        let mut load = |value| sub.graph.add(Op::Load(Load { value, idx: idx.clone(), outside: None }), r.ty);
+        let mut load = |value| {
+            sub.graph.add(Op::Load(Load { value, idx: idx.clone(), outside: None, no_minus_zero: false }), r.ty)
+        };
         let (sum, count) = (load(sums), load(counts));
         let mean = sub.graph.add(Op::Call(Builtin::Div, smallvec![sum, count]), r.ty);
         let out = self.temporary(&r.free, r.ty);

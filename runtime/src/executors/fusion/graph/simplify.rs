@@ -23,8 +23,10 @@ impl Graph {
             Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[1], 1.0) => Some(a[0]),
             Op::Call(Builtin::Mul, a) if ty != DType::Bool && is(a[0], 1.0) => Some(a[1]),
             Op::Call(Builtin::Div, a) if is(a[1], 1.0) => Some(a[0]),
-            // `x - 0` is `x` for -0 too; `x + 0` is not
+            // `x - 0` is `x` for -0 too; `x + 0` is `x` for all others
             Op::Call(Builtin::Sub, a) if ty.is_float() && is(a[1], 0.0) && !self.is_negative_zero(a[1]) => Some(a[0]),
+            Op::Call(Builtin::Add, a) if ty.is_float() && is(a[1], 0.0) && self.is_exact_sum(a[0], a[1]) => Some(a[0]),
+            Op::Call(Builtin::Add, a) if ty.is_float() && is(a[0], 0.0) && self.is_exact_sum(a[1], a[0]) => Some(a[1]),
             Op::Call(Builtin::Add | Builtin::Sub, a) if ty.is_int() && is(a[1], 0.0) => Some(a[0]),
             Op::Select(c, a, b) => match self.as_const(*c) {
                 Some(s) => Some(if s.as_bool() { *a } else { *b }),
@@ -53,6 +55,12 @@ impl Graph {
             },
             _ => None,
         }
+    }
+
+    /// Whether the sum of `x` and a zero is `x`: only -0 + +0 has another sign.
+    fn is_exact_sum(&self, x: NodeId, zero: NodeId) -> bool {
+        let no_minus_zero = matches!(&self.node(x).op, Op::Load(load) if load.no_minus_zero);
+        no_minus_zero || self.is_negative_zero(zero)
     }
 
     fn is_negative_zero(&self, id: NodeId) -> bool {

@@ -161,27 +161,32 @@ mod tests {
         // channel, rows, columns, and the terms of a window
         let sizes = [4, 8, 9, 3, 3];
         let idx = smallvec![affine(0, &[(0, 1)]), affine(-1, &[(1, 1), (3, 1)]), affine(-1, &[(2, 2), (4, 1)])];
-        let load = Load { value: 0, idx, outside: Some(fulgurite_core::Scalar::Float(0.0).into()) };
+        let load =
+            Load { value: 0, idx, outside: Some(fulgurite_core::Scalar::Float(0.0).into()), no_minus_zero: false };
         let (places, terms): (DimSet, DimSet) = ([1, 2].into_iter().collect(), [0, 3, 4].into_iter().collect());
         let slides = load.slides(places, terms, &[4, 8, 18], &sizes).unwrap();
         assert_eq!(slides[1], Slide { axis: 2, along: (2, 2), over: Some((4, 1)), reversed: false, base: -1 });
         // the gradient of the input walks the terms backwards
         let idx = smallvec![affine(0, &[(0, 1)]), affine(1, &[(1, 1), (3, -1)]), affine(1, &[(2, 1), (4, -1)])];
-        let backwards = Load { value: 0, idx, outside: load.outside };
+        let backwards = Load { value: 0, idx, outside: load.outside, no_minus_zero: false };
         let slides = backwards.slides(places, terms, &[4, 8, 9], &sizes).unwrap();
         assert_eq!(slides[0], Slide { axis: 1, along: (1, 1), over: Some((3, 1)), reversed: true, base: -1 });
         // Patches side by side, and heads of a matrix, of which the former are windows.
         let sizes = [4, 8, 9, 16, 16];
         let idx = smallvec![affine(0, &[(0, 1)]), affine(0, &[(1, 16), (3, 1)]), affine(0, &[(2, 16), (4, 1)])];
-        let patches = Load { value: 0, idx, outside: None };
+        let patches = Load { value: 0, idx, outside: None, no_minus_zero: false };
         assert!(patches.slides(places, terms, &[4, 128, 144], &sizes).is_some());
-        let heads =
-            Load { value: 0, idx: smallvec![affine(0, &[(0, 1)]), affine(0, &[(1, 64), (3, 1)])], outside: None };
+        let heads = Load {
+            value: 0,
+            idx: smallvec![affine(0, &[(0, 1)]), affine(0, &[(1, 64), (3, 1)])],
+            outside: None,
+            no_minus_zero: false,
+        };
         assert_eq!(heads.slides([0, 1].into_iter().collect(), terms, &[4, 2048], &[4, 32, 9, 64, 1]), None);
         let sizes = [4, 8, 9, 3, 3];
         // A dilation that leaves most of the copy empty.
         let idx = smallvec![affine(0, &[(0, 1)]), affine(-1, &[(1, 1), (3, 1000)]), affine(-1, &[(2, 2), (4, 1)])];
-        let wide = Load { value: 0, idx, outside: load.outside };
+        let wide = Load { value: 0, idx, outside: load.outside, no_minus_zero: false };
         assert_eq!(wide.slides(places, terms, &[4, 8, 18], &sizes), None);
         let gradient = load.slides([0, 3, 4].into_iter().collect(), places, &[4, 8, 18], &sizes);
         assert_eq!(gradient, None);

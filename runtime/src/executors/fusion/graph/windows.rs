@@ -188,7 +188,7 @@ impl Converter<'_> {
         let places: Vec<Affine> = ty.shape.iter().map(|n| index_dim(&mut graph, *n)).collect();
         let order: SmallVec<[Dim; 4]> = places.iter().flat_map(|a| a.terms.iter().map(|t| t.0)).collect();
         let idx = places.iter().cloned().map(Index::Affine).collect();
-        let node = graph.add(Op::Load(Load { value: source, idx, outside: None }), ty.dtype);
+        let node = graph.add(Op::Load(Load { value: source, idx, outside: None, no_minus_zero: false }), ty.dtype);
         let apart = places.iter().zip(steps).map(|(a, step)| a.times(*step).map(Index::Affine));
         let idx = apart.collect::<Option<_>>().ok_or("an index leaves i64")?;
         let place = Place::Scatter { idx, mask: None, how: Combine::Replace, strict: false, base: None, order };
