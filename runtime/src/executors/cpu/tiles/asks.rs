@@ -5,7 +5,7 @@
 //! walks before it, and the memory of the first walk a block ahead.
 
 use super::emit::Emit;
-use super::program::{Ask, Cursor};
+use super::program::{Ask, Cursor, Step};
 
 /// A block of more bytes is not prefetched a block ahead, because its memory would be evicted before its turn; this is
 /// a part of the second-level cache.
@@ -24,9 +24,9 @@ impl Emit<'_> {
         // Memory that fits into the second-level cache is often there already, and then prefetches only take time.
         let far = self.n.sizes.iter().product::<usize>() * self.bytes_of_walks() > FAR;
         for phase in &mut self.p.phases {
-            // A single step reads without a pause, which the hardware predicts.
-            let pauses = phase.tiles.len() > 1;
-            phase.ahead = far && pauses && phase.in_place.iter().any(|i| i.ahead);
+            // One kernel reads its lines without a pause, which the hardware predicts.
+            let steady = matches!(phase.tiles.as_slice(), [Step::Kernel { .. } | Step::Chain { .. }]);
+            phase.ahead = far && !steady && phase.in_place.iter().any(|i| i.ahead);
             // Prefetches are spread over the steps, because the processor has line buffers for about one tile.
             let (n, steps) = (phase.asks.len(), phase.tiles.len());
             for (k, ask) in phase.asks.iter_mut().enumerate() {
