@@ -46,13 +46,18 @@ pub struct Plane<'a> {
 /// Computes the sums of a plane.
 pub type Fn = unsafe fn(&Plane<'_>);
 
-/// The function for an instruction set that this CPU has, if masked loads are among its instructions.
-pub fn pick(isa: Level) -> Option<Fn> {
-    match isa {
+/// The function for an instruction set that this CPU has, if masked loads are among its instructions, and for windows
+/// that are `step` columns apart.
+pub fn pick(isa: Level, step: usize) -> Option<Fn> {
+    match (isa, step) {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => Some(avx512),
+        (Level::Avx512, 1) => Some(avx512::<1>),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => Some(avx2),
+        (Level::Avx512, 2) => Some(avx512::<2>),
+        #[cfg(target_arch = "x86_64")]
+        (Level::Avx2, 1) => Some(avx2::<1>),
+        #[cfg(target_arch = "x86_64")]
+        (Level::Avx2, 2) => Some(avx2::<2>),
         _ => None,
     }
 }
@@ -75,11 +80,29 @@ trait MaskedVector: Copy {
     /// As [`MaskedVector::mask`].
     unsafe fn zeros() -> Self;
 
-    /// Adds `factor` times the elements at `from`, which are zeros in the other lanes.
+    /// The elements that the lanes `lo..hi` read if they are two apart: those of the first vector, and of the next.
+    ///
+    /// # Safety
+    /// As [`MaskedVector::mask`].
+    unsafe fn evens(lo: usize, hi: usize) -> [Self::Mask; 2];
+
+    /// The elements at `from` of these lanes; zeros in the others.
     ///
     /// # Safety
     /// As [`MaskedVector::mask`]; the elements of the lanes exist.
-    unsafe fn add(self, factor: f32, from: *const f32, lanes: Self::Mask) -> Self;
+    unsafe fn read(from: *const f32, lanes: Self::Mask) -> Self;
+
+    /// The elements of even places of a vector and the next.
+    ///
+    /// # Safety
+    /// As [`MaskedVector::mask`].
+    unsafe fn halved(self, next: Self) -> Self;
+
+    /// Adds `factor` times the elements.
+    ///
+    /// # Safety
+    /// As [`MaskedVector::mask`].
+    unsafe fn add(self, factor: f32, elements: Self) -> Self;
 
     /// Writes the lanes to `to`.
     ///
@@ -88,71 +111,85 @@ trait MaskedVector: Copy {
     unsafe fn write(self, to: *mut f32, lanes: Self::Mask);
 }
 
-/// Computes the sums of a plane, block by block of columns.
+/// Computes the sums of a plane, block by block of columns. Windows are `STEP` columns apart, one or two.
 ///
 /// # Safety
 /// The CPU has the instructions of the vector; the plane and the sums have these sizes, and do not overlap.
 #[inline(always)]
-unsafe fn sums<V: MaskedVector>(p: &Plane<'_>) {
+unsafe fn sums<V: MaskedVector, const STEP: usize>(p: &Plane<'_>) {
     let terms = &p.terms[..p.terms.len().min(MOST_TERMS)];
     let least = terms.iter().map(|t| t.row).min().unwrap_or(0);
     let most = terms.iter().map(|t| t.row).max().unwrap_or(0);
+    let (end, together) = (p.windows.0 as isize, TOGETHER as isize);
     for first in (0..p.windows.1).step_by(V::COUNT) {
         // SAFETY: the caller upholds the contract; only lanes within the plane are read, and within the sums written.
         unsafe {
             let there = V::mask(0, (p.windows.1 - first).min(V::COUNT));
-            let mut inside = [there; MOST_TERMS];
-            for (mask, term) in inside.iter_mut().zip(terms) {
-                let column = first as isize + term.column;
-                let lo = (-column).clamp(0, V::COUNT as isize);
-                let hi = (p.size.1 as isize - column).clamp(lo, V::COUNT as isize);
-                *mask = V::mask(lo as usize, hi as usize);
+            let mut inside = [[there; 2]; MOST_TERMS];
+            for (masks, term) in inside.iter_mut().zip(terms) {
+                // the lanes whose columns are at least 0, and below the size of the plane
+                let column = (first * STEP) as isize + term.column;
+                let lanes = |from: isize| (from.max(0) as usize).div_ceil(STEP).min(V::COUNT);
+                let (lo, hi) = (lanes(-column), lanes(p.size.1 as isize - column));
+                *masks = if STEP == 1 { [V::mask(lo.min(hi), hi), there] } else { V::evens(lo.min(hi), hi) };
             }
-            let (mut row, end) = (0, p.windows.0 as isize);
+            let mut row = 0;
             while row < end {
-                let many = row + TOGETHER as isize <= end && row * p.step + least >= 0;
-                let last = (row + TOGETHER as isize - 1) * p.step + most;
-                row += if many && last < p.size.0 as isize {
-                    rows::<V, TOGETHER>(p, terms, &inside, there, (row, first))
+                if end < together {
+                    rows::<V, STEP, 1, true>(p, terms, &inside, there, (row, first));
+                    row += 1;
+                    continue;
+                }
+                // The last rows are computed with some before them, whose sums are written a second time.
+                row = row.min(end - together);
+                let inner = row * p.step + least >= 0 && (row + together - 1) * p.step + most < p.size.0 as isize;
+                if inner {
+                    rows::<V, STEP, TOGETHER, false>(p, terms, &inside, there, (row, first));
                 } else {
-                    rows::<V, 1>(p, terms, &inside, there, (row, first))
-                } as isize;
+                    rows::<V, STEP, TOGETHER, true>(p, terms, &inside, there, (row, first));
+                }
+                row += together;
             }
         }
     }
 }
 
-/// Computes the sums of `N` rows from `row` on in the columns `there` from `first` on; `inside` are the columns within the
-/// plane, by term. All terms of several rows lie in rows of the plane. Returns the number of rows.
+/// Computes the sums of `N` rows from `row` on in the columns `there` from `first` on; `inside` are the elements within
+/// the plane, by term. At an `EDGE`, terms may lie in rows outside of the plane.
 ///
 /// # Safety
 /// The contract of [`sums`] holds; the plane has these rows and columns.
 #[inline(always)]
-unsafe fn rows<V: MaskedVector, const N: usize>(
+unsafe fn rows<V: MaskedVector, const STEP: usize, const N: usize, const EDGE: bool>(
     p: &Plane<'_>,
     terms: &[WindowTerm],
-    inside: &[V::Mask; MOST_TERMS],
+    inside: &[[V::Mask; 2]; MOST_TERMS],
     there: V::Mask,
     (row, first): (isize, usize),
-) -> usize {
+) {
     // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let mut sums = [V::zeros(); N];
-        for (mask, term) in inside.iter().zip(terms) {
+        for (masks, term) in inside.iter().zip(terms) {
             let at = row * p.step + term.row;
-            if N == 1 && at as usize >= p.size.0 {
-                continue;
-            }
-            let from = p.from.wrapping_offset(at * p.row + first as isize + term.column);
+            let from = p.from.wrapping_offset(at * p.row + (first * STEP) as isize + term.column);
             for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = sum.add(term.factor, from.wrapping_offset(i as isize * p.step * p.row), *mask);
+                let down = i as isize * p.step;
+                if EDGE && (at + down) as usize >= p.size.0 {
+                    continue;
+                }
+                let from = from.wrapping_offset(down * p.row);
+                let mut elements = V::read(from, masks[0]);
+                if STEP == 2 {
+                    elements = elements.halved(V::read(from.wrapping_add(V::COUNT), masks[1]));
+                }
+                *sum = sum.add(term.factor, elements);
             }
         }
         for (i, sum) in sums.into_iter().enumerate() {
             sum.write(p.to.wrapping_offset((row + i as isize) * p.to_row + first as isize), there);
         }
     }
-    N
 }
 
 /// Sixteen numbers.
@@ -161,9 +198,9 @@ unsafe fn rows<V: MaskedVector, const N: usize>(
 /// The CPU has AVX-512 F; the contract of [`sums`] holds.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,fma")]
-unsafe fn avx512(p: &Plane<'_>) {
+unsafe fn avx512<const STEP: usize>(p: &Plane<'_>) {
     // SAFETY: the caller upholds the contract of this function.
-    unsafe { sums::<x86::Wide>(p) }
+    unsafe { sums::<x86::Wide, STEP>(p) }
 }
 
 /// Eight numbers.
@@ -172,9 +209,9 @@ unsafe fn avx512(p: &Plane<'_>) {
 /// The CPU has AVX2 and FMA; the contract of [`sums`] holds.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2(p: &Plane<'_>) {
+unsafe fn avx2<const STEP: usize>(p: &Plane<'_>) {
     // SAFETY: the caller upholds the contract of this function.
-    unsafe { sums::<x86::Narrow>(p) }
+    unsafe { sums::<x86::Narrow, STEP>(p) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -201,9 +238,30 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn add(self, factor: f32, from: *const f32, lanes: u16) -> Wide {
+        unsafe fn evens(lo: usize, hi: usize) -> [u16; 2] {
+            let elements = (((1u64 << (2 * hi)) - (1u64 << (2 * lo))) & 0x5555_5555) as u32;
+            [elements as u16, (elements >> 16) as u16]
+        }
+
+        #[inline(always)]
+        unsafe fn read(from: *const f32, lanes: u16) -> Wide {
             // SAFETY: the caller upholds the contract of this function; other lanes are not touched.
-            Wide(unsafe { _mm512_fmadd_ps(_mm512_set1_ps(factor), _mm512_maskz_loadu_ps(lanes, from), self.0) })
+            Wide(unsafe { _mm512_maskz_loadu_ps(lanes, from) })
+        }
+
+        #[inline(always)]
+        unsafe fn halved(self, next: Wide) -> Wide {
+            // SAFETY: the caller upholds the contract of this function.
+            unsafe {
+                let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+                Wide(_mm512_permutex2var_ps(self.0, even, next.0))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn add(self, factor: f32, elements: Wide) -> Wide {
+            // SAFETY: the caller upholds the contract of this function.
+            Wide(unsafe { _mm512_fmadd_ps(_mm512_set1_ps(factor), elements.0, self.0) })
         }
 
         #[inline(always)]
@@ -237,9 +295,35 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn add(self, factor: f32, from: *const f32, lanes: __m256i) -> Narrow {
+        unsafe fn evens(lo: usize, hi: usize) -> [__m256i; 2] {
+            // SAFETY: the caller upholds the contract of this function.
+            unsafe {
+                // lanes stand at the even places; others have a number that no lane has
+                let half = |first: i32| _mm256_setr_epi32(first, 99, first + 1, 99, first + 2, 99, first + 3, 99);
+                let below = |n: usize, lane| _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), lane);
+                [half(0), half(4)].map(|lane| _mm256_andnot_si256(below(lo, lane), below(hi, lane)))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn read(from: *const f32, lanes: __m256i) -> Narrow {
             // SAFETY: the caller upholds the contract of this function; other lanes are not touched.
-            Narrow(unsafe { _mm256_fmadd_ps(_mm256_set1_ps(factor), _mm256_maskload_ps(from, lanes), self.0) })
+            Narrow(unsafe { _mm256_maskload_ps(from, lanes) })
+        }
+
+        #[inline(always)]
+        unsafe fn halved(self, next: Narrow) -> Narrow {
+            // SAFETY: the caller upholds the contract of this function.
+            unsafe {
+                let even = _mm256_shuffle_ps::<0x88>(self.0, next.0);
+                Narrow(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xD8>(_mm256_castps_pd(even))))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn add(self, factor: f32, elements: Narrow) -> Narrow {
+            // SAFETY: the caller upholds the contract of this function.
+            Narrow(unsafe { _mm256_fmadd_ps(_mm256_set1_ps(factor), elements.0, self.0) })
         }
 
         #[inline(always)]

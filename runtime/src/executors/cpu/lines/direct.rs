@@ -43,12 +43,11 @@ pub(super) struct DirectProduct {
 impl DirectProduct {
     /// The product that computes a contraction, if it has this form.
     pub fn new(c: &Contract, env: &Env, isa: Level) -> Option<DirectProduct> {
-        let compute = direct::pick(isa)?;
-        [false, true].into_iter().find_map(|swapped| DirectProduct::of(c, env, swapped, compute))
+        [false, true].into_iter().find_map(|swapped| DirectProduct::of(c, env, swapped, isa))
     }
 
     /// The product whose left operand (`swapped`: whose right one) has the factors.
-    fn of(c: &Contract, env: &Env, swapped: bool, compute: direct::Fn) -> Option<DirectProduct> {
+    fn of(c: &Contract, env: &Env, swapped: bool, isa: Level) -> Option<DirectProduct> {
         let (left, right) = if swapped { (&c.b, &c.a) } else { (&c.a, &c.b) };
         let single = |v: u32| env.values.ty(v).dtype == DType::F32;
         if c.chunk.is_some() || ![left.value, right.value, c.out].into_iter().all(single) || !left.lies(&c.sizes) {
@@ -72,9 +71,10 @@ impl DirectProduct {
             _ => return None,
         };
         let (along, column) = (&loops[last.along.0 as usize], forms[1].strides[last.axis]);
-        if last.along.1 != 1 || column != 1 || along.c != 1 {
+        if column != 1 || along.c != 1 {
             return None;
         }
+        let compute = direct::pick(isa, usize::try_from(last.along.1).ok()?)?;
         let terms = terms(sheet, last, &loops, summed.meet(all))?;
         places[1].offset = origin(right, &slides, &forms[1], places[1].offset);
         let sliding: DimSet = slides.iter().map(|s| s.along.0).collect();
