@@ -399,6 +399,10 @@ pub struct Bench {
     /// Name the workloads
     #[arg(long)]
     pub list: bool,
+    /// Compare the time of each workload with its floor: the time in which one thread of this machine could move the bytes of
+    /// its steps, or do their products
+    #[arg(long, conflicts_with_all = ["serve", "list", "model", "profile"])]
+    pub floors: bool,
     /// Time a model that PyTorch exported (.pt2) or one of ONNX (.onnx): a call at once, a compiled one, and a gradient
     #[arg(long, value_name = "FILE", conflicts_with_all = ["serve", "run", "list"])]
     pub model: Option<PathBuf>,

@@ -10,6 +10,7 @@
 //! | [`cast`], [`half`] | conversions between dtypes |
 //! | [`fill`], [`copy`], [`transpose`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
 //! | [`prefetch`] | hints that memory is needed soon |
+//! | [`peak`] | the arithmetic that the processor can do at most |
 //! | [`reduce`] | sums, products and extrema of lines |
 //! | [`line_gemm`], [`dot_tile`], [`dots`] | products with a table of lines, their last columns as dot products, sums along such lines |
 //! | [`small_gemm`], [`quantised_gemm`] | products with few rows, and with weights in groups of integers |
@@ -33,6 +34,7 @@ pub mod gather;
 pub mod line_gemm;
 pub mod math;
 pub mod narrow;
+pub mod peak;
 pub mod prefetch;
 pub mod quantised_gemm;
 pub mod reduce;

@@ -1,10 +1,12 @@
 //! Profiles: the time of each step of the compiled programs that run while a function runs.
 //!
 //! A step is a fusion, a product, a scan or a kernel. Its floor is the time in which this machine can move the step's
-//! bytes, so a step near its floor can only become faster with fewer bytes.
+//! bytes, or do its products if that takes longer. A step near its floor can only become faster with fewer of them.
 
 use crate::executors::{Compiled, StepInfo, StepTime};
 use fulgurite_core::loc::Loc;
+use fulgurite_kernels::abi::Level;
+use fulgurite_kernels::peak::multiply_add;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::fmt;
@@ -137,6 +139,23 @@ pub fn bandwidth() -> f64 {
     })
 }
 
+/// The floating-point operations of f32 per second that one thread of this machine can do, measured once: products and
+/// sums in registers.
+pub fn arithmetic() -> f64 {
+    static MEASURED: OnceLock<f64> = OnceLock::new();
+    *MEASURED.get_or_init(|| {
+        let multiply_add = multiply_add::pick(Level::current());
+        let speed = |_| {
+            let start = Instant::now();
+            // SAFETY: the processor has the current instruction set.
+            let (operations, sum) = unsafe { multiply_add(std::hint::black_box(200_000)) };
+            std::hint::black_box(sum);
+            operations / start.elapsed().as_secs_f64().max(1e-9)
+        };
+        (0..8).map(speed).fold(1.0, f64::max)
+    })
+}
+
 impl ProfiledStep {
     /// The bytes that the step moves per second.
     pub fn bytes_per_second(&self) -> f64 {
@@ -148,9 +167,16 @@ impl ProfiledStep {
         self.info.flops * self.runs as f64 / self.time.as_secs_f64().max(1e-12)
     }
 
-    /// The share of the time in which one thread of this machine could have moved the bytes.
+    /// The time in which one thread of this machine could have moved the bytes of all runs, and done their products.
+    /// Memory that stays in the caches moves faster.
+    pub fn floor(&self) -> Duration {
+        let seconds = (self.info.bytes as f64 / bandwidth()).max(self.info.flops / arithmetic());
+        Duration::from_secs_f64(self.runs as f64 * seconds)
+    }
+
+    /// The floor's share of the time.
     pub fn share_of_floor(&self) -> f64 {
-        self.bytes_per_second() / bandwidth()
+        self.floor().as_secs_f64() / self.time.as_secs_f64().max(1e-12)
     }
 
     /// The rows of the lines, each once, with the number of its lines: `mul ×3 add`.
@@ -171,6 +197,11 @@ impl Profile {
     /// The time of all steps together.
     pub fn time(&self) -> Duration {
         self.steps.iter().map(|s| s.time).sum()
+    }
+
+    /// The floor of all steps together.
+    pub fn floor(&self) -> Duration {
+        self.steps.iter().map(ProfiledStep::floor).sum()
     }
 
     /// The steps, those that took most time first.

@@ -1,5 +1,7 @@
 //! `fulgurite bench`: workloads, or the calls of a model, each timed on this machine.
 
+mod floors;
+
 use crate::args;
 use crate::cmd::models;
 use crate::cmd::profile::Profiler;
@@ -36,6 +38,9 @@ pub fn run(args: &args::Bench, ui: &Ui) -> Outcome {
     if chosen.is_empty() {
         return Err(Fault::usage("E916", format!("there is no workload `{wanted}`"))
             .help("`fulgurite bench --list` names them"));
+    }
+    if args.floors {
+        return floors::run(&chosen, args.reps, &mut server, ui);
     }
     let mut profiler = Profiler::new(&args.profiled.profile);
     for name in chosen {
