@@ -6,7 +6,7 @@
 use crate::executors::{Compiled, StepInfo, StepTime};
 use fulgurite_core::loc::Loc;
 use fulgurite_kernels::abi::Level;
-use fulgurite_kernels::peak::multiply_add;
+use fulgurite_kernels::peak;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::fmt;
@@ -144,7 +144,7 @@ pub fn bandwidth() -> f64 {
 pub fn arithmetic() -> f64 {
     static MEASURED: OnceLock<f64> = OnceLock::new();
     *MEASURED.get_or_init(|| {
-        let multiply_add = multiply_add::pick(Level::current());
+        let multiply_add = peak::pick(Level::current());
         let speed = |_| {
             let start = Instant::now();
             // SAFETY: the processor has the current instruction set.

@@ -204,7 +204,7 @@ fn random_chains_have_the_bits_of_their_builtins() {
 #[test]
 fn a_chain_without_registers_is_refused() {
     let isa = Level::current();
-    let inputs = vec![InputForm::Tile; 12];
+    let inputs = [InputForm::Tile; 12];
     let sum = |k: usize| Operation {
         builtin: Builtin::Add,
         args: vec![if k == 1 { ChainOperand::Input(0) } else { ChainOperand::Result(k - 2) }, ChainOperand::Input(k)],
