@@ -275,13 +275,17 @@ mod tests {
     #[test]
     fn kernels_of_reached_rows_are_emitted() {
         let row = |op: &str, meaning: &str| {
-            format!("- op: {op}\n  doc: A row\n  sig: '(x: T) -> T'\n  promote: float\n  {meaning}\n")
+            format!(
+                "- op: {op}\n  doc: A row\n  sig: '(x: T) -> T'\n  promote: float\n  dtypes: f32 + f64\n  {meaning}\n"
+            )
         };
         let rows = [("bent", "expr: x * x + 1"), ("far", "expr: x * x + 2"), ("twice", "decomp: bent(bent(x))")];
         let above: String = rows.map(|(op, meaning)| row(op, meaning)).concat();
         let upstream = read_rows(&format!("ops:\n{above}"), "folder/above.yaml").expect("is a database");
         let own = format!("ops:\n{}", row("more", "decomp: twice(twice(x))"));
-        let Ok(compiled) = compile(&own, "ops.yaml", &upstream) else { panic!("the rows are right") };
+        let style = Style { color: false, width: 100 };
+        let compiled = compile(&own, "ops.yaml", &upstream)
+            .unwrap_or_else(|refused| panic!("{}", render::text(&refused.diagnostics, &refused.sources, style)));
         let reached = compiled.reached();
         let parts = DatabaseParts { reached: &reached, ..compiled.parts() };
         let made = Artifacts::emit(&Target::downstream("own"), &compiled.rows, &parts, &compiled.table());

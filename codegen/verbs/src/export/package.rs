@@ -225,6 +225,7 @@ fn docstring(exported: &ExportedRow<'_>) -> String {
 
 /// The settings of a release build. Most of a library is code that runs once for each program, so that is compiled for
 /// size; the kernels are compiled for speed. The generator, which runs at each edit, is compiled quickly.
+/// There is no optimisation at link time: with `lto = "fat"` a wheel of ten rows was 1 % larger, and an edit took minutes.
 const PROFILE: &str = r#"
 [workspace]
 resolver = "1"
