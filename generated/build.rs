@@ -1,5 +1,5 @@
 //! Finds the output of the generator, which ran when the kernels were built; passes the database on to downstream build
-//! scripts; and writes `op!` with the database's path, because a macro cannot see cargo's metadata.
+//! scripts, with the word that its kernels are linked; and writes `op!` with the database's path, because a macro cannot see cargo's metadata.
 
 fn main() -> std::io::Result<()> {
     let var = |name: &str| std::env::var(name).map_err(|_| std::io::Error::other(format!("{name} is not set")));
@@ -8,6 +8,9 @@ fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed={out}");
     println!("cargo::rustc-env=FULGURITE_OUT={out}");
     println!("cargo::metadata=database={database}");
+    if std::env::var_os("CARGO_FEATURE_ROW_KERNELS").is_some() {
+        println!("cargo::metadata=kernels=linked");
+    }
     let op = format!(
         "/// Rows written where they are used: see the crate's documentation.\n\
          #[macro_export]\n\

@@ -4,7 +4,7 @@
 //! once.
 
 use crate::diag::render::{self, Style};
-use crate::emit::{Artifacts, Target, Unit};
+use crate::emit::{Artifacts, DatabaseParts, Target, Unit};
 use crate::files::Files;
 use crate::known::{self, Known};
 use crate::pipeline::{self, Compiled, Table};
@@ -71,7 +71,11 @@ fn run(target: &Target, file: &Path, upstream: &Table, out: &Path) -> std::io::R
                 compiled.add_examples(|_| true);
             }
             let table = compiled.table();
-            let artifacts = Artifacts::emit(target, &compiled.rows, &compiled.parts(), &table);
+            // the upstream kernels that a row can run, where no crate has those of all rows
+            let linked = target.page.is_some() || std::env::var_os("DEP_FULGURITE_KERNELS").is_some();
+            let reached = if linked { Vec::new() } else { compiled.reached() };
+            let parts = DatabaseParts { reached: &reached, ..compiled.parts() };
+            let artifacts = Artifacts::emit(target, &compiled.rows, &parts, &table);
             let mut units = artifacts.database;
             units.extend(artifacts.kernels);
             Artifacts::write(&units, out)

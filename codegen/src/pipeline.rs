@@ -35,7 +35,22 @@ pub struct Compiled {
 impl Compiled {
     /// The parts beside the rows.
     pub fn parts(&self) -> DatabaseParts<'_> {
-        DatabaseParts { classes: &self.database.classes, calls: &self.database.calls, sources: &self.sources }
+        let Database { classes, calls, .. } = &self.database;
+        DatabaseParts { classes, calls, sources: &self.sources, reached: &[] }
+    }
+
+    /// The upstream rows that this database calls, directly or not, with the rows derived from them.
+    pub fn reached(&self) -> Vec<Emitted> {
+        let Table { written, sources, .. } = &self.upstream;
+        let called = self.upstream.called_by(&self.database, &self.database.names().collect());
+        let rows = check::completed(written, &called);
+        let called = check::rows::derived_calls(rows.iter().map(|row| &**row));
+        let source = |row: &Arc<Row>| written.rows.iter().find(|source| source.name() == row.op);
+        let pairs: Vec<_> = rows.iter().filter_map(|row| Some((source(row)?, row))).collect();
+        let each = parallel::map(&pairs, |(source, row)| derive_row(source, row, &self.upstream, &called, sources));
+        // units have no paths
+        let name = |file: &str| file.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+        each.into_iter().flatten().map(|row| Emitted { file: name(&row.file), ..row }).collect()
     }
 
     /// Every row by name, including derived and upstream ones.
@@ -66,6 +81,8 @@ pub struct Table {
     pub text: Arc<str>,
     /// The upstream rows as they are written.
     written: Arc<Database>,
+    /// The sources for their places.
+    sources: Arc<Sources>,
 }
 
 impl Table {
@@ -77,15 +94,20 @@ impl Table {
         if unchanged || self.written.rows.is_empty() {
             return table;
         }
+        let called = self.called_by(database, wanted);
+        check::completed(&self.written, &called).into_iter().for_each(|row| table.insert(row));
+        table
+    }
+
+    /// The names, without kinds, of the rows that the `wanted` rows and classes of `database` call.
+    fn called_by(&self, database: &Database, wanted: &FxHashSet<Name>) -> FxHashSet<Name> {
         // The text of a class may call any row.
         let called = match database.classes.is_empty() {
             true => closure::reached(&database.rows, wanted.iter().copied()),
             false => self.names().into_iter().map(check::base).collect(),
         };
         let foreign = database.calls.iter().map(|calls| check::base(Name::new(calls.op.as_str())));
-        let called = called.into_iter().chain(foreign).collect();
-        check::completed(&self.written, &called).into_iter().for_each(|row| table.insert(row));
-        table
+        called.into_iter().chain(foreign).collect()
     }
 
     /// Adds a row.
@@ -183,6 +205,7 @@ pub fn read_rows(text: &str, file: &str) -> Result<Table, String> {
     table.classes.clone_from(&database.classes);
     table.text = text.into();
     table.written = Arc::new(database);
+    table.sources = Arc::new(sources);
     Ok(table)
 }
 
@@ -241,4 +264,35 @@ fn derive_row(
         });
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::{Artifacts, Target};
+
+    /// Without the kernels of all upstream rows, a database gets those of the rows that its own call, also by others.
+    #[test]
+    fn kernels_of_reached_rows_are_emitted() {
+        let row = |op: &str, meaning: &str| {
+            format!(
+                "- op: {op}\n  doc: A row\n  sig: '(x: T) -> T'\n  promote: float\n  dtypes: f32 + f64\n  {meaning}\n"
+            )
+        };
+        let rows = [("bent", "expr: x * x + 1"), ("far", "expr: x * x + 2"), ("twice", "decomp: bent(bent(x))")];
+        let above: String = rows.map(|(op, meaning)| row(op, meaning)).concat();
+        let upstream = read_rows(&format!("ops:\n{above}"), "folder/above.yaml").expect("is a database");
+        let own = format!("ops:\n{}", row("more", "decomp: twice(twice(x))"));
+        let style = Style { color: false, width: 100 };
+        let compiled = compile(&own, "ops.yaml", &upstream)
+            .unwrap_or_else(|refused| panic!("{}", render::text(&refused.diagnostics, &refused.sources, style)));
+        let reached = compiled.reached();
+        let parts = DatabaseParts { reached: &reached, ..compiled.parts() };
+        let made = Artifacts::emit(&Target::downstream("own"), &compiled.rows, &parts, &compiled.table());
+        let kernel = |op: &str| made.kernels.iter().find(|unit| unit.path == format!("kernels/{op}.rs"));
+        let text = &kernel("bent").expect("it is reached").text;
+        assert!(text.contains("above.yaml") && !text.contains("folder"), "{text}");
+        assert!(kernel("far").is_none(), "nothing calls it");
+        assert!(made.database.iter().all(|unit| unit.path != "rows/bent.rs"), "its symbol is upstream");
+    }
 }

@@ -189,6 +189,15 @@ impl<'de> Deserialize<'de> for Raw {
 
 struct RawVisitor;
 
+/// The methods for the types of numbers, whose digits are read from the text.
+macro_rules! numbers {
+    ($($visit:ident: $ty:ty),*) => {
+        $(fn $visit<E>(self, _: $ty) -> Result<Raw, E> {
+            Ok(Raw::Number)
+        })*
+    };
+}
+
 impl<'de> Visitor<'de> for RawVisitor {
     type Value = Raw;
 
@@ -212,25 +221,7 @@ impl<'de> Visitor<'de> for RawVisitor {
         Ok(Raw::Bool(value))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Raw, E> {
-        Ok(Raw::Number)
-    }
-
-    fn visit_i128<E>(self, _: i128) -> Result<Raw, E> {
-        Ok(Raw::Number)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Raw, E> {
-        Ok(Raw::Number)
-    }
-
-    fn visit_u128<E>(self, _: u128) -> Result<Raw, E> {
-        Ok(Raw::Number)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
-        Ok(Raw::Number)
-    }
+    numbers! { visit_i64: i64, visit_i128: i128, visit_u64: u64, visit_u128: u128, visit_f64: f64 }
 
     fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
         Ok(Raw::Text(text.to_owned()))

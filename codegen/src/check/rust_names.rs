@@ -19,7 +19,8 @@ pub(super) fn check(rows: &[RowSource]) -> Vec<(&RowSource, Diag)> {
             let message = format!("`{}` and `{}` are both `{item}` in Rust", other.op.as_str(), source.op.as_str());
             let diag = Diag::error("E012", source.op.place, message).here("second here");
             faults.push((source, diag.label(other.op.place, "first here").help("rename one of them")));
-        } else if let Some(item) = items.iter().find(|item| api::TYPES.contains(&item.as_str())) {
+        } else if let Some(item) = items.iter().find(|item| api::TYPES.split_whitespace().any(|ty| ty == item.as_str()))
+        {
             let message = format!("`{}` can't be the name of a row with options", source.op.as_str());
             let diag = Diag::error("E012", source.op.place, message).here(format!("Rust has a type `{item}`"));
             faults.push((source, diag.help("rename the row")));

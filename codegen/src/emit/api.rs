@@ -11,34 +11,11 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{Env, const_eval};
 use std::fmt::Write;
 
-/// The types that generated items use; the types of a row's options must not have these names.
-pub const TYPES: &[&str] = &[
-    "Clone",
-    "Database",
-    "Debug",
-    "Default",
-    "Dim",
-    "Dims",
-    "DType",
-    "Eq",
-    "Into",
-    "Key",
-    "KeyArg",
-    "Limit",
-    "MeaningKind",
-    "Name",
-    "Number",
-    "Operand",
-    "Option",
-    "PartialEq",
-    "RowText",
-    "Scalar",
-    "ShapeArg",
-    "Symbol",
-    "Tensor",
-    "Value",
-    "Vec",
-];
+/// The types that generated items use, apart by spaces; the types of a row's options must not have these names.
+pub const TYPES: &str = "
+    Clone Database Debug Default Dim Dims DType Eq Into Key KeyArg Limit MeaningKind Name Number Operand Option
+    PartialEq RowText Scalar ShapeArg Symbol Tensor Value Vec
+";
 
 /// A public item made from a row.
 #[derive(Clone, PartialEq, Eq)]

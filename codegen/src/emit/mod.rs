@@ -114,6 +114,8 @@ pub struct DatabaseParts<'a> {
     pub calls: &'a [Calls],
     /// The sources for their places.
     pub sources: &'a Sources,
+    /// Upstream rows whose kernels the crate holds too.
+    pub reached: &'a [Emitted],
 }
 
 impl Artifacts {
@@ -125,7 +127,7 @@ impl Artifacts {
         resolve: &dyn fulgurite_core::lower::Rows,
     ) -> Artifacts {
         let mut out = Artifacts::default();
-        let (mut symbols, mut functions, mut methods, mut kernels) = (vec![], vec![], vec![], vec![]);
+        let (mut symbols, mut functions, mut methods) = (vec![], vec![], vec![]);
         for row in rows {
             let stem = names::stem(row.row.op);
             let api = api::Api::of(row);
@@ -140,10 +142,13 @@ impl Artifacts {
             }
             symbols.push(names::constant(row.row.op));
             out.database.push(Unit { path: format!("rows/{stem}.rs"), text });
-            let kernel = cpu::unit(row, target, resolve);
-            if let Some((text, entries)) = kernel {
+        }
+        let mut kernels = Vec::new();
+        for row in rows.iter().chain(parts.reached) {
+            if let Some((text, entries)) = cpu::unit(row, target, resolve) {
+                let stem = names::stem(row.row.op);
                 out.kernels.push(Unit { path: format!("kernels/{stem}.rs"), text });
-                kernels.push((stem.clone(), entries));
+                kernels.push((stem, entries));
             }
         }
         if !parts.classes.is_empty() {

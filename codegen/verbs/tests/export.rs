@@ -61,6 +61,10 @@ fn ten_rows_are_a_package() {
     for krate in ["ten", "fulgurite-kernels", "fulgurite-row-kernels"] {
         assert!(manifest.contains(&format!("[profile.release.package.{krate}]\nopt-level = 3\n")), "{manifest}");
     }
+    // the kernels of fulgurite's rows are those that the package reaches
+    assert!(
+        manifest.lines().any(|line| line.starts_with("fulgurite = ") && line.ends_with("default-features = false }"))
+    );
     // an export of what is there already changes nothing
     let before = fs::metadata(out.join("ten/_ops.py")).and_then(|m| m.modified()).expect("is there");
     export("torch", &root().join("examples/torch/ops.yaml"), &out, &["--name", "ten", "--only", "energy"]);
@@ -86,6 +90,30 @@ fn rows_are_functions_of_jax() {
     fs::remove_dir_all(out).expect("is removed");
 }
 
+/// Names that the code of a package uses itself get a `_`, and the code imports no name that it does not use.
+#[test]
+fn a_package_has_names_of_its_own() {
+    let (out, database) = (folder("named"), folder("named-rows"));
+    fs::create_dir_all(&database).expect("is made");
+    let file = database.join("ops.yaml");
+    let rows =
+        "ops:\n- op: list\n  doc: Twice a tensor\n  sig: '(tensor: T) -> T'\n  promote: float\n  expr: 2 * tensor\n";
+    fs::write(&file, rows).expect("is written");
+    let (status, _, said) = export("torch", &file, &out, &["--name", "named"]);
+    assert_eq!(status, 0, "{said}");
+    let module = fs::read_to_string(out.join("named/__init__.py")).expect("is written");
+    let function = "def list_(tensor_: Tensor | float) -> Tensor:";
+    assert!(module.contains(function) && module.contains("return _ops.list_(tensor(tensor_))"), "{module}");
+    let imports: Vec<&str> = module.lines().filter(|line| line.contains("import ")).collect();
+    assert_eq!(imports, ["from torch import Tensor", "from . import _ops", "from ._runtime import tensor"]);
+    let tests = fs::read_to_string(out.join("tests/test_ops.py")).expect("is written");
+    assert!(
+        tests
+            .contains("\nfrom checks import Facts, t\nfrom running import rows_as_tests, run\n\nimport named\n\nCALLS")
+    );
+    [out, database].into_iter().for_each(|folder| fs::remove_dir_all(folder).expect("is removed"));
+}
+
 /// Wrong words and rows that can't be operators are refused, and nothing is written.
 #[test]
 fn what_can_not_be_exported_is_refused() {
@@ -103,6 +131,9 @@ fn what_can_not_be_exported_is_refused() {
     refused(row("twice"), &["--name", "2ops"], "can't be the name");
     refused(row("two.fold") + &row("two_fold"), &["--name", "names"], "have the Python name `two_fold`");
     refused(row("twice").replace("2 * x", "2 * y"), &["--name", "broken"], "fault");
+    // the advice names the database, and the one upstream of it
+    let check = format!("`cargo ops check --file {} --upstream ", file.display());
+    refused(row("twice").replace("2 * x", "2 * y"), &["--name", "broken"], &check);
     let writes = "- op: count\n  doc: Adds one to x, gives the square of the old x\n  sig: '(mut x: T[..S]) -> T[..S]'\n  dtypes: f64\n  decomp: |\n    let y = square(x);\n    x <- overwrite(x, add(x, 1));\n    y\n";
     refused(writes.to_owned(), &["--name", "writes"], "it writes an argument");
     fs::remove_dir_all(database).expect("is removed");

@@ -3,9 +3,17 @@
 use fulgurite_kernels::core::kernel::KernelEntry;
 
 /// The kernels, which have every literal in parentheses.
+#[cfg(feature = "rows")]
 #[allow(unused_parens)]
 pub mod rows {
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+}
+
+/// No kernels.
+#[cfg(not(feature = "rows"))]
+pub mod rows {
+    /// A crate that leaves out the kernels of all rows has those of the rows that it reaches.
+    pub static ROWS: [&[super::KernelEntry]; 0] = [];
 }
 
 /// The kernel tables: builtins, then rows.

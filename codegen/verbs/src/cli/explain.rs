@@ -69,7 +69,8 @@ impl Explain {
         let (source, _) = loaded.find(&self.what)?;
         let units = explain::code::of(&source.name(), &loaded.files, &loaded.upstream);
         let units = units.map_err(|why| {
-            CommandFault::failed("E903", why).help("`cargo ops check` shows every fault at its place")
+            CommandFault::failed("E903", why)
+                .help(format!("`cargo ops check{}` shows every fault at its place", loaded.options))
         })?;
         for unit in units {
             if common.json {

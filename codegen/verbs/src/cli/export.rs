@@ -105,7 +105,9 @@ impl ExportOptions {
         if loaded.diags.errors() > 0 {
             let faults = counted(loaded.diags.errors(), "fault", "faults");
             let claim = format!("`{}` has {faults}", loaded.files.rows.path.display());
-            return Err(CommandFault::failed("E924", claim).help("see `cargo ops check`"));
+            return Err(
+                CommandFault::failed("E924", claim).help(format!("`cargo ops check{}` shows them", loaded.options))
+            );
         }
         let (rows, left_out) = self.rows(&loaded, types)?;
         let origin = origin(&loaded.files, sources.as_deref());

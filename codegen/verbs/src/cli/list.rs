@@ -105,8 +105,9 @@ impl List {
             let names: Vec<&str> = broken.iter().map(|name| name.as_str()).collect();
             writeln!(
                 err,
-                "note: rows with faults are not listed: {}; `cargo ops check` shows the faults",
-                names.join(", ")
+                "note: rows with faults are not listed: {}; `cargo ops check{}` shows the faults",
+                names.join(", "),
+                loaded.options
             )?;
         }
         Ok(FINE)

@@ -37,6 +37,8 @@ pub struct Loaded {
     pub upstream: pipeline::Table,
     /// The file of these rows.
     above: Option<PathBuf>,
+    /// The options by which another command reads the same database, each after a space.
+    pub(super) options: String,
 }
 
 /// Reads and checks the database that `common` names, or `file`.
@@ -46,7 +48,14 @@ pub struct Loaded {
 pub fn load(common: &Common, file: Option<&Path>) -> Result<Loaded, CommandFault> {
     let files = read(common, file)?;
     let above = upstream_file(common, &files.rows.path)?;
-    Ok(Loaded { above: above.clone(), ..loaded(files, table(above.as_deref())?) })
+    Ok(Loaded { above: above.clone(), options: options(common, file), ..loaded(files, table(above.as_deref())?) })
+}
+
+/// The options that name the same databases to another command, each after a space.
+pub(super) fn options(common: &Common, file: Option<&Path>) -> String {
+    let named = [("file", file.or(common.file.as_deref())), ("upstream", common.upstream.as_deref())];
+    let option = |(name, path): (&str, Option<&Path>)| path.map(|path| format!(" --{name} {}", path.display()));
+    named.into_iter().filter_map(option).collect()
 }
 
 /// The files of the named database, or of the one that is found.
@@ -141,7 +150,7 @@ pub(super) fn loaded_some(
     let wanted = choose(&database, &sources);
     let upstream = upstream.completed_for(&database, &wanted);
     let checked = check::some(&database, &upstream, &wanted, &mut diags);
-    Loaded { wanted, files, sources, diags, database, checked, upstream, above: None }
+    Loaded { wanted, files, sources, diags, database, checked, upstream, above: None, options: String::new() }
 }
 
 /// The rows that those of the database `file` may call.
@@ -194,7 +203,7 @@ impl Loaded {
             let file = self.files.rows.path.display();
             if self.database.broken.iter().any(|name| *name == op) {
                 return CommandFault::failed("E903", format!("the row `{op}` of `{file}` has a fault"))
-                    .help(format!("`cargo ops check --only {op}` shows it"));
+                    .help(format!("`cargo ops check --only {op}{}` shows it", self.options));
             }
             let fault = CommandFault::failed("E903", format!("`{file}` has no row `{op}`"));
             let near: Vec<String> = near(op, self.names().iter().map(|name| name.as_str()))

@@ -94,8 +94,9 @@ impl New {
         };
         if before.diags.errors() > 0 {
             let claim = format!("`{}` has faults, so no row is added", before.files.rows.path.display());
+            let check = format!("cargo ops check{}", load::options(common, None));
             return Err(CommandFault::failed("E903", claim)
-                .help("mend the faults that `cargo ops check` shows, and run this command again"));
+                .help(format!("mend the faults that `{check}` shows, and run this command again")));
         }
         if let Some(source) = before.database.rows.iter().find(|source| source.op == self.op.as_str()) {
             let claim = format!("there is a row `{}` already, at {}", self.op, before.sources.show(source.op.place));
@@ -237,6 +238,7 @@ impl New {
         }
         out.write_all(row.as_bytes())?;
         if !common.quiet && !self.dry_run {
+            let next = next + &load::options(common, None);
             err.write_all(paint.status("next:", &next).as_bytes())?;
         }
         Ok(FINE)

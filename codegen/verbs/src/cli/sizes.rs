@@ -58,7 +58,7 @@ fn of_rows(loaded: &Loaded) -> Vec<(Name, Sizes)> {
     let made = Artifacts::emit(
         &Target::upstream("fulgurite"),
         &rows,
-        &DatabaseParts { classes: &[], calls: &[], sources: &loaded.sources },
+        &DatabaseParts { classes: &[], calls: &[], sources: &loaded.sources, reached: &[] },
         &table,
     );
     let bytes = |units: &[Unit]| -> HashMap<String, usize> {

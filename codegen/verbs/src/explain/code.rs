@@ -25,7 +25,7 @@ pub fn units(rows: &[Emitted], table: &Table) -> Vec<Unit> {
     let artifacts = Artifacts::emit(
         &Target::upstream("fulgurite"),
         rows,
-        &DatabaseParts { classes: &[], calls: &[], sources: &Sources::default() },
+        &DatabaseParts { classes: &[], calls: &[], sources: &Sources::default(), reached: &[] },
         table,
     );
     let units = artifacts.database.into_iter().chain(artifacts.kernels);

@@ -24,11 +24,6 @@ pub struct GradedRow {
 }
 
 impl GradedRow {
-    /// Whether some claim is not checked at all.
-    pub fn is_claimed(&self) -> bool {
-        self.claims.iter().any(|claim| claim.grade == Grade::Claimed)
-    }
-
     /// The weakest grade of the gradients; `None` if no gradient flows.
     pub fn gradient(&self) -> Option<Grade> {
         let gradients = self.claims.iter().filter(|claim| claim.what.starts_with("d/d"));

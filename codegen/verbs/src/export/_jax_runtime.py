@@ -123,8 +123,7 @@ class Operators:
         axes = frozenset().union(*(_varying(t) for t in tensors))
         if axes:
             # inside of `jax.shard_map` all tensors vary along the same axes of the mesh
-            cast = lambda t, missing: jax.lax.pcast(t, tuple(missing), to="varying") if missing else t
-            tensors = [cast(t, axes - _varying(t)) for t in tensors]
+            tensors = [jax.lax.pcast(t, tuple(axes - _varying(t)), to="varying") if axes - _varying(t) else t for t in tensors]
         return self.primitive.bind(*tensors, program=json.dumps(program), sizes=tuple(sizes))
 
     def _run(self, *tensors, **program):
@@ -220,9 +219,12 @@ class Operators:
         else:
             pushed = {"jvp": what, "inputs": len(tensors), "of": of}
             pushed = self._bind(pushed, sizes, [*tensors, *(tangents[i] for i in of)])
-        zero = lambda y: ad.Zero(jax.typeof(y).to_tangent_aval())
-        is_smooth = lambda y: jnp.issubdtype(y.dtype, jnp.floating)
-        return made, [t if t is not None and is_smooth(y) else zero(y) for y, t in zip(made, pushed)]
+
+        def tangent(y, t):
+            is_smooth = t is not None and jnp.issubdtype(y.dtype, jnp.floating)
+            return t if is_smooth else ad.Zero(jax.typeof(y).to_tangent_aval())
+
+        return made, [tangent(y, t) for y, t in zip(made, pushed)]
 
     def _transposed(self, cotangents, *tensors, program, sizes):
         what = json.loads(program)

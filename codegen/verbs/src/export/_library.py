@@ -30,7 +30,10 @@ class Library:
         symbols under which the answer holds, and with its text.
         """
         answer, symbols = self._ask(self.functions.fulgurite_types, {}, program, tensors, sizes, hint, require)
-        value = lambda n: n if isinstance(n, int) else eval(n, {}, symbols)
+
+        def value(n):
+            return n if isinstance(n, int) else eval(n, {}, symbols)
+
         return [(dtype, [value(n) for n in shape]) for dtype, shape in answer["types"]]
 
     def reads(self, program, tensors, sizes, hint, require):

@@ -144,7 +144,7 @@ def _cast(arg, to):
 class _Keys:
     """The keys of a dispatch, as an argument that autograd passes on."""
 
-    __slots__ = "keys"
+    __slots__ = ("keys",)
 
     def __init__(self, keys):
         self.keys = keys
@@ -448,7 +448,7 @@ def _leaves(letters, values, args):
 class _List:
     """The length of a list of tensors whose items follow as arguments of their own, because autograd looks into none."""
 
-    __slots__ = "length"
+    __slots__ = ("length",)
 
     def __init__(self, length):
         self.length = length

@@ -1,13 +1,19 @@
-"""Builds the wheel: compiles the library with cargo, and packs it with the Python files. Needs only Python and cargo."""
+"""Builds the wheel: compiles the library with cargo, and packs it with the Python files. Needs only Python and cargo.
+
+The functions without an underscore are those of a build backend by PEP 517 and PEP 660.
+"""
 
 import base64
+import gzip
 import hashlib
+import io
 import os
 import pathlib
 import platform
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 try:
@@ -97,11 +103,34 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
     return _wheel(wheel_directory, {f"{name}.pth": f"{HERE}\n".encode()})
 
 
+def build_sdist(sdist_directory, config_settings=None):
+    """Packs the sources. With `path` in `Cargo.toml` they can be built on this machine alone."""
+    project = _project()
+    top = f"{project['name']}-{project['version']}"
+    path = pathlib.Path(sdist_directory) / f"{top}.tar.gz"
+    made = {"target", "dist", "build", "__pycache__"}
+    files = {"PKG-INFO": _metadata(project).encode()}
+    for file in sorted(HERE.rglob("*")):
+        place = file.relative_to(HERE)
+        hidden = any(part in made or part.startswith(".") for part in place.parts)
+        if file.is_file() and not hidden and file.suffix not in (".so", ".gz"):
+            files[place.as_posix()] = file.read_bytes()
+    # without dates, so that equal files make equal archives
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for place, data in files.items():
+            entry = tarfile.TarInfo(f"{top}/{place}")
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    path.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
+    return path.name
+
+
 def get_requires_for_build_wheel(config_settings=None):
     return []
 
 
-get_requires_for_build_editable = get_requires_for_build_wheel
+get_requires_for_build_editable = get_requires_for_build_sdist = get_requires_for_build_wheel
 
 
 if __name__ == "__main__":

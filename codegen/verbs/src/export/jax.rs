@@ -25,13 +25,12 @@ from ._runtime import Operators
 /// The files of the package; `set` has all rows, for the calls of its tests.
 pub fn files(package: &ExportedPackage<'_>, set: &RowSet<'_>) -> Vec<PackageFile> {
     let name = &package.name;
-    let intro =
-        format!("{INTRO}\n_rows = Operators(\"{name}\", os.path.join(os.path.dirname(__file__), \"lib{name}.so\"))\n");
+    let setup = format!("\n_rows = Operators(\"{name}\", os.path.join(os.path.dirname(__file__), \"lib{name}.so\"))\n");
     let half = FrameworkHalf {
         title: "JAX",
         requires: "jax>=0.10",
         modules: vec![
-            ("__init__.py", package.functions(&intro, call)),
+            ("__init__.py", package.functions(INTRO, &setup, call)),
             ("_runtime.py", include_str!("_jax_runtime.py").to_owned()),
         ],
         checks: include_str!("jax_checks.py"),

@@ -209,14 +209,15 @@ fn results(outs: &[Out], types: &PythonTypes) -> Result<(String, String), &'stat
     }
 }
 
-/// A name that is no keyword of Python.
+/// A name that is no keyword of Python, and none that the code of a package uses itself.
 pub fn identifier(name: &str) -> String {
-    const KEYWORDS: [&str; 35] = [
+    const TAKEN: [&str; 41] = [
         "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
         "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-        "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+        "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", // the code of a package:
+        "ints", "list", "str", "tensor", "torch", "tuple",
     ];
-    if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
+    if TAKEN.contains(&name) { format!("{name}_") } else { name.to_owned() }
 }
 
 /// Whether a row makes tensors of a class, which other frameworks do not have.

@@ -32,7 +32,7 @@ pub fn files(package: &ExportedPackage<'_>, set: &RowSet<'_>) -> Vec<PackageFile
         title: "PyTorch",
         requires: "torch>=2.13",
         modules: vec![
-            ("__init__.py", package.functions(INTRO, call)),
+            ("__init__.py", package.functions(INTRO, "", call)),
             ("_ops.py", operators(package)),
             ("_runtime.py", include_str!("_runtime.py").to_owned()),
         ],
@@ -57,7 +57,7 @@ fn call(o: &Operator) -> String {
 /// The operators with their schemas.
 fn operators(package: &ExportedPackage<'_>) -> String {
     let mut text = format!(
-        "\"\"\"The operators of the package, as PyTorch's dispatcher knows them.\n\nMade by `cargo ops export torch`. A name ends with a hash of its row, because compilers keep what they made of an\noperator by its name.\n\"\"\"\n\nimport os\n\nfrom ._runtime import Operators, TorchLibrary\n\noperators = Operators(\"{name}\", TorchLibrary(os.path.join(os.path.dirname(__file__), \"lib{name}.so\")))\n\n",
+        "\"\"\"The operators of the package, as PyTorch's dispatcher knows them.\n\nMade by `cargo ops export torch`. A name ends with a hash of its row, because compilers keep what they made of an\noperator by its name.\n\"\"\"\n\nimport os\n\nfrom ._runtime import Operators, TorchLibrary\n\n_rows = Operators(\"{name}\", TorchLibrary(os.path.join(os.path.dirname(__file__), \"lib{name}.so\")))\n\n",
         name = package.name
     );
     for exported in &package.rows {
@@ -71,7 +71,7 @@ fn operators(package: &ExportedPackage<'_>) -> String {
         }
         let _ = writeln!(
             text,
-            "{} = operators.row(\"{}\", \"{}_{}\", '{}', \"{}\"{facts})",
+            "{} = _rows.row(\"{}\", \"{}_{}\", '{}', \"{}\"{facts})",
             o.name,
             o.row,
             o.name,

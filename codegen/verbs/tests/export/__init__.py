@@ -7,13 +7,23 @@ and `torch.export`. Made by `cargo ops export torch`.
 from collections.abc import Sequence
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from . import _ops
 from ._runtime import ints, tensor
 
-__all__ = ["squareplus", "energy", "extent", "take_or_zero", "blend", "add_all", "jitter", "bend", "same_sign", "windows_mean"]
+__all__ = [
+    "squareplus",
+    "energy",
+    "extent",
+    "take_or_zero",
+    "blend",
+    "add_all",
+    "jitter",
+    "bend",
+    "same_sign",
+    "windows_mean",
+]
 
 
 def squareplus(x: Tensor | float, b: float = 4.0) -> Tensor:

@@ -6,16 +6,22 @@ under `jax.jit` and `jax.export`. Made by `cargo ops export jax`.
 
 import os
 from collections.abc import Sequence
-from typing import Literal
 
 from jax import Array
-from jax.typing import ArrayLike, DTypeLike
+from jax.typing import ArrayLike
 
 from ._runtime import Operators
 
-_rows = Operators("ten", os.path.join(os.path.dirname(__file__), "libten.so"))
+__all__ = [
+    "energy",
+    "extent",
+    "blend",
+    "add_all",
+    "jitter",
+    "windows_mean",
+]
 
-__all__ = ["energy", "extent", "blend", "add_all", "jitter", "windows_mean"]
+_rows = Operators("ten", os.path.join(os.path.dirname(__file__), "libten.so"))
 
 
 def energy(x: ArrayLike, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
