@@ -174,7 +174,7 @@ mod tests {
         let said = |axes: usize| {
             let tensor =
                 TensorProto { dims: vec![1; axes], data_type: 1, float_data: vec![1.0], ..TensorProto::default() };
-            let given = AttributeProto { kind: kind::TENSOR, t: Some(tensor), ..attribute("value") };
+            let given = AttributeProto { kind: kind::TENSOR, t: Some(Box::new(tensor)), ..attribute("value") };
             refusal(
                 "axes",
                 vec![function("a", vec![NodeProto { attribute: vec![given], ..call("Sum", 1) }])],
