@@ -43,12 +43,17 @@ fn quiet() {
 
 /// The end of the time of the input that runs, in milliseconds since the start; 0 if none runs.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
+/// The time that all threads may have run then, in milliseconds.
+static WORK: AtomicU64 = AtomicU64::new(0);
 /// Where the input that runs is kept, so that it is there if the process ends: its length, then its bytes. The file is
 /// never cut, because a file system may wait for the disk then.
 static KEPT: Mutex<Option<(PathBuf, File)>> = Mutex::new(None);
 
 /// An input runs for this many times its limit before the process is ended, because a hang cannot be stopped otherwise.
 const HANGS: u32 = 10;
+/// An input that has not computed for as long gets this many milliseconds more, because other programs may have had the
+/// processor. After that it waits for something that does not come.
+const WAITS: u64 = 600_000;
 /// The status of a process that an input has made hang.
 pub const HUNG: i32 = 86;
 
@@ -65,7 +70,8 @@ fn watch() {
         let watch = || loop {
             std::thread::sleep(Duration::from_millis(500));
             let limit = LIMIT.load(Relaxed);
-            if limit != 0 && now() > limit {
+            let computes = || worked().is_none_or(|work| work.as_millis() as u64 > WORK.load(Relaxed));
+            if limit != 0 && now() > limit && (computes() || now() > limit + WAITS) {
                 eprintln!("an input hangs");
                 std::process::exit(HUNG);
             }
@@ -139,8 +145,10 @@ fn worked() -> Option<Duration> {
 
 fn once(target: &FuzzTarget, input: &[u8]) -> (Result<InputAnswer, TrialFault>, Duration) {
     let longest = target.limits.longest(input.len());
-    LIMIT.store(now() + (longest * HANGS).as_millis() as u64, Relaxed);
     let (started, worked) = (Instant::now(), worked());
+    let hangs = longest * HANGS;
+    WORK.store((worked.unwrap_or_default() + hangs).as_millis() as u64, Relaxed);
+    LIMIT.store(now() + hangs.as_millis() as u64, Relaxed);
     let (ran, memory) =
         memory::measured(target.limits.piece, || panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input))));
     let mut took = started.elapsed();

@@ -87,31 +87,33 @@ pub fn load<T: Tree>(path: impl AsRef<Path>, tree: &mut T) -> Result<Metadata, E
 /// Reports the errors of [`load`].
 pub fn load_with<T: Tree>(path: impl AsRef<Path>, tree: &mut T, options: &Load) -> Result<Metadata, Error> {
     let path = path.as_ref();
-    let mut file = read::File::open(path)?;
+    let (mut file, header) = read::File::open(path)?;
     let (leaves, detail) = describe_apart(tree);
     let mut wanted = Vec::with_capacity(leaves.len());
     for (leaf, path) in leaves.iter().zip(&detail.paths) {
         let ty = stored_type(leaf)?;
         wanted.push((name_of(path), TensorTy { dtype: header::held_as(ty.dtype), ..ty }));
     }
-    let mut differences = file.header.differences(&wanted);
+    let mut differences = header.differences(&wanted);
     if options.fixed {
-        differences.extend(fixed_differences(&file.header.metadata, &detail));
+        differences.extend(fixed_differences(&header.metadata, &detail));
     }
     if !differences.is_empty() {
         return Err(mismatch(path, &differences));
     }
+    let entries = header.by_name();
     let mut fresh = Vec::with_capacity(leaves.len());
     for (leaf, (name, _)) in leaves.iter().zip(&wanted) {
+        let entry = entries.get(name).ok_or_else(|| file_error("E904", path, format!("has no tensor `{name}`")))?;
         let kind = match leaf.view() {
             View::Cell(cell) => cell.kind(),
             _ => CellKind::Tensor,
         };
-        fresh.push(Tensor::from_kind(kind, held(file.tensor(name)?, leaf.dtype())?));
+        fresh.push(Tensor::from_kind(kind, held(file.tensor(entry)?, leaf.dtype())?));
     }
     *tree = rebuild_apart(tree, &mut fresh.into_iter());
     let own = |name: &String| name.starts_with("fulgurite.");
-    Ok(file.header.metadata.into_iter().filter(|(name, _)| !own(name)).collect())
+    Ok(header.metadata.into_iter().filter(|(name, _)| !own(name)).collect())
 }
 
 /// The elements of a buffer that a file held as another dtype, such as integers of four bits, which are bytes there.
@@ -136,9 +138,12 @@ pub fn as_held(tensor: &Tensor, dtype: DType) -> Result<Tensor, Error> {
 /// # Errors
 /// The errors of [`load`] except for E905.
 pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, Error> {
-    let mut file = read::File::open(path.as_ref())?;
-    let names: Vec<String> = file.header.entries.iter().map(|entry| entry.name.clone()).collect();
-    names.into_iter().map(|name| Ok((name.clone(), Tensor::from_buffer(file.tensor(&name)?)))).collect()
+    let (mut file, header) = read::File::open(path.as_ref())?;
+    header
+        .entries
+        .into_iter()
+        .map(|entry| Ok((entry.name.clone(), Tensor::from_buffer(file.tensor(&entry)?))))
+        .collect()
 }
 
 /// The header of a file; its data are not read.
@@ -146,7 +151,7 @@ pub fn tensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, Error
 /// # Errors
 /// The errors of [`load`] except for E905.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Header, Error> {
-    Ok(read::File::open(path.as_ref())?.header)
+    Ok(read::File::open(path.as_ref())?.1)
 }
 
 /// The name of a leaf: its path; a tree that is one leaf has no path.

@@ -141,10 +141,12 @@ impl<'a> Scan<'a> {
 
     /// A comment after `end` on its line.
     fn comment(&self, end: usize) -> Option<Place> {
-        let line = self.source.text[end..].lines().next()?;
-        let comment = line.trim_start();
-        let start = end + line.len() - comment.len();
-        (start > end && comment.starts_with('#')).then(|| self.place(start, end + line.trim_end().len()))
+        let rest = &self.source.text[end..];
+        let comment = rest.trim_start_matches([' ', '\t']);
+        let start = end + rest.len() - comment.len();
+        // only the line of a comment is walked to its end, because a line can have any number of scalars
+        let line = comment.starts_with('#').then(|| comment.lines().next())??;
+        (start > end).then(|| self.place(start, start + line.trim_end().len()))
     }
 
     /// Reads the bytes up to `start`: reports anchors, tags and explicit keys, and returns the mark of a block scalar.

@@ -2,10 +2,22 @@
 
 use crate::size_text::SizeExpression;
 use fulgurite::buffer::Buffer;
+use fulgurite::core::signature::MOST_AXES;
 use fulgurite::core::{DType, Dim};
 use fulgurite::{Error, Tensor};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Refuses a tensor of a file with more axes than a result can have.
+///
+/// # Errors
+/// The number of axes, in words.
+pub fn check_rank(axes: usize) -> Result<(), String> {
+    match axes > MOST_AXES {
+        true => Err(format!("has {axes} axes, and at most {MOST_AXES} are read")),
+        false => Ok(()),
+    }
+}
 
 /// An input of a model.
 #[derive(Clone, Debug)]

@@ -11,6 +11,8 @@ pub enum SizeExpression {
     Number(i64),
     Symbol(String),
     Of(SizeFunction, Vec<SizeExpression>),
+    /// A size multiplied by itself. It stands here once, because copies inside of copies would be any number.
+    Power(Box<SizeExpression>, u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,12 +130,12 @@ impl<'a> Reader<'a> {
         Ok(SizeExpression::Of(function, args))
     }
 
-    /// A power with a small whole exponent, as a product.
+    /// A power with a small whole exponent.
     fn power(&mut self, depth: usize) -> Result<SizeExpression, String> {
         let base = self.size(depth + 1)?;
         self.expect(',')?;
         match self.size(depth + 1)? {
-            SizeExpression::Number(n @ 1..=8) => Ok(SizeExpression::Of(SizeFunction::Mul, vec![base; n as usize])),
+            SizeExpression::Number(n @ 1..=8) => Ok(SizeExpression::Power(Box::new(base), n as u8)),
             _ => Err("the exponent of a size is no whole number from 1 to 8".to_owned()),
         }
     }
@@ -145,6 +147,10 @@ impl SizeExpression {
         match self {
             SizeExpression::Number(n) => Some(Dim::from(*n)),
             SizeExpression::Symbol(name) => symbols.get(name).copied(),
+            SizeExpression::Power(base, exponent) => {
+                let base = base.value(symbols)?;
+                Some((1..*exponent).fold(base, |product, _| product * base))
+            }
             SizeExpression::Of(function, args) => {
                 let mut args = args.iter().map(|arg| arg.value(symbols));
                 let first = args.next()??;
@@ -173,6 +179,10 @@ impl fmt::Display for SizeExpression {
         match self {
             SizeExpression::Number(n) => write!(f, "{n}"),
             SizeExpression::Symbol(name) => f.write_str(name),
+            SizeExpression::Power(base, exponent) => match **base {
+                SizeExpression::Number(_) | SizeExpression::Symbol(_) => write!(f, "{base}**{exponent}"),
+                _ => write!(f, "({base})**{exponent}"),
+            },
             SizeExpression::Of(SizeFunction::Add, args) => write!(f, "({})", joined(args, " + ")),
             SizeExpression::Of(SizeFunction::Mul, args) => f.write_str(&joined(args, "*")),
             SizeExpression::Of(SizeFunction::FloorDiv, args) => write!(f, "({})", joined(args, " / ")),
@@ -197,6 +207,17 @@ mod tests {
         let text = "FloorDiv(Max(Symbol(\"a\"), Pow(Integer(3), Integer(2))), Integer(2))";
         let symbols = BTreeMap::from([("a".to_owned(), Dim::from(4))]);
         assert_eq!(parse(text).unwrap().value(&symbols), Some(Dim::from(4)));
+    }
+
+    #[test]
+    fn powers_of_powers_take_no_more_memory_than_their_text() {
+        let nested =
+            |base: &str, levels: usize| format!("{}{base}{}", "Pow(".repeat(levels), ", Integer(8))".repeat(levels));
+        let of = |text: &str, n: i64| parse(text).unwrap().value(&BTreeMap::from([("a".to_owned(), Dim::from(n))]));
+        assert_eq!(of(&nested("Symbol('a')", 60), 1), Some(Dim::from(1)));
+        assert_eq!(of(&nested("Symbol('a')", 2), -1), Some(Dim::from(1)));
+        assert_eq!(of("Pow(Symbol('a'), Integer(3))", -3), Some(Dim::from(-27)));
+        assert_eq!(parse(&nested("Symbol('a')", 2)).unwrap().to_string(), "(a**8)**8");
     }
 
     #[test]

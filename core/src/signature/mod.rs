@@ -18,7 +18,7 @@ mod val;
 
 pub use arrange::arrange;
 pub use env::{Env, Item, Size};
-pub use results::MOST_ITEMS;
+pub use results::{MOST_AXES, MOST_ITEMS};
 pub use sizes::{Meeting, meet};
 pub use solve::{accepted, attempt, solve, solve_types};
 pub use types::{ArgTy, OutTy, Solved};

@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 /// At most this many items of a result list, because every item is a value of its own in a trace.
 pub const MOST_ITEMS: usize = 1 << 16;
 
+/// At most this many axes of a result. The work on an element grows with them, and some walks over axes are recursive.
+pub const MOST_AXES: usize = 256;
+
 /// The types of `outs`; `result` is the dtype of `T` in results.
 ///
 /// # Errors
@@ -52,6 +55,10 @@ fn one(row: &Row, env: &mut Env, out: &Out, result: DType) -> Result<OutTy, Stop
                 sizes
             }
         };
+        if shape.len() > MOST_AXES {
+            let message = format!("`{}`: the result would have {} axes", row.op, shape.len());
+            return Err(Refusal::new("E704", message).help(format!("at most {MOST_AXES} axes are possible")).into());
+        }
         if let Some(bad) = shape.iter().find(|d| **d < Dim::from(0)) {
             return Err(Refusal::new("E704", format!("`{}`: the result would have a size of {bad}", row.op)).into());
         }

@@ -46,10 +46,13 @@ pub fn temporary() -> PathBuf {
 /// # Errors
 /// The error of the file system.
 pub fn with_file<T>(extension: &str, bytes: &[u8], f: impl FnOnce(&Path) -> T) -> Result<T, String> {
-    let path = temporary().join(format!("fulgurite-fuzz-{}.{extension}", std::process::id()));
+    // in a folder of its own, because some readers look at the files beside theirs
+    let folder = temporary().join(format!("fulgurite-fuzz-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let path = folder.join(format!("input.{extension}"));
     _ = std::fs::remove_file(&path);
     std::fs::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
     let made = f(&path);
-    _ = std::fs::remove_file(&path);
+    _ = std::fs::remove_dir_all(&folder);
     Ok(made)
 }

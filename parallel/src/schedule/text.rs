@@ -49,8 +49,13 @@ impl fmt::Display for Schedule {
     }
 }
 
+/// The number of a stage, a micro-batch or a rank.
 fn number(text: &str) -> Option<usize> {
-    text.parse().ok().filter(|n| *n < MOST)
+    count(text).filter(|n| *n < MOST)
+}
+
+fn count(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|n| *n <= MOST)
 }
 
 impl FromStr for Work {
@@ -115,11 +120,12 @@ impl FromStr for Schedule {
         let works = || lists.iter().flatten().flat_map(Action::works);
         let head = head.unwrap_or_else(|| {
             let stages = works().map(|w| w.stage + 1).max().unwrap_or(0);
-            let first = |stage: usize| {
-                lists.iter().position(|l| l.iter().flat_map(Action::works).any(|w| w.stage == stage)).unwrap_or(0)
-            };
             let micro_batches = works().map(|w| w.micro_batch + 1).max().unwrap_or(0);
-            let place = (0..stages).map(first).collect();
+            let mut place = vec![0; stages];
+            // the first rank that has a stage is written last
+            for (rank, list) in lists.iter().enumerate().rev() {
+                list.iter().flat_map(Action::works).for_each(|work| place[work.stage] = rank);
+            }
             Schedule { stages, micro_batches, place, ties: Vec::new(), lists: Vec::new() }
         });
         let schedule = Schedule { lists, ..head };
@@ -133,8 +139,8 @@ impl FromStr for Schedule {
 /// Reads the first line as a schedule without lists.
 fn head(line: &str) -> Option<Schedule> {
     let mut parts = line.split(',').map(str::trim);
-    let stages = number(parts.next()?.strip_prefix("stages ")?)?;
-    let micro_batches = number(parts.next()?.strip_prefix("micro-batches ")?)?;
+    let stages = count(parts.next()?.strip_prefix("stages ")?)?;
+    let micro_batches = count(parts.next()?.strip_prefix("micro-batches ")?)?;
     let list = |text: &str| text.split_whitespace().map(number).collect::<Option<Vec<usize>>>();
     let place = list(parts.next()?.strip_prefix("place")?)?;
     let ties = parts.map(|part| list(part.strip_prefix("tie ")?)).collect::<Option<Vec<_>>>()?;

@@ -24,14 +24,16 @@ impl Trace {
     pub fn parse(text: &str) -> Result<Trace, Error> {
         let text = parse::parse(text)?;
         let builder = Builder::new(&text.name);
-        let reader = Reader { builder, names: FxHashMap::default(), regions: FxHashMap::default(), file: "", depth: 0 };
-        reader.trace(&text)
+        let (names, inputs, regions) = Default::default();
+        Reader { builder, names, inputs, regions, file: "", depth: 0 }.trace(&text)
     }
 }
 
 struct Reader {
     builder: Builder,
     names: FxHashMap<String, ProxyId>,
+    /// The inputs by their numbers.
+    inputs: FxHashMap<ProxyId, usize>,
     /// Regions that are opened more than once, by their number in the text.
     regions: FxHashMap<i64, RegionId>,
     file: &'static str,
@@ -42,11 +44,12 @@ struct Reader {
 impl Reader {
     fn trace(mut self, text: &TraceText) -> Result<Trace, Error> {
         text.atoms.iter().for_each(|(name, value)| self.builder.arena().add_atom(name, *value));
-        for input in &text.inputs {
+        for (number, input) in text.inputs.iter().enumerate() {
             let ty = input.ty.as_ref().ok_or_else(|| input.pos.error("E731", "an input needs a name"))?;
             let ty = self.proxy_ty(ty)?;
             let proxy = self.define(input, ty)?;
             self.builder.add_input(proxy, &input.name);
+            self.inputs.insert(proxy, number);
         }
         let mut writes = Vec::new();
         self.items(&text.items, &mut writes)?;
@@ -80,7 +83,7 @@ impl Reader {
                 }
                 TraceItem::Write { input, value, phase } => {
                     let (cell, new) = (self.lookup(input)?, self.lookup(value)?);
-                    let at = self.builder.inputs().iter().position(|c| c.proxy == cell);
+                    let at = self.inputs.get(&cell).copied();
                     let at = at.ok_or_else(|| input.1.error("E731", format!("`{}` is no input", input.0)))?;
                     writes.push(EpilogueWrite { input: at, value: new, phase: *phase });
                 }

@@ -7,6 +7,7 @@
 use super::{Metadata, grouped};
 use fulgurite_core::{DType, TensorTy};
 use serde_json::{Map, Value, json};
+use std::collections::{HashMap, HashSet};
 
 /// At most 32 MiB of header are read, which has room for a hundred thousand tensors.
 pub(super) const LONGEST: u64 = 32 << 20;
@@ -144,11 +145,16 @@ impl Header {
         self.entries.iter().find(|e| e.name == name)
     }
 
+    /// The tensors by their names.
+    pub(super) fn by_name(&self) -> HashMap<&str, &Entry> {
+        self.entries.iter().map(|e| (e.name.as_str(), e)).collect()
+    }
+
     /// The differences from the tensors that a tree needs.
     pub(super) fn differences(&self, wanted: &[(&str, TensorTy)]) -> Vec<String> {
-        let have: std::collections::HashMap<&str, &Entry> = self.entries.iter().map(|e| (e.name.as_str(), e)).collect();
+        let have = self.by_name();
         let mut out = Vec::new();
-        let mut known = std::collections::HashSet::new();
+        let mut known = HashSet::new();
         for (name, ty) in wanted {
             if !known.insert(*name) {
                 out.push(format!("two tensors of the tree are called `{name}`"));

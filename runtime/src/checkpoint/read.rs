@@ -14,15 +14,14 @@ pub(super) struct File {
     file: fs::File,
     /// The position at which the data start.
     data: u64,
-    pub header: Header,
 }
 
 impl File {
-    /// Opens a file and checks its header.
+    /// Opens a file, and reads and checks its header.
     ///
     /// # Errors
     /// E901, E902 or E904.
-    pub fn open(path: &Path) -> Result<File, Error> {
+    pub fn open(path: &Path) -> Result<(File, Header), Error> {
         let failed = |e: io::Error| unreadable(path, &e);
         let mut file = fs::File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
@@ -51,7 +50,7 @@ impl File {
         file.seek(SeekFrom::Start(8)).and_then(|_| file.read_exact(&mut text)).map_err(failed)?;
         let data = 8 + wanted;
         match Header::parse(&text, length - data) {
-            Ok(header) => Ok(File { path: path.to_owned(), file, data, header }),
+            Ok(header) => Ok((File { path: path.to_owned(), file, data }, header)),
             Err(Fault::Wrong(what)) => Err(foreign(path, &what)),
             Err(Fault::Short { promised, first }) => Err(cut(path, length - data, promised, &first)),
         }
@@ -61,9 +60,8 @@ impl File {
     ///
     /// # Errors
     /// E904 if the file can't be read any more, or the tensor does not fit in memory.
-    pub fn tensor(&mut self, name: &str) -> Result<Buffer, Error> {
-        let entry = self.header.entry(name).cloned();
-        let entry = entry.ok_or_else(|| unreadable(&self.path, &format!("it has no tensor `{name}`")))?;
+    pub fn tensor(&mut self, entry: &Entry) -> Result<Buffer, Error> {
+        let name = &entry.name;
         let (path, file, at) = (&self.path, &mut self.file, self.data + entry.begin);
         let read =
             |to: &mut [u8]| file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(to)).map_err(Failed::Read);

@@ -169,6 +169,9 @@ fn string_end(chars: &[char], start: usize) -> Option<usize> {
     }
 }
 
+/// The digits of a character's number take at most this many bytes.
+const LONGEST_CODE: usize = 8;
+
 /// Undoes the escapes that `{:?}` writes for quotes, backslashes, line ends and invisible characters: `\u{85}`, `\0`.
 fn unescape(chars: &[char]) -> String {
     let mut out = String::new();
@@ -181,7 +184,8 @@ fn unescape(chars: &[char]) -> String {
                 Some('r') => out.push('\r'),
                 Some('0') => out.push('\0'),
                 Some('u') => {
-                    let code: String = rest.clone().skip(1).take_while(|c| **c != '}').collect();
+                    // a code that does not end has no meaning, and is not looked for in the whole text
+                    let code: String = rest.clone().skip(1).take_while(|c| **c != '}').take(LONGEST_CODE).collect();
                     let closed = rest.as_slice().get(code.len() + 1) == Some(&'}');
                     let seen = u32::from_str_radix(&code, 16).ok().and_then(char::from_u32);
                     match seen.filter(|_| closed && rest.as_slice().first() == Some(&'{')) {

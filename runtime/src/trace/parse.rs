@@ -9,6 +9,7 @@ use super::sizes::{self, Atoms};
 use super::tag::{Carrier, Tag};
 use super::types::{Device, RegionKind, Role};
 use crate::error::{Error, Phase};
+use fulgurite_core::signature::MOST_AXES;
 use fulgurite_core::{DType, Dim, Name, Scalar, TensorTy};
 use std::rc::Rc;
 
@@ -530,6 +531,9 @@ impl Parser {
             let size = p.size()?;
             if size.hint() < 0 { Err(pos.error("E731", format!("a size was expected, not {size}"))) } else { Ok(size) }
         })?;
+        if shape.len() > MOST_AXES {
+            return Err(pos.error("E731", format!("a type has at most {MOST_AXES} axes, not {}", shape.len())));
+        }
         Ok(TensorTy::new(dtype, &shape))
     }
 }

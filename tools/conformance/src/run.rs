@@ -73,6 +73,10 @@ impl Call<'_> {
             }
             Err(e) => return Answer::of(Status::Refused(e)),
         };
+        let bytes = outputs.iter().flatten().map(Buffer::byte_len).fold(0, usize::saturating_add);
+        if let Err(Unread::Unsupported(why) | Unread::Malformed(why)) = value::check_bytes(bytes) {
+            return Answer::of(Status::Unsupported(why));
+        }
         let written = if plain { value::number } else { value::json };
         let mut answer = Answer {
             out: outputs.iter().map(|out| out.as_ref().map_or(Json::Null, written)).collect(),

@@ -2,6 +2,7 @@
 
 use crate::file::Tensors;
 use fulgurite::buffer::Buffer;
+use fulgurite::core::signature::MOST_AXES;
 use fulgurite::core::{DType, Scalar};
 use fulgurite::foreign::Given;
 use fulgurite::prelude::*;
@@ -14,6 +15,20 @@ pub(super) enum Unread {
     Unsupported(String),
     /// The value is not in the format.
     Malformed(String),
+}
+
+/// At most this many bytes of results, and of a view, in a case: they are written as text, which takes some copies.
+const MOST_BYTES: usize = 256 << 20;
+
+/// Refuses tensors that are too large to be written.
+///
+/// # Errors
+/// The reason.
+pub(super) fn check_bytes(bytes: usize) -> Result<(), Unread> {
+    match bytes > MOST_BYTES {
+        true => Err(Unread::Unsupported(format!("{bytes} bytes in a case, of which {MOST_BYTES} at most are written"))),
+        false => Ok(()),
+    }
 }
 
 fn malformed(what: &str) -> Unread {
@@ -67,8 +82,9 @@ fn bytes(dtype: DType, shape: &[usize], data: &[u8]) -> Result<Buffer, Unread> {
     Buffer::from_bytes(dtype, shape, data).map_err(|e| Unread::Malformed(e.to_string()))
 }
 
+/// Sizes or strides, for at most as many axes as a result can have.
 fn numbers(json: &Json) -> Option<Vec<usize>> {
-    json.as_array()?.iter().map(|n| usize::try_from(n.as_u64()?).ok()).collect()
+    json.as_array().filter(|list| list.len() <= MOST_AXES)?.iter().map(|n| usize::try_from(n.as_u64()?).ok()).collect()
 }
 
 /// The elements of a strided view, in the order of its own axes.
@@ -79,6 +95,7 @@ fn strided(base: &Buffer, view: &Json) -> Result<Buffer, Unread> {
     let offset = view["offset"].as_u64().unwrap_or(0) as usize;
     let size = base.dtype().size();
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).ok_or_else(wrong)?;
+    check_bytes(count.checked_mul(size).ok_or_else(wrong)?)?;
     let mut data = Vec::new();
     // Few elements may be repeated along an axis so often that there is no room for them.
     data.try_reserve_exact(count.checked_mul(size).ok_or_else(wrong)?).map_err(|e| Unread::Malformed(e.to_string()))?;

@@ -296,7 +296,8 @@ impl Parser<'_> {
                         self.at -= 1;
                         return Err(self.expected("the name of an operator"));
                     };
-                    name = format!("{name}.{part}");
+                    name.push('.');
+                    name.push_str(&part);
                 }
                 if !self.eat('(') {
                     return Err(self.expected("`(`"));

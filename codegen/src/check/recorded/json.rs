@@ -20,19 +20,22 @@ pub fn tensor(json: &Json) -> Option<Array<f64>> {
         }
         None => json["data"].as_array()?.iter().map(|x| element(dtype, x)).collect::<Option<_>>()?,
     };
+    let count = |shape: &[usize]| shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
+    if count(&shape)? != all.len() {
+        return None;
+    }
     let Some(view) = json.get("view") else { return Some(Array::from_scalars(dtype, &shape, all)) };
     let (shape, strides) = (sizes(&view["shape"])?, sizes(&view["stride"])?);
-    let offset = view["offset"].as_u64()? as usize;
-    let count: usize = shape.iter().product();
+    let offset = usize::try_from(view["offset"].as_u64()?).ok()?;
     let place = |mut n: usize| {
         let mut at = offset;
         for (size, stride) in shape.iter().zip(&strides).rev() {
-            at += n % size * stride;
+            at = at.checked_add((n % size).checked_mul(*stride)?)?;
             n /= size;
         }
-        at
+        Some(at)
     };
-    let seen = (0..count).map(|n| all.get(place(n)).copied()).collect::<Option<Vec<_>>>()?;
+    let seen = (0..count(&shape)?).map(|n| all.get(place(n)?).copied()).collect::<Option<Vec<_>>>()?;
     Some(Array::from_scalars(dtype, &shape, seen))
 }
 

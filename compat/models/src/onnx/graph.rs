@@ -11,7 +11,7 @@ use fulgurite::buffer::Buffer;
 use fulgurite::core::loc::Loc;
 use fulgurite::core::{Name, Scalar};
 use fulgurite::foreign;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 /// Attributes by name.
@@ -39,7 +39,12 @@ fn make<'a>(maker: &mut Maker<'a>, from: &'a NodeProto, around: &Attributes<'a>)
         match attribute.ref_attr_name.as_str() {
             "" => attributes.push((&attribute.name, attribute)),
             // an attribute of the function, which its call may leave out
-            name => attributes.extend(around.get(name).map(|given| (attribute.name.as_str(), *given))),
+            name => {
+                if let Some(given) = around.get(name) {
+                    maker.count_repeated(*given)?;
+                    attributes.push((&attribute.name, given));
+                }
+            }
         }
     }
     let space = domain(&from.domain);
@@ -215,10 +220,8 @@ impl<'a> Maker<'a> {
             let told = |why| format!("the tensor `{}`: {why}", tensor.name.escape_debug());
             self.initializer(tensor, outermost).map_err(told)?;
         }
-        for input in &from.input {
-            if from.initializer.iter().any(|tensor| tensor.name == input.name) {
-                continue;
-            }
+        let given: HashSet<&str> = from.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
+        for input in from.input.iter().filter(|input| !given.contains(input.name.as_str())) {
             let id = self.define(&input.name)?;
             self.here().inputs.push(id);
             if outermost {
@@ -251,6 +254,7 @@ impl<'a> Maker<'a> {
         if self.frames.len() > DEEPEST {
             return Err(format!("functions are nested deeper than {DEEPEST} levels"));
         }
+        self.count_repeated(function)?;
         let graph = self.frames.last().map_or(0, |frame| frame.graph);
         self.opsets.push(opsets(&function.opset_import));
         self.frames.push(Frame { graph, open: false, ..Frame::default() });

@@ -2,8 +2,10 @@
 
 use super::messages::{FunctionProto, ModelProto, OperatorSet, TensorProto};
 use super::tensors::{NoTensor, TensorFiles};
+use super::weight;
 use crate::graph::{CallArgument, ModelGraph, ValueId};
 use fulgurite::Tensor;
+use prost::Message;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -75,6 +77,9 @@ pub struct Maker<'a> {
     pub roles: Vec<InputRole>,
     /// The number of calls.
     calls: usize,
+    /// The bytes of bodies that may still be repeated. They are counted beside the calls, because a call can have any
+    /// number of arguments.
+    repeatable: usize,
 }
 
 impl<'a> Maker<'a> {
@@ -84,12 +89,13 @@ impl<'a> Maker<'a> {
         Maker {
             file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().escape_debug().to_string()),
             functions: model.functions.iter().map(|f| (key(f), f)).collect(),
-            files,
             opsets: vec![opsets(&model.opset_import)],
             frames: Vec::new(),
             graphs: Vec::new(),
             roles: Vec::new(),
             calls: 0,
+            repeatable: weight::allowed(files.bytes()),
+            files,
         }
     }
 
@@ -109,6 +115,16 @@ impl<'a> Maker<'a> {
             true => Err(format!("it makes more than {MOST_CALLS} calls")),
             false => Ok(()),
         }
+    }
+
+    /// Counts a message that is repeated: the body of a function that is called, or an attribute that it passes on.
+    ///
+    /// # Errors
+    /// The repeated messages are too large.
+    pub fn count_repeated(&mut self, message: &impl Message) -> Result<(), String> {
+        let left = self.repeatable.checked_sub(message.encoded_len());
+        self.repeatable = left.ok_or("the calls of its functions stand for too long a program")?;
+        Ok(())
     }
 
     /// A new value of the graph that is being made.
@@ -133,7 +149,8 @@ impl<'a> Maker<'a> {
     /// Gives a value that a call made the name by which the graph knows it.
     pub fn rename(&mut self, id: ValueId, name: &str) {
         let graph = self.here();
-        if !graph.inputs.contains(&id) {
+        // the newest value is the last input, so the numbers of inputs are in order
+        if graph.inputs.binary_search(&id).is_err() {
             name.clone_into(&mut graph.names[id as usize]);
         }
     }

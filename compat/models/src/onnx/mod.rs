@@ -7,7 +7,7 @@ mod tensors;
 mod weight;
 
 use crate::fault;
-use crate::inputs::{Input, InputSize, Ranges};
+use crate::inputs::{self, Input, InputSize, Ranges};
 use crate::model::{InputSource, Model, ModelProgram, OutputTarget};
 use crate::size_text::SizeExpression;
 use fulgurite::Error;
@@ -101,6 +101,7 @@ fn input(info: &ValueInfo, ranges: &mut Ranges) -> Result<Input, String> {
     let dtype = tensors::dtype(tensor.elem_type)
         .ok_or_else(|| format!("has ONNX's dtype {}, which no tensor here has", tensor.elem_type))?;
     let shape = tensor.shape.as_ref().ok_or("has no shape")?;
+    inputs::check_rank(shape.dim.len())?;
     let mut sizes = Vec::new();
     for (axis, dim) in shape.dim.iter().enumerate() {
         let symbol = match (dim.dim_value, &dim.dim_param) {
@@ -116,4 +117,75 @@ fn input(info: &ValueInfo, ranges: &mut Ranges) -> Result<Input, String> {
         sizes.push(InputSize(SizeExpression::Symbol(symbol)));
     }
     Ok(Input { name: info.name.clone(), dtype, sizes, number: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::messages::{
+        AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSet, TensorProto, kind,
+    };
+    use prost::Message;
+
+    /// The refusal of a model that makes one call of the last of these functions.
+    fn refusal(name: &str, functions: Vec<FunctionProto>, attribute: Vec<AttributeProto>) -> String {
+        let last = functions.last().map_or("", |function| &function.name);
+        let graph = GraphProto { node: vec![NodeProto { attribute, ..call(last, 1) }], ..GraphProto::default() };
+        let opset_import = vec![OperatorSet { version: 20, ..OperatorSet::default() }];
+        let model = ModelProto { graph: Some(graph), functions, opset_import, ..ModelProto::default() };
+        let path = std::env::temp_dir().join(format!("fulgurite-{name}-{}.onnx", std::process::id()));
+        std::fs::write(&path, model.encode_to_vec()).expect("a file for temporary files");
+        let read = super::read(&path);
+        _ = std::fs::remove_file(&path);
+        read.map_or_else(|e| e.to_string(), |_| "nothing".to_owned())
+    }
+
+    /// A call with this number of arguments that are left out.
+    fn call(op: &str, arguments: usize) -> NodeProto {
+        NodeProto { op_type: op.to_owned(), input: vec![String::new(); arguments], ..NodeProto::default() }
+    }
+
+    fn function(name: &str, node: Vec<NodeProto>) -> FunctionProto {
+        FunctionProto { name: name.to_owned(), node, ..FunctionProto::default() }
+    }
+
+    #[test]
+    fn functions_that_stand_for_very_long_programs_are_refused() {
+        // 10,000 calls with 10,000 arguments each, which is far below the most calls
+        let functions = vec![
+            function("a", vec![call("Sum", 10_000)]),
+            function("b", vec![call("a", 0); 100]),
+            function("c", vec![call("b", 0); 100]),
+        ];
+        let said = refusal("repeated", functions, Vec::new());
+        assert!(said.contains("too long a program"), "{said}");
+    }
+
+    #[test]
+    fn lists_that_are_passed_to_very_many_calls_are_refused() {
+        let passed = AttributeProto { ref_attr_name: "list".to_owned(), ..attribute("axes") };
+        let functions = vec![function("a", vec![NodeProto { attribute: vec![passed], ..call("Squeeze", 1) }; 5_000])];
+        let list = AttributeProto { kind: kind::INTS, ints: vec![0; 50_000], ..attribute("list") };
+        let said = refusal("passed", functions, vec![list]);
+        assert!(said.contains("too long a program"), "{said}");
+    }
+
+    #[test]
+    fn tensors_of_very_many_axes_are_refused() {
+        let said = |axes: usize| {
+            let tensor =
+                TensorProto { dims: vec![1; axes], data_type: 1, float_data: vec![1.0], ..TensorProto::default() };
+            let given = AttributeProto { kind: kind::TENSOR, t: Some(Box::new(tensor)), ..attribute("value") };
+            refusal(
+                "axes",
+                vec![function("a", vec![NodeProto { attribute: vec![given], ..call("Sum", 1) }])],
+                Vec::new(),
+            )
+        };
+        assert_eq!(said(256), "nothing");
+        assert!(said(257).contains("257 axes"), "{}", said(257));
+    }
+
+    fn attribute(name: &str) -> AttributeProto {
+        AttributeProto { name: name.to_owned(), ..AttributeProto::default() }
+    }
 }

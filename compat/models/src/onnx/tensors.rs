@@ -1,6 +1,7 @@
 //! The tensors of a model: bytes in its file, bytes in a file beside it, or lists of numbers.
 
 use super::messages::TensorProto;
+use crate::inputs;
 use fulgurite::Tensor;
 use fulgurite::buffer::{Buffer, MappedFile};
 use fulgurite::core::{DType, foreign};
@@ -42,6 +43,11 @@ impl TensorFiles {
         TensorFiles { file, folder, beside: HashMap::new() }
     }
 
+    /// The number of bytes of the model's own file.
+    pub fn bytes(&self) -> usize {
+        self.file.bytes().len()
+    }
+
     /// The tensor that the message describes. Its bytes are mapped where they are aligned.
     ///
     /// # Errors
@@ -49,6 +55,7 @@ impl TensorFiles {
     pub fn tensor(&mut self, from: &TensorProto) -> Result<Tensor, NoTensor> {
         let code = from.data_type;
         let dtype = dtype(code).ok_or_else(|| NoTensor::Unsupported(format!("a tensor of ONNX's dtype {code}")))?;
+        inputs::check_rank(from.dims.len()).map_err(|why| format!("it {why}"))?;
         let size = |n: &i64| usize::try_from(*n).map_err(|_| format!("{n} is no size"));
         let shape = from.dims.iter().map(size).collect::<Result<Vec<_>, _>>()?;
         let elements = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));

@@ -75,13 +75,18 @@ fn shape() -> Kind {
     Kind { inner: &[(1, || plain(size_of::<Dimension>()))], ..plain(size_of::<Shape>()) }
 }
 
+/// The memory that the messages of a file of this many bytes may take.
+pub fn allowed(bytes: usize) -> usize {
+    bytes.saturating_mul(TIMES).saturating_add(FREE)
+}
+
 /// Refuses a file whose messages would take too much memory. A file that is not well formed passes: the reader of
 /// messages says what is wrong with it.
 ///
 /// # Errors
 /// The memory that they would take.
 pub fn check(file: &[u8]) -> Result<(), String> {
-    let most = file.len().saturating_mul(TIMES).saturating_add(FREE);
+    let most = allowed(file.len());
     let weight = weigh(file, model(), 0);
     if weight > most {
         let (weight, most) = (weight >> 20, most >> 20);

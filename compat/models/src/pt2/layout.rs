@@ -48,6 +48,7 @@ impl ValueLayouts {
                 let next = Dim::from(1009 + 2 * self.symbols.len());
                 self.symbols.entry(name.clone()).or_insert(next);
             }
+            SizeExpression::Power(base, _) => self.define(base),
             SizeExpression::Of(_, args) => args.iter().for_each(|arg| self.define(arg)),
         }
     }

@@ -7,7 +7,7 @@ mod weights;
 
 use crate::archive::Archive;
 use crate::fault;
-use crate::inputs::{Input, InputSize, Ranges};
+use crate::inputs::{self, Input, InputSize, Ranges};
 use crate::model::{InputSource, Model, ModelProgram, OutputTarget};
 use crate::size_text::{self, SizeExpression};
 use fulgurite::core::DType;
@@ -86,7 +86,9 @@ fn model(archive: &Archive, program: ExportedProgram, weights: &ArchiveTensors) 
     for (spec, argument) in ins.iter().zip(&graph.inputs) {
         sources.push(reader.source(spec, argument, &graph.tensor_values)?);
     }
-    let targets = outs.iter().map(|spec| reader.target(spec)).collect::<Result<_, _>>()?;
+    let places: HashMap<&str, usize> =
+        reader.inputs.iter().enumerate().rev().map(|(at, input)| (input.name.as_str(), at)).collect();
+    let targets = outs.iter().map(|spec| reader.target(spec, &places)).collect::<Result<_, _>>()?;
     let ranges: Ranges = range_constraints
         .into_iter()
         .map(|(symbol, range)| (symbol, (range.min_val.unwrap_or(0), range.max_val)))
@@ -173,6 +175,7 @@ impl Reader<'_> {
 
     fn input(&mut self, name: String, meta: &TensorMeta) -> Result<InputSource, Fault> {
         let dtype = weights::dtype(meta.dtype).ok_or_else(|| format!("`{name}` has dtype {}", meta.dtype))?;
+        inputs::check_rank(meta.sizes.len()).map_err(|why| format!("the input `{name}` {why}"))?;
         let size = |length: &Length| match length {
             Length::AsInt(n) => Ok(InputSize(SizeExpression::Number(*n))),
             Length::AsExpr(e) => size_text::parse(&e.expr_str).map(InputSize),
@@ -187,15 +190,13 @@ impl Reader<'_> {
         InputSource::Input(self.inputs.len() - 1)
     }
 
-    fn target(&self, spec: &OutputSpec) -> Result<OutputTarget, Fault> {
+    /// The target of an output; `places` are the numbers of the inputs by their names.
+    fn target(&self, spec: &OutputSpec, places: &HashMap<&str, usize>) -> Result<OutputTarget, Fault> {
         let first = |name: &str| {
             let first = self.weights.number(name).and_then(|number| self.names.get(&number));
             first.map_or_else(|| name.to_owned(), String::clone)
         };
-        let input = |name: &str| {
-            let at = self.inputs.iter().position(|input| input.name == name);
-            at.ok_or_else(|| format!("no input is called `{name}`"))
-        };
+        let input = |name: &str| places.get(name).copied().ok_or_else(|| format!("no input is called `{name}`"));
         Ok(match spec {
             OutputSpec::UserOutput(_) => OutputTarget::Result,
             OutputSpec::LossOutput(_) => OutputTarget::Loss,

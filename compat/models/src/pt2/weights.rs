@@ -3,11 +3,11 @@
 
 use super::schema::{Length, PayloadConfig, TensorMeta};
 use crate::archive::Archive;
-use crate::fault;
+use crate::{fault, inputs};
 use fulgurite::buffer::Buffer;
 use fulgurite::core::DType;
 use fulgurite::{Error, Tensor};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// The tensors of a model.
@@ -16,7 +16,7 @@ pub struct ArchiveTensors {
     tensors: Vec<Tensor>,
     /// The number of the tensor of each name; tied names have one tensor.
     numbers: HashMap<String, usize>,
-    pickled: Vec<String>,
+    pickled: HashSet<String>,
 }
 
 /// The identity of a view: the entry, the byte at which it begins, and its type.
@@ -72,7 +72,7 @@ impl ArchiveTensors {
                         let add = weights.add(archive, &part, name, meta, &mut seen, &mut budget);
                         add.map_err(|why| fault::broken(&archive.path, &part, why))?;
                     }
-                    _ => weights.pickled.push(name),
+                    _ => _ = weights.pickled.insert(name),
                 }
             }
         }
@@ -121,7 +121,7 @@ impl ArchiveTensors {
 
     /// Whether the file has the tensor as a pickle alone.
     pub fn is_pickled(&self, name: &str) -> bool {
-        self.pickled.iter().any(|n| n == name)
+        self.pickled.contains(name)
     }
 }
 
@@ -139,6 +139,7 @@ struct View {
 impl View {
     /// The view that `meta` describes of the bytes `storage` of the file.
     fn new(dtype: DType, meta: &TensorMeta, storage: Range<usize>) -> Result<View, String> {
+        inputs::check_rank(meta.sizes.len()).map_err(|why| format!("it {why}"))?;
         let number = |length: &Length| match length {
             Length::AsInt(n) => usize::try_from(*n).map_err(|_| format!("{n} is no length")),
             Length::AsExpr(e) => Err(format!("`{}` is no known length", e.expr_str)),
@@ -216,5 +217,8 @@ mod tests {
         assert!(view(&[1 << 62], &[0], 4).is_err());
         assert!(view(&[1 << 40, 1 << 40], &[0, 0], 4).is_err());
         assert!(view(&[2], &[i64::MAX], 4).is_err());
+        // each element of a copy is found by all axes
+        assert!(view(&[1; 256], &[0; 256], 4).is_ok());
+        assert!(view(&[1; 257], &[0; 257], 4).is_err());
     }
 }
