@@ -101,21 +101,35 @@ pub fn is_condition(builtin: Builtin) -> bool {
 
 impl TileChain {
     /// The machine code. If it `streams`, it writes past the caches where that is possible, for results that leave the
-    /// caches before they are read; [`fence`] must come before another thread reads them. `None` if the chain has too
-    /// many values for the registers of this instruction set, or if the system gives no executable memory.
-    pub fn compile(&self, isa: Level, streams: bool) -> Option<ChainCode> {
+    /// caches before they are read; [`fence`] must come before another thread reads them.
+    ///
+    /// # Errors
+    /// The chain does not fit the registers, or there is no machine code.
+    pub fn compile(&self, isa: Level, streams: bool) -> Result<ChainCode, NoCode> {
         #[cfg(target_arch = "x86_64")]
         {
-            let function = |store| lower::bytes(self, isa, store).and_then(memory::executable);
+            let function = |store| {
+                let bytes = lower::bytes(self, isa, store).ok_or(NoCode::TooLarge)?;
+                memory::executable(bytes).ok_or(NoCode::Impossible)
+            };
             let streaming = if streams { Some(function(assembler::STREAM)?) } else { None };
-            Some(ChainCode { cached: function(assembler::STORE)?, streaming, inputs: self.inputs.len() })
+            Ok(ChainCode { cached: function(assembler::STORE)?, streaming, inputs: self.inputs.len() })
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
             _ = (isa, streams);
-            None
+            Err(NoCode::Impossible)
         }
     }
+}
+
+/// The reason for which a chain has no machine code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoCode {
+    /// The chain has too many values for the registers of this instruction set; a part of it may fit.
+    TooLarge,
+    /// The processor has no such instructions here, or the system gives no executable memory.
+    Impossible,
 }
 
 /// Lets other threads see what code wrote past the caches.

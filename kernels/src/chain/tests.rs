@@ -176,7 +176,7 @@ fn random_chains_have_the_bits_of_their_builtins() {
                 })
                 .collect();
             let wanted: Vec<f32> = (0..n).map(|i| expected(&chain, &data, i)).collect();
-            let Some(code) = chain.compile(isa, random.below(2) == 0) else { continue };
+            let Ok(code) = chain.compile(isa, random.below(2) == 0) else { continue };
             compiled += 1;
             let ins: Vec<*const u8> = data.iter().map(Data::pointer).collect();
             // in a new place, and in the place of the first input
@@ -210,8 +210,8 @@ fn a_chain_without_registers_is_refused() {
         args: vec![if k == 1 { ChainOperand::Input(0) } else { ChainOperand::Result(k - 2) }, ChainOperand::Input(k)],
     };
     let chain = |n: usize| TileChain { inputs: inputs[..n].to_vec(), operations: (1..n).map(sum).collect() };
-    assert_eq!(chain(11).compile(isa, false).is_some(), isa != Level::Baseline);
-    assert!(chain(12).compile(isa, false).is_none());
+    assert_eq!(chain(11).compile(isa, false).is_ok(), isa != Level::Baseline);
+    assert_eq!(chain(12).compile(isa, false).err(), Some(NoCode::TooLarge));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn equal_chains_share_their_code() {
             args: vec![ChainOperand::Input(0), ChainOperand::Input(1)],
         }],
     };
-    if let (Some(a), Some(b)) = (chain.compile(Level::current(), true), chain.compile(Level::current(), false)) {
+    if let (Ok(a), Ok(b)) = (chain.compile(Level::current(), true), chain.compile(Level::current(), false)) {
         assert!(Arc::ptr_eq(&a.cached, &b.cached) && a.streams() && !b.streams());
     }
 }

@@ -12,7 +12,7 @@ use fulgurite_core::builtins::Builtin;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_kernels::abi::Level;
-use fulgurite_kernels::chain::{self, ChainCode, ChainOperand, InputForm, Operation, TileChain};
+use fulgurite_kernels::chain::{self, ChainCode, ChainOperand, InputForm, NoCode, Operation, TileChain};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -73,13 +73,16 @@ impl Emit<'_> {
             }
             let mut members = self.members(root, &readers, &outs);
             while members.len() > 1 || !members.is_empty() && self.leaves_caches(root) {
-                if let Some(chain) = self.compile_chain(&members) {
-                    self.vanished.extend(members.iter().filter(|at| **at != root));
-                    self.chains.insert(root, Rc::new(chain));
-                    break;
+                match self.compile_chain(&members) {
+                    Ok(chain) => {
+                        self.vanished.extend(members.iter().filter(|at| **at != root));
+                        self.chains.insert(root, Rc::new(chain));
+                        break;
+                    }
+                    // The first member becomes an operand. None of its operands is a member, because they come before it.
+                    Err(NoCode::TooLarge) => _ = members.pop_first(),
+                    Err(NoCode::Impossible) => return,
                 }
-                // The first member becomes an operand. It is no operand of one that stays a member alone.
-                members.pop_first();
             }
         }
     }
@@ -108,11 +111,11 @@ impl Emit<'_> {
         members
     }
 
-    fn compile_chain(&self, members: &BTreeSet<NodeId>) -> Option<FusedChain> {
+    fn compile_chain(&self, members: &BTreeSet<NodeId>) -> Result<FusedChain, NoCode> {
         let (mut args, mut chain, mut flops) = (SmallVec::new(), TileChain::default(), 0);
         let mut places: FxHashMap<NodeId, ChainOperand> = FxHashMap::default();
         for &at in members {
-            let (builtin, operands) = self.operation(at)?;
+            let (builtin, operands) = self.operation(at).ok_or(NoCode::TooLarge)?;
             for &operand in &operands {
                 places.entry(operand).or_insert_with(|| {
                     args.push(operand);
@@ -125,7 +128,7 @@ impl Emit<'_> {
             flops += builtin.record().flops;
         }
         let code = chain.compile(self.isa, false)?;
-        Some(FusedChain { args, chain, code, cost: 0.03 + 0.006 * flops as f64 })
+        Ok(FusedChain { args, chain, code, cost: 0.03 + 0.006 * flops as f64 })
     }
 
     /// The form of an operand in a chain.
@@ -244,7 +247,7 @@ impl Emit<'_> {
         let locs: SmallVec<[Loc; 8]> = chain.args.iter().zip(chain.forms()).map(operand).collect();
         let (ins, outs) = (self.slots(&locs), self.target(dst));
         let past = match dst {
-            Loc::Memory(_) if self.leaves_caches(root) => chain.chain.compile(self.isa, true),
+            Loc::Memory(_) if self.leaves_caches(root) => chain.chain.compile(self.isa, true).ok(),
             _ => None,
         };
         self.p.streams |= past.is_some();
