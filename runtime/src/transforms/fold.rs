@@ -197,7 +197,7 @@ fn convert(number: Scalar, dtype: DType) -> Option<Scalar> {
         (Scalar::Float(x), DType::F32) if f64::from(x as f32) == x => Some(number),
         // halves represent these numbers exactly; other numbers are left to the kernel's rounding
         (Scalar::Float(x), DType::F16 | DType::BF16) if x == x.trunc() && x.abs() <= 256.0 => Some(number),
-        (Scalar::Int(i), d) if d.is_float() && i.abs() <= 256 => Some(Scalar::Float(i as f64)),
+        (Scalar::Int(i), d) if d.is_float() && i.unsigned_abs() <= 256 => Some(Scalar::Float(i as f64)),
         (Scalar::Int(_), DType::I64) | (Scalar::Bool(_), DType::Bool) => Some(number),
         _ => None,
     }

@@ -18,7 +18,7 @@ pub(super) enum Unread {
 }
 
 /// At most this many bytes of results, and of a view, in a case: they are written as text, which takes some copies.
-const MOST_BYTES: usize = 256 << 20;
+const MOST_BYTES: usize = 8 << 20;
 
 /// Refuses tensors that are too large to be written.
 ///

@@ -77,7 +77,7 @@ impl Converter<'_> {
             let Some(b) = &s.vars[v] else { continue };
             let [dim] = b.digits.as_slice() else { continue };
             let c = d.coef(*dim);
-            if c.abs() != 1 {
+            if c.unsigned_abs() != 1 {
                 continue;
             }
             // Solving gives `dim = -(d - c · dim) / c`; the variable is the dim plus the start of its range.
