@@ -1,6 +1,6 @@
 //! Chains of pointwise operations on f32 as machine code, which keeps the results between them in registers.
 //!
-//! A kernel of one builtin reads its operands from the first-level cache and writes its result to it. ChainCode for a whole
+//! A kernel of one builtin reads its operands from the first-level cache and writes its result to it. Code for a whole
 //! chain reads each input once and writes one result. The bits are those of the kernels one by one: the instructions
 //! are those to which the compiler translates the builtins, and no product and sum are contracted.
 //!

@@ -62,7 +62,7 @@ impl FreeRegisters {
     /// Takes the register of the highest number, and leaves a few for what changes.
     fn keep(&mut self) -> Option<u8> {
         const FEWEST: u32 = 4;
-        let last = 31 - self.0.leading_zeros();
+        let last = 31u32.checked_sub(self.0.leading_zeros())?;
         self.0 &= !(1 << last);
         (self.0.count_ones() >= FEWEST).then_some(last as u8)
     }

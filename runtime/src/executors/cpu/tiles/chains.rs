@@ -3,6 +3,7 @@
 
 use super::super::registry;
 use super::emit::{At, Class, Emit, Loc};
+use super::fused_chain::FusedChain;
 use super::program::{CHUNK, Step};
 use crate::executors::fusion::fuse::placed;
 use crate::executors::fusion::graph::piece::{Out, Place};
@@ -12,28 +13,11 @@ use fulgurite_core::builtins::Builtin;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_kernels::abi::Level;
-use fulgurite_kernels::chain::{self, ChainCode, ChainOperand, InputForm, NoCode, Operation, TileChain};
+use fulgurite_kernels::chain::{self, ChainOperand, InputForm, NoCode, Operation, TileChain};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-
-/// A chain in machine code. Its operands are the inputs of the code, in order.
-pub(super) struct FusedChain {
-    /// The operands.
-    pub args: SmallVec<[NodeId; 8]>,
-    chain: TileChain,
-    code: ChainCode,
-    /// The estimated nanoseconds per element.
-    cost: f64,
-}
-
-impl FusedChain {
-    /// The form of each operand.
-    pub fn forms(&self) -> &[InputForm] {
-        &self.chain.inputs
-    }
-}
 
 /// A result of at least this many bytes, of a program that moves at least [`TRAFFIC`] bytes, is written past the caches:
 /// it would evict what the program reads, and leave the last cache before it is read.

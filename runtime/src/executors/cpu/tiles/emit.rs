@@ -1,6 +1,6 @@
 //! Emits the steps and registers of a program from its graph and its loops.
 
-use super::chains::FusedChain;
+use super::fused_chain::FusedChain;
 use super::program::*;
 use super::schedule::{Nesting, load_bytes, out_bytes, scatter_bytes, tile_elements};
 use crate::executors::fusion::fuse::{Group, live, placed};

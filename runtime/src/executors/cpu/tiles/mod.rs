@@ -4,6 +4,7 @@ mod alias;
 mod asks;
 mod chains;
 mod emit;
+mod fused_chain;
 mod lines;
 mod nodes;
 pub mod program;

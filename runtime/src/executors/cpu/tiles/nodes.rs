@@ -1,8 +1,8 @@
 //! Emits the steps of single nodes.
 
 use super::super::registry;
-use super::chains::FusedChain;
 use super::emit::{At, Class, Emit, Loc, is_leaf};
+use super::fused_chain::FusedChain;
 use super::program::*;
 use super::schedule::{load_bytes, out_bytes};
 use crate::executors::fusion::fuse::Form;
