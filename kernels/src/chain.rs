@@ -113,7 +113,8 @@ impl TileChain {
                 memory::executable(bytes).ok_or(NoCode::Impossible)
             };
             let streaming = if streams { Some(function(assembler::STREAM)?) } else { None };
-            Ok(ChainCode { cached: function(assembler::STORE)?, streaming, inputs: self.inputs.len() })
+            let (inputs, operations) = (self.inputs.len(), self.operations.len());
+            Ok(ChainCode { cached: function(assembler::STORE)?, streaming, inputs, operations })
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
@@ -147,6 +148,7 @@ pub struct ChainCode {
     cached: Arc<Executable>,
     streaming: Option<Arc<Executable>>,
     inputs: usize,
+    operations: usize,
 }
 
 impl fmt::Debug for ChainCode {
@@ -156,6 +158,11 @@ impl fmt::Debug for ChainCode {
 }
 
 impl ChainCode {
+    /// The number of operations.
+    pub fn operations(&self) -> usize {
+        self.operations
+    }
+
     /// Whether the code may write past the caches.
     pub fn streams(&self) -> bool {
         self.streaming.is_some()

@@ -641,8 +641,11 @@ impl HostStep for Program {
     }
 
     fn describe(&self) -> String {
-        let steps: usize =
-            self.phases.iter().map(|p| p.before.len() + p.lines.len() + p.tiles.len() + p.after.len()).sum();
+        // A chain counts as the kernels that run in its place where there is no machine code.
+        let count = |step: &Step| if let Step::Chain { code, .. } = step { code.operations() } else { 1 };
+        let all =
+            |p: &Phase| -> usize { [&p.before, &p.lines, &p.tiles, &p.after].into_iter().flatten().map(count).sum() };
+        let steps: usize = self.phases.iter().map(all).sum();
         let loops: Vec<String> = self.sizes.iter().map(|n| n.to_string()).collect();
         let walks = if self.phases.len() > 1 { format!(", {} walks", self.phases.len()) } else { String::new() };
         let steps = counted(steps, "step", "steps");
