@@ -108,6 +108,9 @@ impl TileChain {
     pub fn compile(&self, isa: Level, streams: bool) -> Result<ChainCode, NoCode> {
         #[cfg(target_arch = "x86_64")]
         {
+            if isa == Level::Baseline {
+                return Err(NoCode::Impossible);
+            }
             let function = |store| {
                 let bytes = lower::bytes(self, isa, store).ok_or(NoCode::TooLarge)?;
                 memory::executable(bytes).ok_or(NoCode::Impossible)

@@ -14,70 +14,60 @@ pub fn pick(isa: Level) -> Fn {
         Level::Avx512 => x86::avx512,
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => x86::avx2,
-        _ => baseline,
+        #[cfg(target_arch = "x86_64")]
+        Level::Baseline => x86::sse,
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => scalar,
     }
 }
 
-/// The numbers of a row.
-const LANES: usize = 4;
-/// The rows, as many as results are under way at once.
-const ROWS: usize = 10;
+/// The vectors, as many as results are under way at once.
+const VECTORS: usize = 10;
 const FACTOR: f32 = 0.999;
 const ADDEND: f32 = 0.25;
 
+/// One number at a time, so that the compiler's vectors decide: on these processors the peak may be higher.
+///
 /// # Safety
 /// None.
-unsafe fn baseline(times: usize) -> (f64, f32) {
-    let mut sums = [[1.0f32; LANES]; ROWS];
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn scalar(times: usize) -> (f64, f32) {
+    let mut sums = [1.0f32; 4 * VECTORS];
     for _ in 0..times {
-        // LLVM makes a vector of a row only if it is a value of its own.
-        for row in &mut sums {
-            let mut next = *row;
-            for x in &mut next {
-                *x = *x * FACTOR + ADDEND;
-            }
-            *row = next;
-        }
+        sums = sums.map(|x| x * FACTOR + ADDEND);
     }
-    ((2 * ROWS * LANES * times) as f64, sums.as_flattened().iter().sum())
+    ((2 * sums.len() * times) as f64, sums.iter().sum())
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{ADDEND, FACTOR, ROWS};
+    use super::{ADDEND, FACTOR, VECTORS};
     use std::arch::x86_64::*;
 
-    /// # Safety
-    /// The CPU has AVX-512 F.
-    #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn avx512(times: usize) -> (f64, f32) {
-        let (factor, addend) = (_mm512_set1_ps(FACTOR), _mm512_set1_ps(ADDEND));
-        let mut sums = [_mm512_set1_ps(1.0); ROWS];
-        for _ in 0..times {
-            for sum in &mut sums {
-                *sum = _mm512_fmadd_ps(*sum, factor, addend);
+    /// The function of an instruction set with vectors of so many numbers.
+    macro_rules! multiply_add {
+        ($name:ident $features:literal $lanes:literal $all:ident |$sum:ident, $factor:ident, $addend:ident| $next:expr) => {
+            #[doc = concat!("# Safety\nThe CPU has `", $features, "`.")]
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $name(times: usize) -> (f64, f32) {
+                let ($factor, $addend) = ($all(FACTOR), $all(ADDEND));
+                let mut sums = [$all(1.0); VECTORS];
+                for _ in 0..times {
+                    for sum in &mut sums {
+                        let $sum = *sum;
+                        *sum = $next;
+                    }
+                }
+                // SAFETY: a vector consists of its numbers.
+                let all: [[f32; $lanes]; VECTORS] = unsafe { std::mem::transmute(sums) };
+                ((2 * VECTORS * $lanes * times) as f64, all.as_flattened().iter().sum())
             }
-        }
-        let all = sums.into_iter().fold(_mm512_setzero_ps(), |all, sum| _mm512_add_ps(all, sum));
-        ((2 * ROWS * 16 * times) as f64, _mm512_reduce_add_ps(all))
+        };
     }
 
-    /// # Safety
-    /// The CPU has AVX2 and FMA.
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn avx2(times: usize) -> (f64, f32) {
-        let (factor, addend) = (_mm256_set1_ps(FACTOR), _mm256_set1_ps(ADDEND));
-        let mut sums = [_mm256_set1_ps(1.0); ROWS];
-        for _ in 0..times {
-            for sum in &mut sums {
-                *sum = _mm256_fmadd_ps(*sum, factor, addend);
-            }
-        }
-        let all = sums.into_iter().fold(_mm256_setzero_ps(), |all, sum| _mm256_add_ps(all, sum));
-        // SAFETY: a vector has eight numbers.
-        let all: [f32; 8] = unsafe { std::mem::transmute(all) };
-        ((2 * ROWS * 8 * times) as f64, all.iter().sum())
-    }
+    multiply_add!(avx512 "avx512f" 16 _mm512_set1_ps |x, f, a| _mm512_fmadd_ps(x, f, a));
+    multiply_add!(avx2 "avx2,fma" 8 _mm256_set1_ps |x, f, a| _mm256_fmadd_ps(x, f, a));
+    multiply_add!(sse "sse2" 4 _mm_set1_ps |x, f, a| _mm_add_ps(_mm_mul_ps(x, f), a));
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
-use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::chain::{self, ChainOperand, InputForm, NoCode, Operation, TileChain};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -30,7 +29,7 @@ type Readers = FxHashMap<NodeId, SmallVec<[NodeId; 2]>>;
 impl Emit<'_> {
     /// Finds the products that a sum reads, and the chains of builtins on every element, whose values between the
     /// builtins nothing else reads.
-    pub(super) fn chain_up(&mut self) {
+    pub(super) fn find_chains(&mut self) {
         let graph = &self.group.graph;
         let mut readers = Readers::default();
         for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| self.live[*at]) {
@@ -47,9 +46,6 @@ impl Emit<'_> {
                 self.products.insert(at, product);
                 self.vanished.insert(product);
             }
-        }
-        if self.isa == Level::Baseline {
-            return;
         }
         for root in (0..graph.nodes.len() as NodeId).rev() {
             if self.vanished.contains(&root) || graph.node(root).ty != DType::F32 || self.operation(root).is_none() {

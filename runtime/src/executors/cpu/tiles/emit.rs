@@ -187,7 +187,7 @@ pub fn emit(group: &Group, n: &Nesting, env: &Env, isa: Level) -> Program {
         per_element: 0.0,
         touched: Vec::new(),
     };
-    e.chain_up();
+    e.find_chains();
     e.blocks();
     e.run();
     e.p
