@@ -44,7 +44,7 @@ mod x86 {
     use super::{ADDEND, FACTOR, VECTORS};
     use std::arch::x86_64::*;
 
-    /// The function of an instruction set with vectors of so many numbers.
+    /// The function of an instruction set, whose vectors have this number of lanes.
     macro_rules! multiply_add {
         ($name:ident $features:literal $lanes:literal $all:ident |$sum:ident, $factor:ident, $addend:ident| $next:expr) => {
             #[doc = concat!("# Safety\nThe CPU has `", $features, "`.")]
