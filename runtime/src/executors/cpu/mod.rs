@@ -3,7 +3,7 @@
 //! Fusions become programs over `tiles` of `tile_kernels`, or copies and sums of windows (`im2col`). Products become
 //! matrix products (`lines`, also for windows; `product` for other layouts and dtypes, `small_gemm` for few rows,
 //! `blocks` if parts of them are unused or zero, `quantised_gemm` for weights quantised in groups).
-//! `scan`s run along lines.
+//! `scan`s run along lines. Items with large values between them run block by block (`row_blocks`).
 
 mod blocks;
 mod im2col;
@@ -12,6 +12,7 @@ mod product;
 mod quantised_gemm;
 mod recurrence;
 mod registry;
+mod row_blocks;
 mod row_kernel;
 mod scan;
 mod search;
@@ -20,9 +21,10 @@ mod tiles;
 pub use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm;
 
-use super::fusion::fuse::Group;
+use super::fusion::fuse::{Group, Item};
 use super::fusion::graph::piece::{Contract, Scan};
 use super::fusion::items::{Env, Ways};
+use super::fusion::row_blocks::RowGroup;
 use super::program::host_step::{HostStep, Linker};
 use super::{Claim, Executor, Kernel, Line};
 use fulgurite_core::kernel::Special;
@@ -77,6 +79,15 @@ impl Linker for Cpu {
 
     fn scan(&self, scan: &Scan, env: &Env<'_>) -> Box<dyn HostStep> {
         Box::new(ScanStep::new(scan, env.values, env.form))
+    }
+
+    fn row_blocks(
+        &self,
+        items: &[(Item, Vec<u32>)],
+        group: &RowGroup,
+        env: &Env<'_>,
+    ) -> Result<Box<dyn HostStep>, usize> {
+        row_blocks::step(items, group, env, Level::current())
     }
 }
 

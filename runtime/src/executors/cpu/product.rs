@@ -90,7 +90,7 @@ impl Literal {
     /// The loops of a contraction's exact sum, if it has one.
     pub fn of(c: &Contract, env: &Env, isa: Level) -> Option<Box<Literal>> {
         let e = c.exact.as_ref()?;
-        let env = Env { values: env.values, form: env.form, stored: &|v| v == c.out };
+        let env = Env { values: env.values, form: env.form, stored: &|v| v == c.out, near: &[] };
         let sum = tiles::compile(&Group::of(e.sum.clone()), &env, isa);
         let finite = e.finite.iter().map(|v| ((env.form)(*v).root, env.values.ty(*v).dtype)).collect();
         Some(Box::new(Literal { finite, sum }))
@@ -222,7 +222,12 @@ impl Product {
 
     /// Whether each batch is one product of matrices, with one sum and no kernel of its own.
     pub(super) fn is_one_sum(&self) -> bool {
-        self.sums.is_empty() && self.pack.is_none() && self.exact.is_none() && self.small.is_none()
+        self.is_matrices() && self.small.is_none()
+    }
+
+    /// Whether each batch is one product of matrices of the operands as they are.
+    pub(super) fn is_matrices(&self) -> bool {
+        self.sums.is_empty() && self.pack.is_none() && self.exact.is_none()
     }
 
     /// Makes the right operand the left one; the rows of the result are its columns then.

@@ -81,6 +81,8 @@ pub struct Env<'a> {
     pub form: &'a dyn Fn(ValueId) -> Form,
     /// Whether a value that the item defines must exist in memory.
     pub stored: &'a dyn Fn(ValueId) -> bool,
+    /// Values that stay in the caches, because a block of rows of them exists at a time.
+    pub near: &'a [ValueId],
 }
 
 /// Values, the value of each proxy, lines, and items.

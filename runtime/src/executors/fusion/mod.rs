@@ -8,4 +8,5 @@
 pub(crate) mod fuse;
 pub(crate) mod graph;
 pub(crate) mod items;
+pub(crate) mod row_blocks;
 mod unused;

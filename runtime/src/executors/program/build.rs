@@ -3,10 +3,12 @@
 use super::compiled::{Compiled, Output, Parts, StepInfo};
 use super::host_step::Linker;
 use super::layout::Layout;
+use super::row_steps::RowSteps;
 use super::step::Step;
 use crate::executors::fusion::fuse::{Item, Opaque};
 use crate::executors::fusion::graph::{Graph, ValueId};
 use crate::executors::fusion::items::{Env, Items, Named};
+use crate::executors::fusion::row_blocks::Ordered;
 use crate::executors::partition::{Claimed, Partition, root};
 use crate::executors::{CompileOptions, ExecError};
 use crate::trace::{ProxyId, Trace};
@@ -59,13 +61,27 @@ fn finish(
     let items = std::mem::take(&mut made.items);
     let form = |v: ValueId| made.form(v, &values);
     let stored = |v: ValueId| made.stored(v);
-    let env = Env { values: &values, form: &form, stored: &stored };
-    let mut steps: Vec<(Step, Vec<u32>)> = Vec::new();
-    for (item, of) in items {
-        if let Item::Group(g) = &item {
+    let env = Env { values: &values, form: &form, stored: &stored, near: &[] };
+    for (item, of) in &items {
+        if let Item::Group(g) = item {
             let line = of.first().and_then(|l| lines.get(*l as usize)).map(|l| l.id);
             countable(&g.graph).map_err(|e| ExecError { line: e.line.or(line), ..e })?;
         }
+    }
+    let mut blocks = RowSteps::of(&items, outputs, &env, linker);
+    let mut single: Vec<Option<(Item, Vec<u32>)>> = Vec::new();
+    let order = blocks.order.clone();
+    single.extend(items.into_iter().map(Some));
+    let mut steps: Vec<(Step, Vec<u32>)> = Vec::new();
+    for ordered in order {
+        let at = match ordered {
+            Ordered::Group(number) => {
+                steps.extend(blocks.take(number).map(|(step, of)| (Step::Host(step), of)));
+                continue;
+            }
+            Ordered::Item(at) => at,
+        };
+        let Some((item, of)) = single[at].take() else { continue };
         let step = match item {
             Item::Group(g) => Step::Host(linker.group(&g, &env)),
             Item::Contract(c) => Step::Host(linker.product(&c, &env)),

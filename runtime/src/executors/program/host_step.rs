@@ -2,9 +2,10 @@
 
 use crate::buffer::Sizes;
 use crate::buffer::pool::Block;
-use crate::executors::fusion::fuse::Group;
+use crate::executors::fusion::fuse::{Group, Item};
 use crate::executors::fusion::graph::piece::{Contract, Scan};
 use crate::executors::fusion::items::{Env, Ways};
+use crate::executors::fusion::row_blocks::RowGroup;
 use crate::executors::{ExecError, Kernel, TensorMut, TensorRef};
 use fulgurite_core::DType;
 use fulgurite_core::builtins::Builtin;
@@ -26,6 +27,12 @@ pub(crate) trait Linker {
 
     /// The step that runs a scan.
     fn scan(&self, scan: &Scan, env: &Env<'_>) -> Box<dyn HostStep>;
+
+    /// The step that runs a group of these items block by block.
+    ///
+    /// # Errors
+    /// The number of an item that can't run block by block.
+    fn row_blocks(&self, items: &[(Item, Vec<u32>)], group: &RowGroup, env: &Env<'_>) -> Result<Box<dyn HostStep>, usize>;
 }
 
 /// A step whose operands are in host memory.
@@ -78,7 +85,12 @@ pub(crate) trait HostStep: Send + Sync {
 #[derive(Clone, Copy)]
 pub struct Memory<'a>(pub &'a [*mut u8]);
 
-impl Memory<'_> {
+impl<'a> Memory<'a> {
+    /// The memory of all storages.
+    pub fn all(&self) -> &'a [*mut u8] {
+        self.0
+    }
+
     /// The start of a storage.
     pub fn at(&self, storage: u32) -> *mut u8 {
         self.0[storage as usize]

@@ -13,6 +13,7 @@ pub(crate) mod host_step;
 mod layout;
 pub(crate) mod plan;
 mod poison;
+mod row_steps;
 mod step;
 pub(crate) mod threads;
 

@@ -101,7 +101,7 @@ fn line_place(outer: &[Column], line: usize) -> Option<isize> {
 
 /// Divides `count` columns into tiles of at most `most` times [`LANES`], of sizes that differ by one vector at most:
 /// the number of tiles, and the vectors of each.
-pub(super) fn tiles(count: usize, most: usize) -> impl Iterator<Item = usize> {
+pub(in crate::executors::cpu) fn tiles(count: usize, most: usize) -> impl Iterator<Item = usize> {
     let vectors = count.div_ceil(LANES);
     let tiles = vectors.div_ceil(most);
     (0..tiles).map(move |t| (vectors * (t + 1)) / tiles - (vectors * t) / tiles)

@@ -211,7 +211,7 @@ impl Copying {
 /// The copy of an operand, from its source to the packed value.
 pub(super) fn copying(chunk: &Chunk, values: &Values, form: &dyn Fn(ValueId) -> Form, isa: Level) -> Copying {
     let group = Group::of(chunk.copy.clone());
-    let env = Env { values, form, stored: &|v| v == chunk.packed };
+    let env = Env { values, form, stored: &|v| v == chunk.packed, near: &[] };
     if let Some(windows) = Im2col::new(&group, &env, isa) {
         return Copying::Windows(windows);
     }

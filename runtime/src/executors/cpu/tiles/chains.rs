@@ -201,7 +201,8 @@ impl Emit<'_> {
         let bytes = |value| ty(value).shape.iter().product::<usize>() * ty(value).dtype.size();
         let large = |out: &Out| {
             let whole = matches!(out.place, Place::Axes(_)) && ty(out.value).dtype == DType::F32;
-            out.node == root && whole && (self.env.stored)(out.value) && bytes(out.value) >= LARGE
+            let far = (self.env.stored)(out.value) && !self.env.near.contains(&out.value);
+            out.node == root && whole && far && bytes(out.value) >= LARGE
         };
         let outs = &self.group.outs;
         if !outs.iter().any(large) || outs.iter().filter(|out| placed(out).contains(&root)).count() > 1 {

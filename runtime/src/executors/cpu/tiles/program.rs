@@ -653,8 +653,16 @@ impl HostStep for Program {
     }
 
     fn traffic(&self) -> usize {
+        self.traffic_of(&|_| true)
+    }
+}
+
+impl Program {
+    /// The bytes of these values that the program reads and writes.
+    pub fn traffic_of(&self, of: &dyn Fn(ValueId) -> bool) -> usize {
         self.cursors
             .iter()
+            .filter(|c| of(c.value))
             .map(|c| {
                 (self.sizes.iter().zip(&c.at.coefs)).filter(|(_, k)| **k != 0).map(|(n, _)| n).product::<usize>()
                     * c.bytes

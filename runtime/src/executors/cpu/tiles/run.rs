@@ -17,6 +17,7 @@ use ends::mean;
 use fulgurite_kernels::copy::Rect;
 use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::{fill, reduce};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The rectangle that a step works on.
@@ -52,31 +53,50 @@ impl Program {
             // SAFETY: the caller upholds the contract: a value and its base have that many bytes.
             unsafe { p.fill(memory, sizes[p.value as usize], threads) };
         }
-        let panels = if self.accs.is_empty() { 0 } else { self.slices() * self.panels() };
-        if panels > 0 {
-            // SAFETY: `accs` has room for the accumulators of all panels.
-            unsafe { self.clear(panels, accs as *mut u64) };
+        if self.accs.is_empty() {
+            // SAFETY: the caller upholds the contract.
+            return unsafe { self.share(memory, accs, 0..self.units(), threads) };
         }
-        // Work is divided into panels, or into units if there are none.
-        let tasks = if panels > 0 { panels } else { self.units() };
+        let panels = self.slices() * self.panels();
+        // SAFETY: the caller upholds the contract; `accs` has room for the accumulators of all panels, and all workers are
+        // done when they are combined.
+        unsafe {
+            self.clear(panels, accs as *mut u64);
+            self.share(memory, accs, 0..panels, threads)?;
+            self.combine(memory, accs as *mut u64);
+        }
+        Ok(())
+    }
+
+    /// Runs these units of a program without accumulators.
+    ///
+    /// # Safety
+    /// The contract of [`Program::run`] holds for the memory of these units.
+    pub unsafe fn run_units(&self, memory: Memory, units: Range<usize>, threads: usize) -> Result<(), Fault> {
+        // SAFETY: the caller upholds the contract.
+        unsafe { self.share(memory, std::ptr::null_mut(), units, threads) }
+    }
+
+    /// Divides tasks among threads: panels, or units if there are no accumulators.
+    ///
+    /// # Safety
+    /// The contract of [`Program::run`] holds.
+    unsafe fn share(&self, memory: Memory, accs: *mut u8, tasks: Range<usize>, threads: usize) -> Result<(), Fault> {
         let (fault, scalars) = (FirstFault::default(), AtomicBool::new(false));
         let accs = Memory(&[accs]);
         let work = |claims: Claims<'_>| {
             // SAFETY: the caller upholds the contract; tasks are disjoint.
-            if let Err(f) = unsafe { self.work(memory, accs, &scalars, claims) } {
+            if let Err(f) = unsafe { self.work(memory, accs, &scalars, claims.after(tasks.start)) } {
                 fault.set(f);
             }
             if self.streams {
                 fulgurite_kernels::chain::fence();
             }
         };
-        threads::share(tasks, if self.sequential { 1 } else { threads }, self.cost, &work);
-        fault.result()?;
-        if panels > 0 {
-            // SAFETY: all workers are done.
-            unsafe { self.combine(memory, accs.0[0] as *mut u64) };
-        }
-        Ok(())
+        let all = if self.accs.is_empty() { self.units() } else { tasks.len() };
+        let cost = self.cost * tasks.len() as f64 / all.max(1) as f64;
+        threads::share(tasks.len(), if self.sequential { 1 } else { threads }, cost, &work);
+        fault.result()
     }
 
     /// Runs the tasks of one thread with a workspace of their own. `scalars` says whether a thread stores the scalars
@@ -444,7 +464,8 @@ impl Worker<'_> {
         let c = &self.p.cursors[cursor as usize];
         // SAFETY: the program's accesses lie within their storages.
         unsafe {
-            self.memory.0[c.value as usize].offset(c.at.at(&self.idx) as isize + self.seeks.add(cursor as usize).read())
+            let offset = c.at.at(&self.idx) as isize + self.seeks.add(cursor as usize).read();
+            self.memory.0[c.value as usize].wrapping_offset(offset)
         }
     }
 

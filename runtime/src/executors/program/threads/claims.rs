@@ -74,6 +74,8 @@ impl Parts {
 pub struct Claims<'a> {
     source: Source<'a>,
     tasks: usize,
+    /// The number of the first task.
+    first: usize,
 }
 
 enum Source<'a> {
@@ -87,12 +89,17 @@ enum Source<'a> {
 impl<'a> Claims<'a> {
     /// All tasks as one part.
     pub(super) fn all(tasks: usize) -> Claims<'a> {
-        Claims { source: Source::All, tasks }
+        Claims { source: Source::All, tasks, first: 0 }
     }
 
     /// What a thread claims of tasks that were divided into `count` parts.
     pub(super) fn of(parts: &'a Parts, thread: usize, count: usize, tasks: usize) -> Claims<'a> {
-        Claims { source: Source::Parts(parts, thread, count), tasks }
+        Claims { source: Source::Parts(parts, thread, count), tasks, first: 0 }
+    }
+
+    /// The same claims, of tasks whose first one has this number.
+    pub fn after(self, first: usize) -> Claims<'a> {
+        Claims { first, ..self }
     }
 }
 
@@ -104,11 +111,12 @@ impl Iterator for Claims<'_> {
             Source::Nothing => None,
             Source::All => {
                 self.source = Source::Nothing;
-                Some(0..self.tasks)
+                Some(self.first..self.first + self.tasks)
             }
             Source::Parts(parts, thread, count) => {
                 let part = parts.claim(thread)?;
-                Some(self.tasks * part / count..self.tasks * (part + 1) / count)
+                let (from, to) = (self.tasks * part / count, self.tasks * (part + 1) / count);
+                Some(self.first + from..self.first + to)
             }
         }
     }

@@ -1,0 +1,544 @@
+//! Products of which one operand, or the result, exists as a block of rows at a time.
+//!
+//! A product writes the rows of a block, reads them as its rows, or sums over them. The operand beside the block is packed
+//! once for all blocks, unless its lines lie side by side in memory already.
+
+use super::Prepared;
+use crate::executors::cpu::blocks::{BlockSearch, LeftOut, Matrix, STEP, joined, pieces, zeros};
+use crate::executors::cpu::lines::tiles;
+use crate::executors::cpu::product::{Product, ProductLoop, matrix};
+use crate::executors::fusion::graph::ValueId;
+use crate::executors::fusion::graph::piece::Contract;
+use crate::executors::fusion::items::Env;
+use crate::executors::program::host_step::{HostStep, Memory};
+use crate::executors::program::threads;
+use fulgurite_core::DType;
+use fulgurite_kernels::abi::Level;
+use fulgurite_kernels::line_gemm::{LANES, Tile, tile, tile_of};
+use fulgurite_kernels::transpose::{Moved, move_to};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The part of a block in a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The block is the result's rows.
+    Writes,
+    /// The block is the left operand's rows.
+    Reads,
+    /// The block is a part of the sum: its columns are the left operand's rows, its rows the terms.
+    Sums,
+}
+
+/// How a product is computed.
+enum Way {
+    /// In tiles whose lines are those of the other operand (of the block, for sums over it).
+    Lines(Lines),
+    /// By the product of matrices of any layout.
+    Matrices,
+}
+
+/// Tiles that read lines.
+struct Lines {
+    /// The rows of a tile.
+    rows: usize,
+    /// The first column of each panel, and its width in [`LANES`].
+    panels: Vec<(usize, usize)>,
+    /// For lines that lie side by side, their starts; for packed panels, the starts in a panel of one vector, of two, and
+    /// so on.
+    starts: Vec<Vec<u32>>,
+    /// Whether the other operand is packed.
+    packs: bool,
+    compute: tile::Fn,
+    moving: move_to::Fn,
+}
+
+/// A product in blocks of rows. The block is the left operand, or the result.
+pub(super) struct RowProduct {
+    pub role: Role,
+    search: BlockSearch,
+    way: Way,
+    describe: String,
+    /// The share of the result that is computed, if others are known to be unused.
+    share: f64,
+}
+
+impl RowProduct {
+    /// The product that computes a contraction, of which one operand or the result is `inside`, with these rows and columns.
+    pub fn new(
+        c: &Contract,
+        env: &Env,
+        isa: Level,
+        inside: &[ValueId],
+        (rows, cols): (usize, usize),
+    ) -> Option<RowProduct> {
+        let single = |v: u32| env.values.ty(v).dtype == DType::F32;
+        if ![c.a.value, c.b.value, c.out].into_iter().all(single) {
+            return None;
+        }
+        let mut p = Product::new(c, env, isa);
+        if !p.is_matrices() {
+            return None;
+        }
+        let describe = HostStep::describe(&p);
+        let is = |at: usize| inside.contains(&p.places[at].value);
+        let (role, swapped) = match (is(0), is(1), is(2)) {
+            (false, false, true) => (Role::Writes, p.n.c != 1),
+            (true, false, false) => (Role::Reads, false),
+            (false, true, false) => (Role::Reads, true),
+            _ => return None,
+        };
+        let mut left_out = match role {
+            Role::Writes => LeftOut::unused(c, &p),
+            Role::Reads | Role::Sums => None,
+        };
+        if swapped {
+            p.swap();
+            left_out.iter_mut().for_each(LeftOut::transpose);
+        }
+        let row = cols as isize;
+        let (role, place, of_rows) = match role {
+            Role::Writes if p.n.c == 1 && p.n.size == cols && p.m.c == row => (role, 2, p.m.size),
+            Role::Reads if p.k.a == 1 && p.k.size == cols && p.m.a == row => (role, 0, p.m.size),
+            Role::Reads if p.m.a == 1 && p.m.size == cols && p.k.a == row => (Role::Sums, 0, p.k.size),
+            _ => return None,
+        };
+        // Batches are in the order of the block's value, and have all of its rows.
+        let own = |l: &ProductLoop| if place == 2 { l.c } else { l.a };
+        p.outer.sort_by_key(|l| -own(l));
+        let mut stride = (of_rows * cols) as isize;
+        for l in p.outer.iter().rev() {
+            if own(l) != stride {
+                return None;
+            }
+            stride *= l.size as isize;
+        }
+        if stride != (rows * cols) as isize || p.places[place].offset != 0 {
+            return None;
+        }
+        let left_out = match role {
+            Role::Writes => left_out.unwrap_or(LeftOut::Nothing),
+            Role::Reads => LeftOut::Zeros,
+            // Several batches must not add to one result on different threads.
+            Role::Sums => LeftOut::Zeros,
+        };
+        if role == Role::Sums && p.outer.iter().any(|l| l.c == 0) {
+            return None;
+        }
+        let share = left_out.share(&p, STEP).unwrap_or(1.0);
+        let way = Lines::of(&p, role, isa).map_or(Way::Matrices, Way::Lines);
+        Some(RowProduct { role, search: BlockSearch { product: p, left_out }, way, describe, share })
+    }
+
+    fn product(&self) -> &Product {
+        &self.search.product
+    }
+
+    /// The rows of the block's value in a batch.
+    pub fn rows(&self) -> usize {
+        match self.role {
+            Role::Writes | Role::Reads => self.product().m.size,
+            Role::Sums => self.product().k.size,
+        }
+    }
+
+    pub fn touches(&self) -> Vec<u32> {
+        let zeros_of = match self.search.left_out {
+            LeftOut::ZerosOf { value, .. } => Some(value),
+            _ => None,
+        };
+        self.product().places.iter().map(|p| p.value).chain(zeros_of).collect()
+    }
+
+    pub fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
+        self.search.remap(storage);
+    }
+
+    pub fn cost(&self) -> f64 {
+        self.product().cost * self.share
+    }
+
+    pub fn flops(&self) -> f64 {
+        HostStep::flops(self.product()) * self.share
+    }
+
+    /// The bytes of the operands outside.
+    pub fn traffic(&self) -> usize {
+        let p = self.product();
+        let (m, n, k) = (p.m.size, p.n.size, p.k.size);
+        let outside = match self.role {
+            Role::Writes => m * k + k * n,
+            Role::Reads | Role::Sums => k * n + m * n,
+        };
+        4 * outside * self.search.batches()
+    }
+
+    pub fn describe(&self) -> String {
+        match self.search.left_out {
+            LeftOut::Unused { .. } => {
+                format!("{}, {:.0} % of its blocks unused", self.describe, 100.0 * (1.0 - self.share))
+            }
+            LeftOut::ZerosOf { .. } => format!("{}, but where its reader has zeros", self.describe),
+            LeftOut::Zeros | LeftOut::Nothing => self.describe.clone(),
+        }
+    }
+
+    /// The elements of a batch's packed operand.
+    fn of_batch(&self) -> usize {
+        match &self.way {
+            Way::Lines(l) if l.packs => l.panels.iter().map(|p| p.1 * LANES).sum::<usize>() * self.product().k.size,
+            _ => 0,
+        }
+    }
+
+    /// The bytes of the packed operand.
+    pub fn packed(&self) -> usize {
+        (4 * self.of_batch() * self.search.batches()).next_multiple_of(64)
+    }
+
+    /// The bytes that a block of `block` rows needs.
+    pub fn room(&self, block: usize) -> usize {
+        match self.role {
+            Role::Sums => 4 * self.product().n.size * block,
+            Role::Writes | Role::Reads => 0,
+        }
+    }
+
+    /// For each batch, whether blocks may be left out.
+    ///
+    /// # Safety
+    /// `memory` has the operands outside.
+    pub unsafe fn allowed(&self, memory: Memory, threads: usize) -> Vec<AtomicBool> {
+        // SAFETY: the caller upholds the contract; of the left operand it reads only one outside.
+        unsafe { self.search.allowed(memory, threads) }
+    }
+
+    /// Packs the operand beside the block.
+    ///
+    /// # Safety
+    /// `memory` has the operands outside, and `to` has the bytes of the packed operand.
+    pub unsafe fn pack(&self, memory: Memory, to: *mut f32, threads: usize) {
+        let Way::Lines(lines) = &self.way else { return };
+        if !lines.packs {
+            return;
+        }
+        let (p, of_batch, panels) = (self.product(), self.of_batch(), lines.panels.len());
+        let tasks = self.search.batches() * panels;
+        let to = Memory(&[to as *mut u8]);
+        threads::share(tasks, threads, self.packed() as f64 / 8.0, &|claims| {
+            for task in claims.flatten() {
+                let (batch, (first, vectors)) = (task / panels, lines.panels[task % panels]);
+                let from = (memory.at(p.places[1].value) as *const f32).wrapping_offset(p.offsets(batch).1);
+                let from = from.wrapping_offset(first as isize * p.n.b);
+                let to = (to.at(0) as *mut f32).wrapping_add(batch * of_batch + first * p.k.size);
+                let (from_steps, width) = ((p.k.b, p.n.b), vectors * LANES);
+                let m = Moved { from, from_steps, to, to_steps: (width as isize, 1), rows: p.k.size, cols: width };
+                // SAFETY: the caller upholds the contract; panels are disjoint.
+                unsafe { (lines.moving)(&m) };
+            }
+        });
+    }
+
+    /// Runs the rows `rows` of the block's value, which are of one batch.
+    ///
+    /// # Safety
+    /// `memory` has the operands outside, and the block of these rows at its place; `room` has the bytes that the block
+    /// needs. No other thread writes the block or the rows of the result; blocks of a sum come in order.
+    pub unsafe fn run(&self, memory: Memory, prepared: &Prepared, room: *mut f32, rows: Range<usize>, threads: usize) {
+        let p = self.product();
+        let batch = rows.start / self.rows();
+        let i = (rows.start - batch * self.rows(), rows.end - batch * self.rows());
+        let (a, b, c) = p.offsets(batch);
+        let at = |place: usize, offset: isize| (memory.at(p.places[place].value) as *mut f32).wrapping_offset(offset);
+        let block = Block {
+            memory,
+            batch,
+            i,
+            allowed: prepared.allowed[batch].load(Ordering::Relaxed),
+            a: at(0, a),
+            b: at(1, b),
+            c: at(2, c),
+            packed: prepared.packed.wrapping_add(batch * self.of_batch()),
+            threads,
+        };
+        // SAFETY: the caller upholds the contract.
+        unsafe {
+            match &self.way {
+                Way::Matrices => self.matrices(&block),
+                Way::Lines(lines) => match self.role {
+                    Role::Writes => self.writes(lines, &block),
+                    Role::Reads => self.reads(lines, &block),
+                    Role::Sums => self.sums(lines, &block, room),
+                },
+            }
+        }
+    }
+
+    /// Whether the block of the columns `j` may be left out: of the result, or of the left operand's rows or terms.
+    ///
+    /// # Safety
+    /// The contract of [`RowProduct::run`] holds.
+    unsafe fn leaves_out(&self, block: &Block, j: (usize, usize)) -> bool {
+        if !block.allowed {
+            return false;
+        }
+        let searched: Matrix = match (&self.search.left_out, self.role) {
+            (LeftOut::Nothing, _) => return false,
+            (LeftOut::Unused { .. }, _) => return !self.search.left_out.uses(block.i, j),
+            (_, Role::Sums) => self.search.left(block.memory, block.batch, j, block.i),
+            _ => self.search.searched(block.memory, block.batch, block.i, j),
+        };
+        // SAFETY: the caller upholds the contract.
+        unsafe { searched.seems_zero() && searched.is_zero() }
+    }
+
+    /// Writes a block of the result.
+    ///
+    /// # Safety
+    /// The contract of [`RowProduct::run`] holds.
+    unsafe fn writes(&self, lines: &Lines, block: &Block) {
+        let p = self.product();
+        let nanos = self.nanos(block);
+        threads::share(lines.panels.len(), block.threads, nanos, &|claims| {
+            for panel in claims.flatten() {
+                let (first, vectors) = lines.panels[panel];
+                let width = vectors * LANES;
+                let m = ProductLoop { size: block.i.1 - block.i.0, ..p.m };
+                let c = block.c.wrapping_offset(block.i.0 as isize * m.c);
+                // SAFETY: the caller upholds the contract; panels have columns of their own.
+                unsafe {
+                    if self.leaves_out(block, (first, first + width)) {
+                        zeros(c, m, p.n, (first, first + width));
+                        continue;
+                    }
+                    let (b, starts) = lines.panel(block, panel, p.k.size);
+                    lines.rows(block.i, &mut |row, rows| Tile {
+                        rows,
+                        vectors,
+                        a: block.a.wrapping_offset(row as isize * m.a),
+                        row: m.a,
+                        b,
+                        lines: starts,
+                        to: block.c.wrapping_offset(row as isize * m.c + first as isize),
+                        to_row: m.c as usize,
+                        add: false,
+                    });
+                }
+            }
+        });
+    }
+
+    /// Multiplies a block by the other operand.
+    ///
+    /// # Safety
+    /// The contract of [`RowProduct::run`] holds.
+    unsafe fn reads(&self, lines: &Lines, block: &Block) {
+        let p = self.product();
+        // SAFETY: the caller upholds the contract.
+        let used = |k: &(usize, usize)| unsafe { !self.leaves_out(block, *k) };
+        let ranges = joined(pieces(p.k.size, STEP).filter(used));
+        let groups = (block.i.1 - block.i.0).div_ceil(lines.rows);
+        threads::share(groups, block.threads, self.nanos(block), &|claims| {
+            for group in claims.flatten() {
+                let from = block.i.0 + group * lines.rows;
+                let i = (from, (from + lines.rows).min(block.i.1));
+                if ranges.is_empty() {
+                    let m = ProductLoop { size: i.1 - i.0, ..p.m };
+                    // SAFETY: the caller upholds the contract; groups have rows of their own.
+                    unsafe { zeros(block.c.wrapping_offset(i.0 as isize * m.c), m, p.n, (0, p.n.size)) };
+                }
+                for (panel, &(first, vectors)) in lines.panels.iter().enumerate() {
+                    let (b, starts) = lines.panel(block, panel, p.k.size);
+                    for (number, &(from, to)) in ranges.iter().enumerate() {
+                        // SAFETY: the caller upholds the contract; groups have rows of their own.
+                        unsafe {
+                            lines.rows(i, &mut |row, rows| Tile {
+                                rows,
+                                vectors,
+                                a: block.a.wrapping_offset(row as isize * p.m.a + from as isize),
+                                row: p.m.a,
+                                b,
+                                lines: &starts[from..to],
+                                to: block.c.wrapping_offset(row as isize * p.m.c + first as isize),
+                                to_row: p.m.c as usize,
+                                add: number > 0,
+                            });
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// Adds the terms of a block. Tiles have the columns of the other operand as their rows, and the columns of the block as
+    /// their columns.
+    ///
+    /// # Safety
+    /// The contract of [`RowProduct::run`] holds.
+    unsafe fn sums(&self, lines: &Lines, block: &Block, room: *mut f32) {
+        let p = self.product();
+        let terms = block.i.1 - block.i.0;
+        let first = block.i.0 == 0;
+        let from = block.b.wrapping_offset(block.i.0 as isize * p.k.b);
+        let (from_steps, to_steps) = ((p.n.b, p.k.b), (terms as isize, 1));
+        // SAFETY: the caller upholds the contract; the room has the terms of all columns.
+        unsafe { (lines.moving)(&Moved { from, from_steps, to: room, to_steps, rows: p.n.size, cols: terms }) };
+        let left = Memory(&[room as *mut u8]);
+        threads::share(lines.panels.len(), block.threads, self.nanos(block), &|claims| {
+            for panel in claims.flatten() {
+                let (column, vectors) = lines.panels[panel];
+                let width = vectors * LANES;
+                // SAFETY: the caller upholds the contract; panels have columns of their own.
+                unsafe {
+                    if self.leaves_out(block, (column, column + width)) {
+                        if first {
+                            let m = ProductLoop { size: p.n.size, c: p.n.c, ..p.n };
+                            zeros(block.c, m, p.m, (column, column + width));
+                        }
+                        continue;
+                    }
+                    lines.rows((0, p.n.size), &mut |row, rows| Tile {
+                        rows,
+                        vectors,
+                        a: (left.at(0) as *const f32).wrapping_add(row * terms),
+                        row: terms as isize,
+                        b: block.a.wrapping_offset(block.i.0 as isize * p.k.a + column as isize),
+                        lines: &lines.starts[0][..terms],
+                        to: block.c.wrapping_offset(row as isize * p.n.c + column as isize),
+                        to_row: p.n.c as usize,
+                        add: !first,
+                    });
+                }
+            }
+        });
+    }
+
+    /// Computes a block by the product of matrices.
+    ///
+    /// # Safety
+    /// The contract of [`RowProduct::run`] holds.
+    unsafe fn matrices(&self, block: &Block) {
+        let p = self.product();
+        let (i, size) = (block.i.0 as isize, block.i.1 - block.i.0);
+        let m = ProductLoop { size, ..p.m };
+        // SAFETY: the caller upholds the contract.
+        let used = |j: &(usize, usize)| unsafe { !self.leaves_out(block, *j) };
+        let width = match self.role {
+            Role::Writes => p.n.size,
+            Role::Reads => p.k.size,
+            Role::Sums => p.m.size,
+        };
+        let ranges = joined(pieces(width, STEP).filter(used));
+        let (a, b) = (block.a as *const f32, block.b as *const f32);
+        // SAFETY: the caller upholds the contract.
+        unsafe {
+            match self.role {
+                Role::Writes => {
+                    let (a, c) = (a.wrapping_offset(i * m.a), block.c.wrapping_offset(i * m.c));
+                    zeros(c, m, p.n, (0, p.n.size));
+                    for (from, to) in ranges {
+                        let (n, j) = (ProductLoop { size: to - from, ..p.n }, from as isize);
+                        matrix([m, n, p.k], (a, b.wrapping_offset(j * n.b), c.wrapping_offset(j * n.c)), false);
+                    }
+                }
+                Role::Reads => {
+                    let (a, c) = (a.wrapping_offset(i * m.a), block.c.wrapping_offset(i * m.c));
+                    zeros(c, m, p.n, (0, p.n.size));
+                    for (from, to) in ranges {
+                        let (k, j) = (ProductLoop { size: to - from, ..p.k }, from as isize);
+                        matrix([m, p.n, k], (a.wrapping_offset(j * k.a), b.wrapping_offset(j * k.b), c), true);
+                    }
+                }
+                Role::Sums => {
+                    let k = ProductLoop { size, ..p.k };
+                    let (a, b) = (a.wrapping_offset(i * k.a), b.wrapping_offset(i * k.b));
+                    if block.i.0 == 0 {
+                        zeros(block.c, p.m, p.n, (0, p.n.size));
+                    }
+                    for (from, to) in ranges {
+                        let (m, j) = (ProductLoop { size: to - from, ..p.m }, from as isize);
+                        matrix([m, p.n, k], (a.wrapping_offset(j * m.a), b, block.c.wrapping_offset(j * m.c)), true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The estimated nanoseconds of a block.
+    fn nanos(&self, block: &Block) -> f64 {
+        self.cost() * (block.i.1 - block.i.0) as f64 / (self.rows() * self.search.batches()) as f64
+    }
+}
+
+/// A block of rows of one batch, and the operands of the batch.
+struct Block<'a> {
+    memory: Memory<'a>,
+    batch: usize,
+    /// The rows of the block's value.
+    i: (usize, usize),
+    /// Whether blocks of zeros may be left out.
+    allowed: bool,
+    a: *mut f32,
+    b: *mut f32,
+    c: *mut f32,
+    packed: *const f32,
+    threads: usize,
+}
+
+// SAFETY: the threads of a block write disjoint parts.
+unsafe impl Sync for Block<'_> {}
+
+impl Lines {
+    /// The tiles of a product, if its layout and sizes fit them.
+    fn of(p: &Product, role: Role, isa: Level) -> Option<Lines> {
+        let (rows, columns) = match role {
+            Role::Writes | Role::Reads => (p.m.size, p.n),
+            Role::Sums => (p.n.size, ProductLoop { c: p.m.c, ..p.m }),
+        };
+        let (rows, vectors) = tile_of(rows, isa)?;
+        let left = role == Role::Sums || p.k.a == 1;
+        let step = if role == Role::Sums { p.n.c } else { p.m.c };
+        if !left || columns.c != 1 || !columns.size.is_multiple_of(LANES) || step < 0 || p.k.size == 0 {
+            return None;
+        }
+        let panels = tiles(columns.size, vectors).scan(0, |at, vectors| {
+            let first = *at;
+            *at += vectors * LANES;
+            Some((first, vectors))
+        });
+        let packs = role != Role::Sums && p.n.b != 1;
+        let start = |line: usize, step: usize| u32::try_from(line * step).ok();
+        let starts: Option<Vec<Vec<u32>>> = if packs {
+            (1..=vectors).map(|v| (0..p.k.size).map(|k| start(k, v * LANES)).collect()).collect()
+        } else {
+            // The lines are the rows of the block for sums over it, and those of the right operand otherwise.
+            let step = usize::try_from(if role == Role::Sums { p.k.a } else { p.k.b }).ok()?;
+            Some(vec![(0..p.k.size).map(|k| start(k, step)).collect::<Option<_>>()?])
+        };
+        let (compute, moving) = (tile::pick(isa), move_to::pick(isa));
+        Some(Lines { rows, panels: panels.collect(), starts: starts?, packs, compute, moving })
+    }
+
+    /// The place of a panel of the right operand, and the starts of its lines from there.
+    fn panel(&self, block: &Block, panel: usize, depth: usize) -> (*const f32, &[u32]) {
+        let (first, vectors) = self.panels[panel];
+        match self.packs {
+            true => (block.packed.wrapping_add(first * depth), &self.starts[vectors - 1]),
+            false => (block.b.wrapping_add(first) as *const f32, &self.starts[0]),
+        }
+    }
+
+    /// Computes the tiles of these rows.
+    ///
+    /// # Safety
+    /// The tiles have the operands that they name.
+    unsafe fn rows<'t>(&self, (from, to): (usize, usize), tile: &mut dyn FnMut(usize, usize) -> Tile<'t>) {
+        let mut row = from;
+        while row < to {
+            let rows = [8, 4, 2, 1].into_iter().find(|n| *n <= (to - row).min(self.rows)).unwrap_or(1);
+            // SAFETY: the caller upholds the contract.
+            unsafe { (self.compute)(&tile(row, rows)) };
+            row += rows;
+        }
+    }
+}

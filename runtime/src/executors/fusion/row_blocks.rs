@@ -1,0 +1,258 @@
+//! Items that run block by block: each block of rows goes through all of them, so that large values between them exist
+//! only as one block, in the caches.
+//!
+//! The scores of attention are such values: two products and a softmax make and use them, and each of these items reads
+//! and writes the rows of a block alone. If a value is used again in a later part of the program, as the weights of
+//! attention are in the backward, the items that make it run again there.
+
+use super::fuse::{Form, Item};
+use super::graph::ValueId;
+use super::graph::piece::{Place, Values};
+use fulgurite_core::DType;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+/// A value has at least this many bytes, because smaller ones stay in the caches anyway. Those of tests are small, because
+/// an oracle computes them.
+const LEAST: usize = if cfg!(test) { 1 << 10 } else { 4 << 20 };
+
+/// Items that run block by block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowGroup {
+    /// The numbers of the items, in order. The first ones may belong to an earlier group too: they run again.
+    pub items: Vec<usize>,
+    /// The dense values that exist as blocks only.
+    pub inside: Vec<ValueId>,
+    /// The first of `items` that no earlier group has.
+    pub own: usize,
+}
+
+/// What the search asks about the items.
+pub(crate) struct Found<'a> {
+    pub items: &'a [(Item, Vec<u32>)],
+    /// The values that leave the program.
+    pub outputs: &'a [ValueId],
+    pub values: &'a Values,
+    pub form: &'a dyn Fn(ValueId) -> Form,
+    /// The items that can't run block by block.
+    pub barred: &'a FxHashSet<usize>,
+}
+
+/// The values of the items.
+struct Flow {
+    reads: Vec<Vec<ValueId>>,
+    writes: Vec<Vec<ValueId>>,
+    /// For each candidate, the item that writes it.
+    writer: FxHashMap<ValueId, usize>,
+    /// For each candidate, the items that read it.
+    readers: FxHashMap<ValueId, Vec<usize>>,
+}
+
+impl Found<'_> {
+    /// The groups of items that run block by block.
+    pub fn groups(&self) -> Vec<RowGroup> {
+        let root = |v: ValueId| (self.form)(v).root;
+        let roots = |all: Vec<ValueId>| {
+            let all: BTreeSet<ValueId> = all.into_iter().map(root).collect();
+            all.into_iter().collect::<Vec<_>>()
+        };
+        let reads: Vec<_> = self.items.iter().map(|(item, _)| roots(reads(item))).collect();
+        let writes: Vec<_> = self.items.iter().map(|(item, _)| roots(item.defines())).collect();
+        let mut flow = Flow { reads, writes, writer: FxHashMap::default(), readers: FxHashMap::default() };
+        let leaves: FxHashSet<ValueId> = self.outputs.iter().map(|v| root(*v)).collect();
+        for (at, (item, _)) in self.items.iter().enumerate() {
+            for v in candidates(item) {
+                let ty = self.values.ty(v);
+                let large = ty.dtype == DType::F32 && ty.shape.len() > 1 && ty.bytes() >= LEAST;
+                if large && root(v) == v && !leaves.contains(&v) {
+                    flow.writer.insert(v, at);
+                    flow.readers.insert(v, Vec::new());
+                }
+            }
+        }
+        for (at, values) in flow.reads.iter().enumerate() {
+            values.iter().for_each(|v| {
+                if let Some(readers) = flow.readers.get_mut(v) {
+                    readers.push(at);
+                }
+            });
+        }
+        let by_rows = |at: &usize| !self.barred.contains(at) && works_by_rows(&self.items[*at].0);
+        let mut inside: BTreeSet<ValueId> = flow.writer.keys().copied().collect();
+        inside.retain(|v| {
+            let readers = &flow.readers[v];
+            !readers.is_empty() && readers.iter().chain([&flow.writer[v]]).all(by_rows)
+        });
+        let parts = flow.parts(&inside, self.values);
+        let mut groups: Vec<RowGroup> = parts.into_iter().flat_map(|part| self.stages(&flow, &part)).collect();
+        groups.sort_by_key(|g| g.items[g.own]);
+        groups
+    }
+
+    /// The groups of one part of the program: items that depend on others, which depend on items of the part, form a later
+    /// group.
+    fn stages(&self, flow: &Flow, part: &(BTreeSet<usize>, BTreeSet<ValueId>)) -> Vec<RowGroup> {
+        let (items, inside) = part;
+        let stage = flow.stages(items);
+        let last = items.iter().map(|i| stage[i]).max().unwrap_or(0);
+        let mut groups = Vec::new();
+        for number in 0..=last {
+            let own: BTreeSet<usize> = items.iter().copied().filter(|i| stage[i] == number).collect();
+            let mut again = BTreeSet::new();
+            let mut open: Vec<usize> = own.iter().copied().collect();
+            while let Some(at) = open.pop() {
+                for v in flow.reads[at].iter().filter(|v| inside.contains(v)) {
+                    let writer = flow.writer[v];
+                    if !own.contains(&writer) && again.insert(writer) {
+                        open.push(writer);
+                    }
+                }
+            }
+            let all: Vec<usize> = again.iter().chain(&own).copied().collect();
+            let mut values: Vec<ValueId> =
+                all.iter().flat_map(|i| &flow.writes[*i]).copied().filter(|v| inside.contains(v)).collect();
+            values.dedup();
+            let product = all.iter().any(|i| matches!(self.items[*i].0, Item::Contract(_)));
+            if all.len() > 1 && !values.is_empty() && product {
+                groups.push(RowGroup { own: again.len(), items: all, inside: values });
+            }
+        }
+        groups
+    }
+}
+
+impl Flow {
+    /// Items that candidates connect, and these candidates, which have rows of one length.
+    fn parts(&self, inside: &BTreeSet<ValueId>, values: &Values) -> Vec<(BTreeSet<usize>, BTreeSet<ValueId>)> {
+        let key = |v: ValueId| values.ty(v).shape.clone();
+        let mut parts: Vec<(BTreeSet<usize>, BTreeSet<ValueId>)> = Vec::new();
+        for v in inside {
+            let mut items: BTreeSet<usize> = self.readers[v].iter().copied().chain([self.writer[v]]).collect();
+            let mut all = BTreeSet::from([*v]);
+            let mut joined = true;
+            parts.retain(|(of, with)| {
+                let meets = of.intersection(&items).next().is_some();
+                let same = with.iter().all(|w| key(*w) == key(*v));
+                if meets && same {
+                    items.extend(of);
+                    all.extend(with);
+                }
+                joined &= !meets || same;
+                !(meets && same)
+            });
+            if joined {
+                parts.push((items, all));
+            }
+        }
+        parts
+    }
+
+    /// For each item of a part, how many times the way to it leaves the part and comes back.
+    fn stages(&self, part: &BTreeSet<usize>) -> FxHashMap<usize, usize> {
+        let first = part.first().copied().unwrap_or(0);
+        let last = part.last().copied().unwrap_or(0);
+        // For each value that depends on the part: the stage of the item that writes it, and whether it is of the part.
+        let mut of_value: FxHashMap<ValueId, (usize, bool)> = FxHashMap::default();
+        let mut stage = FxHashMap::default();
+        for at in first..=last {
+            let own = part.contains(&at);
+            let known = self.reads[at].iter().filter_map(|v| of_value.get(v));
+            let of = known.map(|(stage, inside)| stage + usize::from(*inside && !own)).max();
+            if own {
+                stage.insert(at, of.unwrap_or(0));
+            }
+            if own || of.is_some() {
+                let of = (of.unwrap_or(0), own);
+                self.writes[at].iter().for_each(|v| _ = of_value.insert(*v, of));
+            }
+        }
+        stage
+    }
+}
+
+/// The values that an item reads.
+pub(crate) fn reads(item: &Item) -> Vec<ValueId> {
+    match item {
+        Item::Group(g) => g.live_reads(),
+        other => other.reads(),
+    }
+}
+
+/// The values that an item writes whole.
+fn candidates(item: &Item) -> Vec<ValueId> {
+    match item {
+        Item::Contract(c) => vec![c.out],
+        Item::Group(g) => {
+            g.outs.iter().filter(|o| matches!(o.place, Place::Axes(_))).map(|o| o.value).collect()
+        }
+        Item::Scan(_) | Item::Opaque(_) => Vec::new(),
+    }
+}
+
+/// Whether an item may run block by block: a fusion without scatters, or a product of matrices.
+fn works_by_rows(item: &Item) -> bool {
+    match item {
+        Item::Contract(c) => c.exact.is_none() && c.chunk.is_none() && c.a.lies(&c.sizes) && c.b.lies(&c.sizes),
+        Item::Group(g) => g.outs.iter().all(|o| matches!(o.place, Place::Axes(_))),
+        Item::Scan(_) | Item::Opaque(_) => false,
+    }
+}
+
+/// The order of items and groups, in which what is read is written before; `None` if groups wait for each other. Where there
+/// is a choice, a group stands where the last of its items was.
+pub(crate) fn order(found: &Found<'_>, groups: &[RowGroup]) -> Option<Vec<Ordered>> {
+    let mut of_item: FxHashMap<usize, usize> = FxHashMap::default();
+    for (number, group) in groups.iter().enumerate() {
+        group.items[group.own..].iter().for_each(|i| _ = of_item.insert(*i, number));
+    }
+    let single = (0..found.items.len()).filter(|at| !of_item.contains_key(at)).map(Ordered::Item);
+    let nodes: Vec<Ordered> = single.chain((0..groups.len()).map(Ordered::Group)).collect();
+    let items = |node: &Ordered| match node {
+        Ordered::Item(at) => vec![*at],
+        Ordered::Group(number) => groups[*number].items.clone(),
+    };
+    let place = |node: &Ordered| items(node).last().copied().unwrap_or(0);
+    let root = |v: ValueId| (found.form)(v).root;
+    let inside = |node: &Ordered, v: ValueId| matches!(node, Ordered::Group(g) if groups[*g].inside.contains(&v));
+    let mut writer: FxHashMap<ValueId, usize> = FxHashMap::default();
+    for (n, node) in nodes.iter().enumerate() {
+        let own = match node {
+            Ordered::Item(at) => vec![*at],
+            Ordered::Group(number) => groups[*number].items[groups[*number].own..].to_vec(),
+        };
+        let written = own.iter().flat_map(|i| found.items[*i].0.defines()).map(root);
+        written.for_each(|v| _ = writer.insert(v, n));
+    }
+    // For each node, the nodes that wait for it, and the number of those for which it waits.
+    let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    let mut missing = vec![0usize; nodes.len()];
+    for (n, node) in nodes.iter().enumerate() {
+        let read = items(node).into_iter().flat_map(|i| reads(&found.items[i].0)).map(root);
+        let from: BTreeSet<usize> = read.filter(|v| !inside(node, *v)).filter_map(|v| writer.get(&v).copied()).collect();
+        for of in from.into_iter().filter(|of| *of != n) {
+            waiting[of].push(n);
+            missing[n] += 1;
+        }
+    }
+    let ready = (0..nodes.len()).filter(|n| missing[*n] == 0);
+    let mut open: BinaryHeap<Reverse<(usize, usize)>> = ready.map(|n| Reverse((place(&nodes[n]), n))).collect();
+    let mut order = Vec::new();
+    while let Some(Reverse((_, n))) = open.pop() {
+        order.push(nodes[n]);
+        for &next in &waiting[n] {
+            missing[next] -= 1;
+            if missing[next] == 0 {
+                open.push(Reverse((place(&nodes[next]), next)));
+            }
+        }
+    }
+    (order.len() == nodes.len()).then_some(order)
+}
+
+/// An item, or a group of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ordered {
+    Item(usize),
+    Group(usize),
+}

@@ -1,0 +1,60 @@
+//! The steps that run items block by block.
+
+use super::host_step::{HostStep, Linker};
+use crate::executors::fusion::fuse::Item;
+use crate::executors::fusion::graph::ValueId;
+use crate::executors::fusion::items::Env;
+use crate::executors::fusion::row_blocks::{Found, Ordered, RowGroup, order};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A step, and the lines that it runs.
+type Lined = (Box<dyn HostStep>, Vec<u32>);
+
+/// The steps of groups, and the order in which they and the other items run.
+pub(super) struct RowSteps {
+    steps: Vec<Option<Lined>>,
+    pub order: Vec<Ordered>,
+}
+
+impl RowSteps {
+    /// The groups that the executor can run block by block.
+    pub fn of(items: &[(Item, Vec<u32>)], outputs: &[ValueId], env: &Env<'_>, linker: &dyn Linker) -> RowSteps {
+        let mut barred = FxHashSet::default();
+        let mut made: FxHashMap<Vec<usize>, Box<dyn HostStep>> = FxHashMap::default();
+        loop {
+            let found = Found { items, outputs, values: env.values, form: env.form, barred: &barred };
+            let mut groups = found.groups();
+            let mut refused = Vec::new();
+            for group in &groups {
+                if !made.contains_key(&group.items) {
+                    match linker.row_blocks(items, group, env) {
+                        Ok(step) => _ = made.insert(group.items.clone(), step),
+                        Err(item) => refused.push(item),
+                    }
+                }
+            }
+            if !refused.is_empty() {
+                // each round bars an item more
+                barred.extend(refused);
+                continue;
+            }
+            // Groups that wait for each other run as single items.
+            let order = loop {
+                match order(&found, &groups) {
+                    Some(order) => break order,
+                    None => _ = groups.pop(),
+                }
+            };
+            let step = |group: &RowGroup| {
+                let lines = group.items.iter().flat_map(|i| items[*i].1.iter().copied()).collect();
+                made.remove(&group.items).map(|step| (step, lines))
+            };
+            return RowSteps { steps: groups.iter().map(step).collect(), order };
+        }
+    }
+
+    /// The step of a group.
+    pub fn take(&mut self, group: usize) -> Option<Lined> {
+        self.steps[group].take()
+    }
+}
