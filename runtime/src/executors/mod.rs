@@ -235,12 +235,22 @@ pub struct CompileOptions<'a> {
     /// Whether the trace is bound at one of many combinations of sizes. An executor may then make kernels that serve
     /// other sizes too.
     pub sizes_vary: bool,
+    /// Values between lines that have at least this many bytes may exist as one block of rows at a time.
+    pub blocks_from: usize,
 }
 
 impl<'a> CompileOptions<'a> {
     /// Options with the default executors.
     pub fn new(bodies: Bodies<'a>) -> CompileOptions<'a> {
-        CompileOptions { executors: default(), threads: 0, bodies, describe: true, explain: false, sizes_vary: false }
+        CompileOptions {
+            executors: default(),
+            threads: 0,
+            bodies,
+            describe: true,
+            explain: false,
+            sizes_vary: false,
+            blocks_from: fusion::row_blocks::LEAST,
+        }
     }
 }
 

@@ -32,10 +32,16 @@ fn parse(text: &str) -> Trace {
 fn compile_with(trace: &Trace, executors: Vec<Arc<dyn Executor>>, threads: usize) -> Result<Compiled, ExecError> {
     let arena = trace.arena.clone();
     let bodies = move |line: &BoundSymbol| body_of(&arena, line).map_err(|e| ExecError::new("E801", e.to_string()));
-    compile(
-        trace,
-        &CompileOptions { executors, threads, bodies: &bodies, describe: true, explain: false, sizes_vary: false },
-    )
+    compile(trace, &CompileOptions { executors, threads, ..CompileOptions::new(&bodies) })
+}
+
+/// A program whose values between lines exist as blocks of rows, if they have at least 256 bytes.
+fn blocked(trace: &Trace, threads: usize) -> Compiled {
+    let arena = trace.arena.clone();
+    let bodies = move |line: &BoundSymbol| body_of(&arena, line).map_err(|e| ExecError::new("E801", e.to_string()));
+    let executors: Vec<Arc<dyn Executor>> = vec![Arc::new(cpu::Cpu)];
+    let options = CompileOptions { executors, threads, blocks_from: 256, ..CompileOptions::new(&bodies) };
+    compile(trace, &options).unwrap_or_else(|e| panic!("{trace:?}\n{e}"))
 }
 
 fn cpu(trace: &Trace, threads: usize) -> Compiled {

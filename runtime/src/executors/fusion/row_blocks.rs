@@ -13,12 +13,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// A value has at least this many bytes, because smaller ones stay in the caches anyway. Those of tests are small, because
-/// an oracle computes them.
-const LEAST: usize = if cfg!(test) { 1 << 10 } else { 4 << 20 };
+/// Smaller values, in bytes, stay in the caches anyway.
+pub const LEAST: usize = 4 << 20;
+/// A value is made again for a later part of the program if that takes at most this many operations per byte: it then costs
+/// about as much as writing the value to memory and reading it again.
+const AGAIN: usize = 64;
 
 /// Items that run block by block.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowGroup {
     /// The numbers of the items, in order. The first ones may belong to an earlier group too: they run again.
     pub items: Vec<usize>,
@@ -35,8 +37,10 @@ pub(crate) struct Found<'a> {
     pub outputs: &'a [ValueId],
     pub values: &'a Values,
     pub form: &'a dyn Fn(ValueId) -> Form,
-    /// The items that can't run block by block.
-    pub barred: &'a FxHashSet<usize>,
+    /// The least bytes of a value that exists as blocks only.
+    pub least: usize,
+    /// The values that can't exist as blocks only.
+    pub barred: &'a FxHashSet<ValueId>,
 }
 
 /// The values of the items.
@@ -64,7 +68,7 @@ impl Found<'_> {
         for (at, (item, _)) in self.items.iter().enumerate() {
             for v in candidates(item) {
                 let ty = self.values.ty(v);
-                let large = ty.dtype == DType::F32 && ty.shape.len() > 1 && ty.bytes() >= LEAST;
+                let large = ty.dtype == DType::F32 && ty.shape.len() > 1 && ty.bytes() >= self.least;
                 if large && root(v) == v && !leaves.contains(&v) {
                     flow.writer.insert(v, at);
                     flow.readers.insert(v, Vec::new());
@@ -78,16 +82,52 @@ impl Found<'_> {
                 }
             });
         }
-        let by_rows = |at: &usize| !self.barred.contains(at) && works_by_rows(&self.items[*at].0);
+        let by_rows = |at: &usize| works_by_rows(&self.items[*at].0);
         let mut inside: BTreeSet<ValueId> = flow.writer.keys().copied().collect();
         inside.retain(|v| {
             let readers = &flow.readers[v];
-            !readers.is_empty() && readers.iter().chain([&flow.writer[v]]).all(by_rows)
+            let possible = !readers.is_empty() && !self.barred.contains(v);
+            possible && readers.iter().chain([&flow.writer[v]]).all(by_rows)
         });
-        let parts = flow.parts(&inside, self.values);
-        let mut groups: Vec<RowGroup> = parts.into_iter().flat_map(|part| self.stages(&flow, &part)).collect();
-        groups.sort_by_key(|g| g.items[g.own]);
-        groups
+        loop {
+            let parts = flow.parts(&inside, self.values);
+            let before = inside.len();
+            for (items, values) in &parts {
+                let stage = flow.stages(items);
+                let again = |v: &ValueId| flow.readers[v].iter().any(|r| stage[r] > stage[&flow.writer[v]]);
+                let costly = values.iter().filter(|v| again(v) && self.costs_too_much(&flow, **v, values));
+                costly.for_each(|v| _ = inside.remove(v));
+            }
+            if inside.len() == before {
+                let mut groups: Vec<RowGroup> = parts.iter().flat_map(|part| self.stages(&flow, part)).collect();
+                groups.sort_by_key(|g| g.items[g.own]);
+                return groups;
+            }
+        }
+    }
+
+    /// Whether a value costs too much to be made again, with the values inside of which it is made.
+    fn costs_too_much(&self, flow: &Flow, value: ValueId, inside: &BTreeSet<ValueId>) -> bool {
+        let (mut seen, mut open, mut operations) = (FxHashSet::default(), vec![value], 0usize);
+        while let Some(v) = open.pop() {
+            let at = flow.writer[&v];
+            if !seen.insert(at) {
+                continue;
+            }
+            if let Item::Contract(c) = &self.items[at].0 {
+                operations = operations.saturating_add(2 * c.sizes.iter().product::<usize>());
+            }
+            open.extend(flow.reads[at].iter().filter(|v| inside.contains(v)));
+        }
+        operations / self.values.ty(value).bytes().max(1) > AGAIN
+    }
+
+    /// The values inside of a group that one of its items reads or writes; all, if it has none of its own.
+    pub fn touched(&self, item: usize, group: &RowGroup) -> Vec<ValueId> {
+        let item = &self.items[item].0;
+        let all = reads(item).into_iter().chain(item.defines()).map(|v| (self.form)(v).root);
+        let touched: Vec<ValueId> = all.filter(|v| group.inside.contains(v)).collect();
+        if touched.is_empty() { group.inside.clone() } else { touched }
     }
 
     /// The groups of one part of the program: items that depend on others, which depend on items of the part, form a later
@@ -125,7 +165,7 @@ impl Found<'_> {
 impl Flow {
     /// Items that candidates connect, and these candidates, which have rows of one length.
     fn parts(&self, inside: &BTreeSet<ValueId>, values: &Values) -> Vec<(BTreeSet<usize>, BTreeSet<ValueId>)> {
-        let key = |v: ValueId| values.ty(v).shape.clone();
+        let key = |v: ValueId| (values.ty(v).elements(), values.ty(v).shape.last().copied());
         let mut parts: Vec<(BTreeSet<usize>, BTreeSet<ValueId>)> = Vec::new();
         for v in inside {
             let mut items: BTreeSet<usize> = self.readers[v].iter().copied().chain([self.writer[v]]).collect();

@@ -68,12 +68,10 @@ fn finish(
             countable(&g.graph).map_err(|e| ExecError { line: e.line.or(line), ..e })?;
         }
     }
-    let mut blocks = RowSteps::of(&items, outputs, &env, linker);
-    let mut single: Vec<Option<(Item, Vec<u32>)>> = Vec::new();
-    let order = blocks.order.clone();
-    single.extend(items.into_iter().map(Some));
+    let mut blocks = RowSteps::of(&items, outputs, &env, (linker, options.blocks_from));
+    let mut single: Vec<Option<(Item, Vec<u32>)>> = items.into_iter().map(Some).collect();
     let mut steps: Vec<(Step, Vec<u32>)> = Vec::new();
-    for ordered in order {
+    for ordered in std::mem::take(&mut blocks.order) {
         let at = match ordered {
             Ordered::Group(number) => {
                 steps.extend(blocks.take(number).map(|(step, of)| (Step::Host(step), of)));

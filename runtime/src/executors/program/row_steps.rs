@@ -18,23 +18,28 @@ pub(super) struct RowSteps {
 
 impl RowSteps {
     /// The groups that the executor can run block by block.
-    pub fn of(items: &[(Item, Vec<u32>)], outputs: &[ValueId], env: &Env<'_>, linker: &dyn Linker) -> RowSteps {
+    pub fn of(
+        items: &[(Item, Vec<u32>)],
+        outputs: &[ValueId],
+        env: &Env<'_>,
+        (linker, least): (&dyn Linker, usize),
+    ) -> RowSteps {
         let mut barred = FxHashSet::default();
-        let mut made: FxHashMap<Vec<usize>, Box<dyn HostStep>> = FxHashMap::default();
+        let mut made: FxHashMap<RowGroup, Box<dyn HostStep>> = FxHashMap::default();
         loop {
-            let found = Found { items, outputs, values: env.values, form: env.form, barred: &barred };
+            let found = Found { items, outputs, values: env.values, form: env.form, least, barred: &barred };
             let mut groups = found.groups();
             let mut refused = Vec::new();
             for group in &groups {
-                if !made.contains_key(&group.items) {
+                if !made.contains_key(group) {
                     match linker.row_blocks(items, group, env) {
-                        Ok(step) => _ = made.insert(group.items.clone(), step),
-                        Err(item) => refused.push(item),
+                        Ok(step) => _ = made.insert(group.clone(), step),
+                        Err(item) => refused.extend(found.touched(item, group)),
                     }
                 }
             }
             if !refused.is_empty() {
-                // each round bars an item more
+                // Each round bars a value more, because each item of a group reads or writes one.
                 barred.extend(refused);
                 continue;
             }
@@ -47,7 +52,7 @@ impl RowSteps {
             };
             let step = |group: &RowGroup| {
                 let lines = group.items.iter().flat_map(|i| items[*i].1.iter().copied()).collect();
-                made.remove(&group.items).map(|step| (step, lines))
+                made.remove(group).map(|step| (step, lines))
             };
             return RowSteps { steps: groups.iter().map(step).collect(), order };
         }

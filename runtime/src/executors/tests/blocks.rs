@@ -8,22 +8,34 @@ fn floats(shape: &[usize], numbers: impl Iterator<Item = f64>) -> Buffer {
     Buffer::from_numbers(DType::F32, shape, numbers.map(Scalar::Float)).unwrap()
 }
 
-/// Runs a program on both executors with these inputs, and compares all results; NaN equals NaN.
-fn same(text: &str, inputs: &[Buffer]) -> String {
+/// Runs a program on both executors with these inputs, whole and in blocks of rows, and compares all results; NaN equals
+/// NaN. Returns the steps of the whole program and those of the one in blocks.
+fn same_both(text: &str, inputs: &[Buffer]) -> [String; 2] {
     let trace = parse(text);
     let oracle = compile_with(&trace, vec![Arc::new(interp::Interp)], 1).unwrap_or_else(|e| panic!("{text}\n{e}"));
     let want = oracle.run(inputs).unwrap_or_else(|e| panic!("{text}\n{e}"));
-    let (one, two) = (cpu(&trace, 1), cpu(&trace, 2));
-    let (got, shared) = (one.run(inputs).unwrap(), two.run(inputs).unwrap());
-    for (i, (g, w)) in got.iter().zip(&want).enumerate() {
-        assert_eq!(g.as_bytes(), shared[i].as_bytes(), "result {i} depends on the threads\n{text}");
-        for (k, (x, y)) in g.to_f64().into_iter().zip(w.to_f64()).enumerate() {
-            let close = (x - y).abs() <= 2e-4 * (1.0 + y.abs()) || (x.is_nan() && y.is_nan()) || x == y;
-            assert!(close, "result {i}, element {k}: {x}, should be {y}\n{text}\n{}", one.describe());
+    [cpu, blocked].map(|compiled| {
+        let (one, two) = (compiled(&trace, 1), compiled(&trace, 2));
+        let (got, shared) = (one.run(inputs).unwrap(), two.run(inputs).unwrap());
+        for (i, (g, w)) in got.iter().zip(&want).enumerate() {
+            assert_eq!(g.as_bytes(), shared[i].as_bytes(), "result {i} depends on the threads\n{text}");
+            for (k, (x, y)) in g.to_f64().into_iter().zip(w.to_f64()).enumerate() {
+                let close = (x - y).abs() <= 2e-4 * (1.0 + y.abs()) || (x.is_nan() && y.is_nan()) || x == y;
+                assert!(close, "result {i}, element {k}: {x}, should be {y}\n{text}\n{}", one.describe());
+            }
         }
-    }
-    one.describe().to_string()
+        one.describe().to_string()
+    })
 }
+
+/// Like [`same_both`]; returns the steps of the whole program.
+fn same(text: &str, inputs: &[Buffer]) -> String {
+    let [whole, _] = same_both(text, inputs);
+    whole
+}
+
+/// The part of a step that runs block by block.
+const BLOCKS: &str = "blocks of";
 
 /// Masked attention with its gradients, for `l` queries and `s` keys. The cotangent of its result is `d`, or, as in a model
 /// with further layers, computed of the result and `d`.
@@ -67,6 +79,25 @@ fn attention_leaves_out_what_its_mask_drops() {
         let text = attention(l, s, width, true);
         let steps = same(&text, &inputs(&parse(&text)));
         assert_eq!((steps.matches(LEFT_OUT).count(), steps.matches(ZEROS).count()), (1, 1), "{steps}");
+    }
+}
+
+/// The scores of attention and their gradients exist as blocks alone: those of the forward are made again for a backward
+/// that needs its result.
+#[test]
+fn attention_runs_in_blocks_of_rows() {
+    for (l, s, width) in [(64, 64, 1000), (64, 80, 20), (50, 80, 7), (33, 48, 1000), (41, 43, 9)] {
+        for (further, groups) in [(false, 1), (true, 2)] {
+            let text = attention(l, s, width, further);
+            let [whole, steps] = same_both(&text, &inputs(&parse(&text)));
+            assert_eq!((whole.matches(BLOCKS).count(), steps.matches(BLOCKS).count()), (0, groups), "{steps}");
+            let memory = |text: &str| {
+                let peak = text.split("at most ").nth(1).and_then(|t| t.split(' ').next());
+                peak.and_then(|t| t.parse::<usize>().ok()).unwrap()
+            };
+            // whole, one of the scores exists at least
+            assert!(memory(&whole) >= 4 * 2 * l * s, "{whole}");
+        }
     }
 }
 
@@ -126,7 +157,7 @@ fn random_programs_of_products_and_masks_agree() {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) as usize % n
     };
-    let (mut left_out, mut zeros) = (0, 0);
+    let (mut left_out, mut zeros, mut blocks) = (0, 0, 0);
     for _ in 0..150 {
         let (l, s) = ([32, 40, 64, 48][draw(4)], [32, 33, 64, 56][draw(4)]);
         let ty = format!("f32[2, {l}, {s}]");
@@ -136,7 +167,7 @@ fn random_programs_of_products_and_masks_agree() {
             let (x, y) = (draw(at), draw(at));
             let value = ["0", "-inf", "1"][draw(3)];
             let width = [1000, 20, 9][draw(3)];
-            lines += &match draw(7) {
+            lines += &match draw(8) {
                 0 | 1 => format!(" v{at}: {ty} = band(v{x}, width = {width}, value = {value})"),
                 2 => format!(" v{at}: {ty} = softmax(v{x}, dim = 2)"),
                 3 => format!(" v{at}: {ty} = mul(v{x}, v{y})"),
@@ -144,6 +175,12 @@ fn random_programs_of_products_and_masks_agree() {
                     " r{at}: f32[2, {l}, 1] = sum(v{x}, dims = [2], keepdim = true) v{at}: {ty} = sub(v{y}, r{at})"
                 ),
                 5 => format!(" v{at}: {ty} = add(v{x}, v{y})"),
+                6 => format!(
+                    " t{at}: f32[2, {s}, {l}] = transpose(v{x}, a = 1, b = 2)
+                      u{at}: f32[2, {s}, 16] = matmul(t{at}, c)
+                      w{at}: f32[2, 16, {s}] = transpose(u{at}, a = 1, b = 2)
+                      v{at}: {ty} = matmul(c, w{at})"
+                ),
                 _ => format!(" w{at}: f32[2, {l}, 16] = matmul(v{x}, w) v{at}: {ty} = matmul(w{at}, b)"),
             };
         }
@@ -159,9 +196,11 @@ fn random_programs_of_products_and_masks_agree() {
         // small numbers, so that products of products stay apart from infinity or go beyond it for good
         let inputs: Vec<Buffer> =
             inputs(&parse(&text)).iter().map(|b| floats(b.shape(), b.to_f64().into_iter().map(|x| x / 16.0))).collect();
-        let steps = same(&text, &inputs);
+        let [steps, in_blocks] = same_both(&text, &inputs);
         left_out += steps.matches(LEFT_OUT).count();
         zeros += steps.matches(ZEROS).count();
+        blocks += in_blocks.matches(BLOCKS).count();
     }
     assert!(left_out > 30 && zeros > 3, "{left_out} products have unused elements, {zeros} are beside zeros");
+    assert!(blocks > 150, "{blocks} steps run in blocks of rows");
 }

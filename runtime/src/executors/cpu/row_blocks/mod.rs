@@ -103,6 +103,9 @@ fn by_rows(p: &Program, inside: &[ValueId], (rows, cols): (usize, usize)) -> boo
         return false;
     }
     let loops = &p.sizes[..=p.row()];
+    if p.cursors.iter().any(|c| c.writes && !c.is_own(loops)) {
+        return false;
+    }
     p.cursors.iter().filter(|c| inside.contains(&c.value)).all(|c| {
         let mut stride = (cols * c.bytes) as i64;
         let in_order = loops.iter().zip(&c.at.coefs).rev().all(|(n, coef)| {

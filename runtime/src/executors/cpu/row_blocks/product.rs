@@ -19,6 +19,9 @@ use fulgurite_kernels::transpose::{Moved, move_to};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The elements of a panel that stay in the first-level cache while tiles of all rows read them.
+const NEAR: usize = 9 << 10;
+
 /// The part of a block in a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -49,6 +52,8 @@ struct Lines {
     starts: Vec<Vec<u32>>,
     /// Whether the other operand is packed.
     packs: bool,
+    /// Whether a sum over the block is moved to its place after the last block.
+    transposes: bool,
     compute: tile::Fn,
     moving: move_to::Fn,
 }
@@ -199,7 +204,13 @@ impl RowProduct {
     /// The bytes that a block of `block` rows needs.
     pub fn room(&self, block: usize) -> usize {
         match self.role {
-            Role::Sums => 4 * self.product().n.size * block,
+            Role::Sums => {
+                let panels = match &self.way {
+                    Way::Lines(lines) => lines.panels.len() * lines.widest(),
+                    Way::Matrices => 0,
+                };
+                4 * (self.sums_room() + (self.product().n.size + panels) * block)
+            }
             Role::Writes | Role::Reads => 0,
         }
     }
@@ -266,8 +277,7 @@ impl RowProduct {
             match &self.way {
                 Way::Matrices => self.matrices(&block),
                 Way::Lines(lines) => match self.role {
-                    Role::Writes => self.writes(lines, &block),
-                    Role::Reads => self.reads(lines, &block),
+                    Role::Writes | Role::Reads => self.multiplies(lines, &block),
                     Role::Sums => self.sums(lines, &block, room),
                 },
             }
@@ -292,78 +302,53 @@ impl RowProduct {
         unsafe { searched.seems_zero() && searched.is_zero() }
     }
 
-    /// Writes a block of the result.
+    /// Multiplies the left operand's rows of a block by the other operand.
     ///
     /// # Safety
     /// The contract of [`RowProduct::run`] holds.
-    unsafe fn writes(&self, lines: &Lines, block: &Block) {
+    unsafe fn multiplies(&self, lines: &Lines, block: &Block) {
         let p = self.product();
-        let nanos = self.nanos(block);
-        threads::share(lines.panels.len(), block.threads, nanos, &|claims| {
-            for panel in claims.flatten() {
+        let all = [(0, p.k.size)];
+        let ranges = match self.role {
+            // SAFETY: the caller upholds the contract.
+            Role::Reads => joined(pieces(p.k.size, STEP).filter(|k| unsafe { !self.leaves_out(block, *k) })),
+            _ => all.to_vec(),
+        };
+        let rows = if block.threads > 1 { 2 * lines.rows } else { block.i.1 - block.i.0 };
+        let parts: Vec<(usize, usize)> =
+            pieces(block.i.1 - block.i.0, rows).map(|(from, to)| (block.i.0 + from, block.i.0 + to)).collect();
+        threads::share(lines.panels.len() * parts.len(), block.threads, self.nanos(block), &|claims| {
+            for task in claims.flatten() {
+                let (panel, i) = (task / parts.len(), parts[task % parts.len()]);
                 let (first, vectors) = lines.panels[panel];
-                let width = vectors * LANES;
-                let m = ProductLoop { size: block.i.1 - block.i.0, ..p.m };
-                let c = block.c.wrapping_offset(block.i.0 as isize * m.c);
-                // SAFETY: the caller upholds the contract; panels have columns of their own.
-                unsafe {
-                    if self.leaves_out(block, (first, first + width)) {
-                        zeros(c, m, p.n, (first, first + width));
-                        continue;
-                    }
-                    let (b, starts) = lines.panel(block, panel, p.k.size);
-                    lines.rows(block.i, &mut |row, rows| Tile {
-                        rows,
-                        vectors,
-                        a: block.a.wrapping_offset(row as isize * m.a),
-                        row: m.a,
-                        b,
-                        lines: starts,
-                        to: block.c.wrapping_offset(row as isize * m.c + first as isize),
-                        to_row: m.c as usize,
-                        add: false,
-                    });
-                }
-            }
-        });
-    }
-
-    /// Multiplies a block by the other operand.
-    ///
-    /// # Safety
-    /// The contract of [`RowProduct::run`] holds.
-    unsafe fn reads(&self, lines: &Lines, block: &Block) {
-        let p = self.product();
-        // SAFETY: the caller upholds the contract.
-        let used = |k: &(usize, usize)| unsafe { !self.leaves_out(block, *k) };
-        let ranges = joined(pieces(p.k.size, STEP).filter(used));
-        let groups = (block.i.1 - block.i.0).div_ceil(lines.rows);
-        threads::share(groups, block.threads, self.nanos(block), &|claims| {
-            for group in claims.flatten() {
-                let from = block.i.0 + group * lines.rows;
-                let i = (from, (from + lines.rows).min(block.i.1));
-                if ranges.is_empty() {
+                let columns = (first, first + vectors * LANES);
+                // SAFETY: the caller upholds the contract.
+                let left_out = self.role == Role::Writes && unsafe { self.leaves_out(block, columns) };
+                if left_out || ranges.is_empty() {
                     let m = ProductLoop { size: i.1 - i.0, ..p.m };
-                    // SAFETY: the caller upholds the contract; groups have rows of their own.
-                    unsafe { zeros(block.c.wrapping_offset(i.0 as isize * m.c), m, p.n, (0, p.n.size)) };
+                    // SAFETY: the caller upholds the contract; tasks have rows and columns of their own.
+                    unsafe { zeros(block.c.wrapping_offset(i.0 as isize * m.c), m, p.n, columns) };
+                    continue;
                 }
-                for (panel, &(first, vectors)) in lines.panels.iter().enumerate() {
-                    let (b, starts) = lines.panel(block, panel, p.k.size);
-                    for (number, &(from, to)) in ranges.iter().enumerate() {
-                        // SAFETY: the caller upholds the contract; groups have rows of their own.
-                        unsafe {
-                            lines.rows(i, &mut |row, rows| Tile {
-                                rows,
-                                vectors,
-                                a: block.a.wrapping_offset(row as isize * p.m.a + from as isize),
-                                row: p.m.a,
-                                b,
-                                lines: &starts[from..to],
-                                to: block.c.wrapping_offset(row as isize * p.m.c + first as isize),
-                                to_row: p.m.c as usize,
-                                add: number > 0,
-                            });
-                        }
+                let (b, starts) = lines.panel(block, panel, p.k.size);
+                let deep = NEAR / (vectors * LANES);
+                let terms = ranges.iter().flat_map(|(from, to)| {
+                    pieces(to - from, deep).map(move |(first, end)| (from + first, from + end))
+                });
+                for (number, (from, to)) in terms.enumerate() {
+                    // SAFETY: the caller upholds the contract; tasks have rows and columns of their own.
+                    unsafe {
+                        lines.rows(i, &mut |row, rows| Tile {
+                            rows,
+                            vectors,
+                            a: block.a.wrapping_offset(row as isize * p.m.a + from as isize),
+                            row: p.m.a,
+                            b,
+                            lines: &starts[from..to],
+                            to: block.c.wrapping_offset(row as isize * p.m.c + first as isize),
+                            to_row: p.m.c as usize,
+                            add: number > 0,
+                        });
                     }
                 }
             }
@@ -371,7 +356,7 @@ impl RowProduct {
     }
 
     /// Adds the terms of a block. Tiles have the columns of the other operand as their rows, and the columns of the block as
-    /// their columns.
+    /// their columns, so the result is transposed; if that is not its layout, it is moved there after the last block.
     ///
     /// # Safety
     /// The contract of [`RowProduct::run`] holds.
@@ -379,38 +364,63 @@ impl RowProduct {
         let p = self.product();
         let terms = block.i.1 - block.i.0;
         let first = block.i.0 == 0;
+        let (to, row) = match lines.transposes {
+            true => (room, p.m.size),
+            false => (block.c, p.n.c as usize),
+        };
+        let room = room.wrapping_add(self.sums_room());
         let from = block.b.wrapping_offset(block.i.0 as isize * p.k.b);
         let (from_steps, to_steps) = ((p.n.b, p.k.b), (terms as isize, 1));
         // SAFETY: the caller upholds the contract; the room has the terms of all columns.
         unsafe { (lines.moving)(&Moved { from, from_steps, to: room, to_steps, rows: p.n.size, cols: terms }) };
-        let left = Memory(&[room as *mut u8]);
+        let left = Memory(&[room as *mut u8, to as *mut u8]);
+        let copied = Memory(&[room.wrapping_add(p.n.size * terms) as *mut u8]);
         threads::share(lines.panels.len(), block.threads, self.nanos(block), &|claims| {
             for panel in claims.flatten() {
                 let (column, vectors) = lines.panels[panel];
                 let width = vectors * LANES;
+                let to = (left.at(1) as *mut f32).wrapping_add(column);
                 // SAFETY: the caller upholds the contract; panels have columns of their own.
                 unsafe {
                     if self.leaves_out(block, (column, column + width)) {
                         if first {
-                            let m = ProductLoop { size: p.n.size, c: p.n.c, ..p.n };
-                            zeros(block.c, m, p.m, (column, column + width));
+                            let across = ProductLoop { c: 1, ..p.m };
+                            zeros(to, ProductLoop { c: row as isize, ..p.n }, across, (0, width));
                         }
                         continue;
                     }
-                    lines.rows((0, p.n.size), &mut |row, rows| Tile {
+                    // Rows of a power of two fall into few sets of the first-level cache, so their panel is copied.
+                    let from = block.a.wrapping_offset(block.i.0 as isize * p.k.a + column as isize);
+                    let b = (copied.at(0) as *mut f32).wrapping_add(panel * lines.widest() * terms);
+                    let to_steps = (width as isize, 1);
+                    (lines.moving)(&Moved { from, from_steps: (p.k.a, 1), to: b, to_steps, rows: terms, cols: width });
+                    lines.rows((0, p.n.size), &mut |i, rows| Tile {
                         rows,
                         vectors,
-                        a: (left.at(0) as *const f32).wrapping_add(row * terms),
+                        a: (left.at(0) as *const f32).wrapping_add(i * terms),
                         row: terms as isize,
-                        b: block.a.wrapping_offset(block.i.0 as isize * p.k.a + column as isize),
-                        lines: &lines.starts[0][..terms],
-                        to: block.c.wrapping_offset(row as isize * p.n.c + column as isize),
-                        to_row: p.n.c as usize,
+                        b,
+                        lines: &lines.starts[vectors - 1][..terms],
+                        to: to.wrapping_add(i * row),
+                        to_row: row,
                         add: !first,
                     });
                 }
             }
         });
+        if lines.transposes && block.i.1 == p.k.size {
+            let (from_steps, to_steps) = ((1, row as isize), (p.m.c, p.n.c));
+            // SAFETY: the caller upholds the contract; all blocks of the sum are done.
+            unsafe { (lines.moving)(&Moved { from: to, from_steps, to: block.c, to_steps, rows: p.m.size, cols: p.n.size }) };
+        }
+    }
+
+    /// The elements of a transposed result.
+    fn sums_room(&self) -> usize {
+        match &self.way {
+            Way::Lines(lines) if lines.transposes => self.product().n.size * self.product().m.size,
+            _ => 0,
+        }
     }
 
     /// Computes a block by the product of matrices.
@@ -496,9 +506,9 @@ impl Lines {
             Role::Sums => (p.n.size, ProductLoop { c: p.m.c, ..p.m }),
         };
         let (rows, vectors) = tile_of(rows, isa)?;
-        let left = role == Role::Sums || p.k.a == 1;
-        let step = if role == Role::Sums { p.n.c } else { p.m.c };
-        if !left || columns.c != 1 || !columns.size.is_multiple_of(LANES) || step < 0 || p.k.size == 0 {
+        let sums = role == Role::Sums;
+        let direct = if sums { columns.c == 1 && p.n.c > 0 } else { columns.c == 1 && p.m.c >= 0 && p.k.a == 1 };
+        if !(direct || sums) || !columns.size.is_multiple_of(LANES) || p.k.size == 0 {
             return None;
         }
         let panels = tiles(columns.size, vectors).scan(0, |at, vectors| {
@@ -506,17 +516,22 @@ impl Lines {
             *at += vectors * LANES;
             Some((first, vectors))
         });
-        let packs = role != Role::Sums && p.n.b != 1;
+        let packs = !sums && p.n.b != 1;
         let start = |line: usize, step: usize| u32::try_from(line * step).ok();
-        let starts: Option<Vec<Vec<u32>>> = if packs {
+        let starts: Option<Vec<Vec<u32>>> = if packs || sums {
             (1..=vectors).map(|v| (0..p.k.size).map(|k| start(k, v * LANES)).collect()).collect()
         } else {
-            // The lines are the rows of the block for sums over it, and those of the right operand otherwise.
-            let step = usize::try_from(if role == Role::Sums { p.k.a } else { p.k.b }).ok()?;
+            let step = usize::try_from(p.k.b).ok()?;
             Some(vec![(0..p.k.size).map(|k| start(k, step)).collect::<Option<_>>()?])
         };
         let (compute, moving) = (tile::pick(isa), move_to::pick(isa));
-        Some(Lines { rows, panels: panels.collect(), starts: starts?, packs, compute, moving })
+        let transposes = sums && !direct;
+        Some(Lines { rows, panels: panels.collect(), starts: starts?, packs, transposes, compute, moving })
+    }
+
+    /// The columns of the widest panel.
+    fn widest(&self) -> usize {
+        self.panels.iter().map(|p| p.1 * LANES).max().unwrap_or(0)
     }
 
     /// The place of a panel of the right operand, and the starts of its lines from there.
