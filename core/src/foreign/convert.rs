@@ -136,7 +136,11 @@ fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
         (OptType::Num, Given::Size(d)) => Some(Value::size(*d)),
         (OptType::Str | OptType::Labels(_), Given::Str(s)) => Some(Value::Str(s.clone())),
         (OptType::Dtype(_), Given::DType(d)) => Some(Value::DType(*d)),
-        (OptType::Enum(words), Given::Str(s)) => word(words, |w| w.as_str() == s.replace('-', "_")),
+        (OptType::Enum(words), Given::Str(s)) => {
+            let known = words.iter().find(|w| w.as_str() == s.replace('-', "_"));
+            // the signature refuses another text
+            Some(known.map_or_else(|| Value::Str(s.clone()), |w| Value::Word(*w)))
+        }
         (OptType::Enum(words), Given::Int(i)) => {
             usize::try_from(*i).ok().and_then(|i| words.get(i)).map(|w| Value::Word(*w))
         }
@@ -147,8 +151,4 @@ fn option<V: Operand>(ty: &OptType, given: &Given<V>) -> Option<Value<V>> {
         _ if is_list(ty) => ints(given),
         _ => None,
     }
-}
-
-fn word<V>(words: &[Name], fits: impl Fn(&Name) -> bool) -> Option<Value<V>> {
-    words.iter().find(|w| fits(w)).map(|w| Value::Word(*w))
 }

@@ -132,19 +132,18 @@ impl Options<'_> {
                 _ => return Err(self.wrong(name, "must be a dtype").into()),
             },
             OptType::Enum(words) => {
-                let word = match val {
-                    Val::Word(w) => w,
-                    Val::Str(s) => Name::new(&s),
+                let found = match &val {
+                    Val::Word(word) => word.as_str(),
+                    Val::Str(text) => text,
                     _ => return Err(self.wrong(name, "must be a word").into()),
                 };
-                if !words.contains(&word) {
+                let Some(word) = words.iter().find(|word| word.as_str() == found) else {
                     let all: Vec<_> = words.iter().map(|w| w.as_str()).collect();
-                    return Err(Refusal::new("E704", format!("`{}`: `{name}` can't be `{word}`", self.op))
-                        .arg(name)
-                        .help(format!("one of {}", all.join(", ")))
-                        .into());
-                }
-                Item::Word(word)
+                    let message =
+                        format!("`{}`: `{name}` is \"{found}\", it must be one of {}", self.op, all.join(", "));
+                    return Err(Refusal::new("E704", message).arg(name).into());
+                };
+                Item::Word(*word)
             }
             OptType::Dim(list) => {
                 let rank = match list {

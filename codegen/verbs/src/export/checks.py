@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import typing
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -105,6 +106,37 @@ def check_workers(function, call):
         _equal(made, plain, "workers")
 
 
+def _refusal(f):
+    """The first line of the text with which a call is refused."""
+    try:
+        f()
+    except RuntimeError as e:
+        return str(e).split("\n")[0]
+    return "no refusal"
+
+
+def _wrong_words(function):
+    """The options that take some words: the name of each, its words, and another word."""
+    for name, hint in typing.get_type_hints(function).items():
+        for of in (hint, *typing.get_args(hint)):
+            if typing.get_origin(of) is typing.Literal:
+                words = typing.get_args(of)
+                yield name, words, "no_such_word"
+                yield name, words, words[0] + "\0"
+
+
+def _words(function, call):
+    """Checks that a word which an option does not take is refused with one text, which names what it takes."""
+    for name, words, other in _wrong_words(function):
+        wrong = {**call, name: other}
+        said = _refusal(lambda: function(**wrong))
+        assert all(word in said for word in (name, other.replace("\0", " "), *words)), said
+        tensors, put = _tensors(wrong, lambda x: True)
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            fake = _refusal(lambda: function(**put([mode.from_tensor(x) for x in tensors])))
+        assert fake == said, f"real {said}, fake {fake}"
+
+
 def _decomposed(f, floats, expected):
     """Checks the operators that PyTorch's compilers see against the kernel."""
     exact = all(x.dtype == torch.float64 for x in [*floats, *_results(expected)])
@@ -185,6 +217,7 @@ def check(function, operator, facts, call):
             _equal(made, expected, "autocast")
 
         yield from attempt("autocast", in_region)
+    yield from attempt("words", lambda: _words(function, call))
     yield from attempt("memory", lambda: _memory(function, put, floats, call, plain))
     yield from attempt("threads", lambda: _threads(function, call, plain))
     if floats:
@@ -230,9 +263,23 @@ def check_compiled(function, facts, call):
         _equal(program.module()(*given), expected, "export")
         _equal(program.run_decompositions().module()(*given), expected, "decomposed export")
 
+    def words():
+        for name, _, other in _wrong_words(function):
+            def call_of(*tensors):
+                return function(**{**put(tensors), name: other})
+
+            said = _refusal(lambda: call_of(*given))
+            torch._dynamo.reset()
+            try:
+                torch.compile(call_of, fullgraph=True, backend="aot_eager")(*given)
+            except Exception as e:
+                assert said in str(e), f"{said} is not in {e}"
+            else:
+                raise AssertionError("no refusal")
+
     if not given:
         return  # a program of no tensors is no model
-    for name, f in (("compile", compiled), ("export", exported)):
+    for name, f in (("compile", compiled), ("export", exported), ("compiled words", words)):
         try:
             f()
         except Exception as e:

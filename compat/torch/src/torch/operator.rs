@@ -267,11 +267,12 @@ impl Taken {
 
     /// Takes a text: its length, then its bytes, eight in a word.
     fn text(&mut self, shims: &Shims, handle: Handle) -> Result<(), Error> {
-        let mut text: *const c_char = std::ptr::null();
-        // SAFETY: the handle is that of a text, which is owned here and lives until it is deleted.
+        let (mut text, mut length): (*const c_char, _) = (std::ptr::null(), 0);
+        // SAFETY: the handle is that of a text of this length, which is owned here and lives until it is deleted.
         unsafe {
             shims.done((shims.torch_string_c_str)(handle, &mut text))?;
-            let bytes = CStr::from_ptr(text).to_bytes();
+            shims.done((shims.torch_string_length)(handle, &mut length))?;
+            let bytes = std::slice::from_raw_parts(text as *const u8, length);
             self.words.push(bytes.len() as u64);
             self.words.extend(bytes.chunks(8).map(|chunk| {
                 let mut word = [0; 8];

@@ -58,6 +58,7 @@ shims! {
     torch_new_list_reserve_size(usize, *mut Handle) -> Code;
     torch_delete_list(Handle) -> Code;
     torch_string_c_str(Handle, *mut *const c_char) -> Code;
+    torch_string_length(Handle, *mut usize) -> Code;
     torch_delete_string(Handle) -> Code;
     torch_delete_stable_ivalue(*mut u64) -> Code;
     torch_exception_get_what_without_backtrace() -> *const c_char;

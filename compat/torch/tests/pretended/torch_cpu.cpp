@@ -78,6 +78,7 @@ API torch_list_push_back(void*, uint64_t) { unused(__func__); }
 API torch_new_list_reserve_size(size_t, void**) { unused(__func__); }
 API torch_delete_list(void*) { unused(__func__); }
 API torch_string_c_str(void*, const char**) { unused(__func__); }
+API torch_string_length(void*, size_t*) { unused(__func__); }
 API torch_delete_string(void*) { unused(__func__); }
 API torch_delete_stable_ivalue(uint64_t*) { unused(__func__); }
 extern "C" const char* torch_exception_get_what_without_backtrace() { return "an error of PyTorch"; }
