@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 /// Smaller values, in bytes, stay in the caches anyway.
-pub const LEAST: usize = 4 << 20;
+pub const LEAST: usize = 16 << 20;
 /// A value is made again for a later part of the program if that takes at most this many operations per byte: it then costs
 /// about as much as writing the value to memory and reading it again.
 const AGAIN: usize = 64;
@@ -167,6 +167,9 @@ impl Flow {
     fn parts(&self, inside: &BTreeSet<ValueId>, values: &Values) -> Vec<(BTreeSet<usize>, BTreeSet<ValueId>)> {
         let key = |v: ValueId| (values.ty(v).elements(), values.ty(v).shape.last().copied());
         let mut parts: Vec<(BTreeSet<usize>, BTreeSet<ValueId>)> = Vec::new();
+        // An item can't run in blocks of two lengths; those of larger values save more.
+        let mut inside: Vec<&ValueId> = inside.iter().collect();
+        inside.sort_by_key(|v| (Reverse(values.ty(**v).bytes()), **v));
         for v in inside {
             let mut items: BTreeSet<usize> = self.readers[v].iter().copied().chain([self.writer[v]]).collect();
             let mut all = BTreeSet::from([*v]);

@@ -271,38 +271,43 @@ impl BlockSearch {
         zeros * FEW >= all
     }
 
+    /// Whether blocks of a batch may be left out.
+    ///
+    /// # Safety
+    /// The contract of [`HostStep::run`] holds.
+    pub unsafe fn allows(&self, memory: Memory, batch: usize) -> bool {
+        let p = &self.product;
+        // SAFETY: the caller upholds the contract of this function.
+        let right = || unsafe { self.right(memory, batch).largest() };
+        match self.left_out {
+            LeftOut::Nothing => false,
+            LeftOut::Zeros => right() < INFINITY,
+            LeftOut::Unused { if_small, .. } | LeftOut::ZerosOf { if_small, .. } => {
+                if !if_small {
+                    return true;
+                }
+                let left = self.left(memory, batch, (0, p.m.size), (0, p.k.size));
+                // SAFETY: the caller upholds the contract of this function.
+                let (left, right) = (unsafe { left.largest() }, right());
+                let most = f32::from_bits(left) * f32::from_bits(right) * p.k.size as f32;
+                // NaN is not less
+                left < INFINITY && right < INFINITY && most < SMALL
+            }
+        }
+    }
+
     /// For each batch, whether blocks may be left out.
     ///
     /// # Safety
     /// The contract of [`HostStep::run`] holds.
     pub unsafe fn allowed(&self, memory: Memory, threads: usize) -> Vec<AtomicBool> {
         let p = &self.product;
-        let whole = match self.left_out {
-            LeftOut::Unused { if_small, .. } | LeftOut::ZerosOf { if_small, .. } => !if_small,
-            LeftOut::Zeros => false,
-            LeftOut::Nothing => return (0..self.batches()).map(|_| AtomicBool::new(false)).collect(),
-        };
-        let allowed: Vec<AtomicBool> = (0..self.batches()).map(|_| AtomicBool::new(whole)).collect();
-        if whole {
-            return allowed;
-        }
+        let allowed: Vec<AtomicBool> = (0..self.batches()).map(|_| AtomicBool::new(false)).collect();
         let nanos = (p.k.size * (p.n.size + p.m.size) * self.batches()) as f64 / 8.0;
         threads::share(allowed.len(), threads, nanos, &|claims| {
             for batch in claims.flatten() {
                 // SAFETY: the caller upholds the contract of this function.
-                let right = unsafe { self.right(memory, batch).largest() };
-                let fits = match self.left_out {
-                    LeftOut::Zeros | LeftOut::Nothing => right < INFINITY,
-                    LeftOut::Unused { .. } | LeftOut::ZerosOf { .. } => {
-                        let left = self.left(memory, batch, (0, p.m.size), (0, p.k.size));
-                        // SAFETY: the caller upholds the contract of this function.
-                        let left = unsafe { left.largest() };
-                        let most = f32::from_bits(left) * f32::from_bits(right) * p.k.size as f32;
-                        // NaN is not less
-                        left < INFINITY && right < INFINITY && most < SMALL
-                    }
-                };
-                allowed[batch].store(fits, Ordering::Relaxed);
+                allowed[batch].store(unsafe { self.allows(memory, batch) }, Ordering::Relaxed);
             }
         });
         allowed

@@ -18,7 +18,7 @@ use fulgurite_kernels::abi::Level;
 use product::{Role, RowProduct};
 use smallvec::SmallVec;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
+use std::sync::OnceLock;
 
 /// The blocks of all values inside have about this many bytes together, because the second-level cache also holds the
 /// other operands of products.
@@ -261,8 +261,8 @@ impl RowBlocks {
 struct Prepared {
     /// The packed operand.
     packed: *const f32,
-    /// For each batch, whether blocks may be left out.
-    allowed: Vec<AtomicBool>,
+    /// For each batch, whether blocks may be left out, once that was needed.
+    allowed: Vec<OnceLock<bool>>,
 }
 
 // SAFETY: nothing writes the packed operand while blocks run.
@@ -344,7 +344,8 @@ impl HostStep for RowBlocks {
             unsafe {
                 let to = scratch.add(at) as *mut f32;
                 p.pack(Memory(&table), to, threads);
-                prepared.push(Prepared { packed: to, allowed: p.allowed(Memory(&table), threads) });
+                let allowed = (0..p.batches()).map(|_| OnceLock::new()).collect();
+                prepared.push(Prepared { packed: to, allowed });
             }
             at += p.packed();
         }

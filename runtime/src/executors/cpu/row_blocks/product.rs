@@ -15,9 +15,10 @@ use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, Tile, tile, tile_of};
+use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::transpose::{Moved, move_to};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 /// The elements of a panel that stay in the first-level cache while tiles of all rows read them.
 const NEAR: usize = 9 << 10;
@@ -215,13 +216,9 @@ impl RowProduct {
         }
     }
 
-    /// For each batch, whether blocks may be left out.
-    ///
-    /// # Safety
-    /// `memory` has the operands outside.
-    pub unsafe fn allowed(&self, memory: Memory, threads: usize) -> Vec<AtomicBool> {
-        // SAFETY: the caller upholds the contract; of the left operand it reads only one outside.
-        unsafe { self.search.allowed(memory, threads) }
+    /// The number of batches.
+    pub fn batches(&self) -> usize {
+        self.search.batches()
     }
 
     /// Packs the operand beside the block.
@@ -265,7 +262,7 @@ impl RowProduct {
             memory,
             batch,
             i,
-            allowed: prepared.allowed[batch].load(Ordering::Relaxed),
+            allowed: &prepared.allowed[batch],
             a: at(0, a),
             b: at(1, b),
             c: at(2, c),
@@ -289,17 +286,16 @@ impl RowProduct {
     /// # Safety
     /// The contract of [`RowProduct::run`] holds.
     unsafe fn leaves_out(&self, block: &Block, j: (usize, usize)) -> bool {
-        if !block.allowed {
-            return false;
-        }
-        let searched: Matrix = match (&self.search.left_out, self.role) {
-            (LeftOut::Nothing, _) => return false,
-            (LeftOut::Unused { .. }, _) => return !self.search.left_out.uses(block.i, j),
-            (_, Role::Sums) => self.search.left(block.memory, block.batch, j, block.i),
-            _ => self.search.searched(block.memory, block.batch, block.i, j),
-        };
         // SAFETY: the caller upholds the contract.
-        unsafe { searched.seems_zero() && searched.is_zero() }
+        let zeros = |searched: Matrix| unsafe { searched.seems_zero() && searched.is_zero() };
+        let found = match (&self.search.left_out, self.role) {
+            (LeftOut::Nothing, _) => false,
+            (LeftOut::Unused { .. }, _) => !self.search.left_out.uses(block.i, j),
+            (_, Role::Sums) => zeros(self.search.left(block.memory, block.batch, j, block.i)),
+            _ => zeros(self.search.searched(block.memory, block.batch, block.i, j)),
+        };
+        // SAFETY: the caller upholds the contract; of the left operand this reads only one outside.
+        found && *block.allowed.get_or_init(|| unsafe { self.search.allows(block.memory, block.batch) })
     }
 
     /// Multiplies the left operand's rows of a block by the other operand.
@@ -338,16 +334,24 @@ impl RowProduct {
                 for (number, (from, to)) in terms.enumerate() {
                     // SAFETY: the caller upholds the contract; tasks have rows and columns of their own.
                     unsafe {
-                        lines.rows(i, &mut |row, rows| Tile {
-                            rows,
-                            vectors,
-                            a: block.a.wrapping_offset(row as isize * p.m.a + from as isize),
-                            row: p.m.a,
-                            b,
-                            lines: &starts[from..to],
-                            to: block.c.wrapping_offset(row as isize * p.m.c + first as isize),
-                            to_row: p.m.c as usize,
-                            add: number > 0,
+                        lines.rows(i, &mut |row, rows| {
+                            let a = block.a.wrapping_offset(row as isize * p.m.a + from as isize);
+                            // The next rows arrive while these are used.
+                            for next in (rows..2 * rows).filter(|next| row + next < i.1) {
+                                let at = a.wrapping_offset(next as isize * p.m.a);
+                                prefetch(at as *const u8, 4 * (to - from));
+                            }
+                            Tile {
+                                rows,
+                                vectors,
+                                a,
+                                row: p.m.a,
+                                b,
+                                lines: &starts[from..to],
+                                to: block.c.wrapping_offset(row as isize * p.m.c + first as isize),
+                                to_row: p.m.c as usize,
+                                add: number > 0,
+                            }
                         });
                     }
                 }
@@ -486,8 +490,8 @@ struct Block<'a> {
     batch: usize,
     /// The rows of the block's value.
     i: (usize, usize),
-    /// Whether blocks of zeros may be left out.
-    allowed: bool,
+    /// Whether blocks may be left out, once that was needed.
+    allowed: &'a OnceLock<bool>,
     a: *mut f32,
     b: *mut f32,
     c: *mut f32,
