@@ -103,8 +103,8 @@ pub fn interval(equal: bool, first: i64, step: i64, cols: usize) -> (usize, usiz
         -1 => (0, clamp(first.saturating_add(1))),
         // `first + c · step >= 0` holds from `c = ceil(-first / step)` on
         s if s > 0 => (clamp(-first.div_euclid(s)), cols),
-        // and up to `c = floor(first / -step)` for a negative step
-        s => (0, clamp(first.div_euclid(-s) + 1)),
+        // and up to `c = floor(first / -step)` for a negative step, whose opposite may not be an i64
+        s => (0, clamp((-first.div_euclid(s)).saturating_add(1))),
     }
 }
 
@@ -159,5 +159,8 @@ mod tests {
                 assert_eq!(interval(true, first, step, 7), (0, 0), "{first} {step}");
             }
         }
+        let first = [i64::MIN, -1, 0, i64::MAX];
+        assert_eq!(first.map(|first| interval(false, first, i64::MIN, 7)), [(0, 0), (0, 0), (0, 1), (0, 1)]);
+        assert_eq!(first.map(|first| interval(false, first, i64::MAX, 7)), [(2, 7), (1, 7), (0, 7), (0, 7)]);
     }
 }
