@@ -1,5 +1,8 @@
 //! Compiled programs.
 
+#[cfg(test)]
+mod guarded;
+
 use super::device_step::Held;
 use super::host_step::{Fault, Memory, Stopped};
 use super::layout::{Placed, Storage, Where};
