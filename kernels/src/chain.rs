@@ -12,8 +12,6 @@
 
 #[cfg(target_arch = "x86_64")]
 mod assembler;
-#[cfg(test)]
-mod guarded;
 #[cfg(target_arch = "x86_64")]
 mod lower;
 mod memory;

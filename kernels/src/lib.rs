@@ -31,6 +31,8 @@ pub mod dot_tile;
 pub mod dots;
 pub mod fill;
 pub mod gather;
+#[cfg(test)]
+mod guarded;
 pub mod line_gemm;
 pub mod math;
 pub mod narrow;

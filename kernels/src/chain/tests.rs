@@ -1,7 +1,7 @@
 //! Random chains against the builtins one by one, in memory that ends where the last element does.
 
-use super::guarded::Guarded;
 use super::*;
+use crate::guarded::Guarded;
 use crate::math::{self as m, Baseline};
 
 /// A linear congruential generator: equal chains in each run.

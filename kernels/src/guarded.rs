@@ -19,7 +19,7 @@ impl Guarded {
     pub fn of(bytes: &[u8]) -> Guarded {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("fulgurite-chain-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("fulgurite-guarded-{}-{number}", std::process::id()));
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         file.set_len(PAGES as u64).unwrap();
