@@ -31,8 +31,6 @@ pub mod dot_tile;
 pub mod dots;
 pub mod fill;
 pub mod gather;
-#[cfg(test)]
-mod guarded;
 pub mod line_gemm;
 pub mod math;
 pub mod narrow;
@@ -50,3 +48,6 @@ pub mod winograd;
 /// The dtypes and the kernel interface, for generated kernels.
 #[doc(hidden)]
 pub use fulgurite_core as core;
+
+#[cfg(test)]
+mod tests;

@@ -45,7 +45,7 @@ pub fn select(bytes: usize, isa: Level) -> TileFn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guarded::Guarded;
+    use crate::tests::GuardedMemory;
 
     /// All lengths, in memory that ends where the last element does.
     #[test]
@@ -54,8 +54,8 @@ mod tests {
             let conditions: Vec<u8> = (0..n).map(|i| [0, 1, 2][i % 3]).collect();
             for isa in Level::ALL.into_iter().filter(|isa| *isa <= Level::current()) {
                 for bytes in [1, 2, 4, 8] {
-                    let of = |value: u8| Guarded::of(&vec![value; n * bytes]);
-                    let (c, a, b, y) = (Guarded::of(&conditions), of(1), of(2), of(0));
+                    let of = |value: u8| GuardedMemory::of(&vec![value; n * bytes]);
+                    let (c, a, b, y) = (GuardedMemory::of(&conditions), of(1), of(2), of(0));
                     let ins = [c.start(), a.start(), b.start()].map(<*mut u8>::cast_const);
                     // SAFETY: all have `n` elements, and the result overlaps no operand.
                     unsafe { select(bytes, isa)(n, ins.as_ptr(), &y.start(), std::ptr::null()) };

@@ -1,8 +1,8 @@
 //! Random chains against the builtins one by one, in memory that ends where the last element does.
 
 use super::*;
-use crate::guarded::Guarded;
 use crate::math::{self as m, Baseline};
+use crate::tests::GuardedMemory;
 
 /// A linear congruential generator: equal chains in each run.
 struct Random(u64);
@@ -127,7 +127,7 @@ fn call(builtin: Builtin, args: &[f32]) -> f32 {
 /// The memory of one input.
 struct Data {
     numbers: Vec<f32>,
-    memory: Guarded,
+    memory: GuardedMemory,
 }
 
 impl Data {
@@ -135,11 +135,14 @@ impl Data {
         if form == InputForm::Mask {
             // any byte but 0 is true
             let bytes: Vec<u8> = (0..n).map(|_| [0, 0, 1, 2, 255][random.below(5)]).collect();
-            return Data { numbers: bytes.iter().map(|byte| f32::from(*byte)).collect(), memory: Guarded::of(&bytes) };
+            return Data {
+                numbers: bytes.iter().map(|byte| f32::from(*byte)).collect(),
+                memory: GuardedMemory::of(&bytes),
+            };
         }
         let numbers: Vec<f32> = (0..if form == InputForm::One { 1 } else { n }).map(|_| random.number()).collect();
         let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_ne_bytes()).collect();
-        Data { numbers, memory: Guarded::of(&bytes) }
+        Data { numbers, memory: GuardedMemory::of(&bytes) }
     }
 
     fn at(&self, form: InputForm, i: usize) -> f32 {
@@ -175,14 +178,14 @@ fn random_chains_have_the_bits_of_their_builtins() {
             compiled += 1;
             let ins: Vec<*const u8> = data.iter().map(|data| data.memory.start().cast_const()).collect();
             // in a new place, at any alignment, and in the place of the first input
-            let (fresh, first) = (Guarded::of(&vec![0; 4 * n + random.below(17) * 4]), &data[0].memory);
+            let (fresh, first) = (GuardedMemory::of(&vec![0; 4 * n + random.below(17) * 4]), &data[0].memory);
             // SAFETY: the inputs have `n` elements or one, and so has the output, which is the first input or overlaps
             // none; the processor has this instruction set.
             unsafe {
                 code.run(n, ins.as_ptr(), &fresh.start());
                 code.run(n, ins.as_ptr(), &first.start());
             }
-            let floats = |memory: &Guarded| -> Vec<f32> {
+            let floats = |memory: &GuardedMemory| -> Vec<f32> {
                 memory.read().as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect()
             };
             let (fresh, first) = (floats(&fresh), floats(first));
@@ -256,8 +259,8 @@ fn code_that_streams_asks_for_a_fence() {
     };
     let Ok(code) = chain.compile(Level::current(), true) else { return };
     #[repr(align(64))]
-    struct Line([f32; CHUNK]);
-    let (from, mut to) = (Line([1.0; CHUNK]), Line([0.0; CHUNK]));
+    struct Aligned([f32; CHUNK]);
+    let (from, mut to) = (Aligned([1.0; CHUNK]), Aligned([0.0; CHUNK]));
     // SAFETY: both have a chunk of elements.
     unsafe { code.run(CHUNK, &from.0.as_ptr().cast(), &to.0.as_mut_ptr().cast()) };
     assert_eq!(is_fenced(), !cfg!(debug_assertions));

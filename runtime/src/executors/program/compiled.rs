@@ -1,8 +1,5 @@
 //! Compiled programs.
 
-#[cfg(test)]
-mod guarded;
-
 use super::device_step::Held;
 use super::host_step::{Fault, Memory, Stopped};
 use super::layout::{Placed, Storage, Where};
@@ -483,3 +480,6 @@ impl Compiled {
 fn no_memory(e: OutOfMemory, what: &str) -> ExecError {
     ExecError::new("E806", format!("{e} for {what}")).help("take smaller sizes or batches")
 }
+
+#[cfg(test)]
+mod tests;

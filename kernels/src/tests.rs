@@ -9,14 +9,14 @@ const PAGES: usize = 1 << 16;
 
 /// Bytes whose end is the end of the mapped memory: the system ends a process that reads or writes behind it, also by
 /// machine code, into which no sanitizer sees. A file that is shorter than its mapping makes the pages behind it.
-pub struct Guarded {
+pub struct GuardedMemory {
     map: MmapRaw,
     bytes: usize,
 }
 
-impl Guarded {
+impl GuardedMemory {
     /// Memory with a copy of these bytes, of which there are at most [`PAGES`].
-    pub fn of(bytes: &[u8]) -> Guarded {
+    pub fn of(bytes: &[u8]) -> GuardedMemory {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("fulgurite-guarded-{}-{number}", std::process::id()));
@@ -25,7 +25,7 @@ impl Guarded {
         file.set_len(PAGES as u64).unwrap();
         let map = MmapOptions::new().len(2 * PAGES).map_raw(&file).unwrap();
         assert!(bytes.len() <= PAGES);
-        let guarded = Guarded { map, bytes: bytes.len() };
+        let guarded = GuardedMemory { map, bytes: bytes.len() };
         // SAFETY: the mapping has that many bytes from there on, and it is fresh.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), guarded.start(), bytes.len()) };
         guarded

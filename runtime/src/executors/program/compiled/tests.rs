@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const PAGE: usize = 1 << 16;
 
 /// Bytes whose end is the end of the mapped memory. A file that is shorter than its mapping makes the pages behind it.
-struct Guarded {
+struct GuardedStorage {
     map: MmapRaw,
     whole: usize,
     bytes: usize,
 }
 
-impl Guarded {
-    fn new(bytes: usize) -> Guarded {
+impl GuardedStorage {
+    fn new(bytes: usize) -> GuardedStorage {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("fulgurite-program-{}-{number}", std::process::id()));
@@ -24,7 +24,7 @@ impl Guarded {
         std::fs::remove_file(&path).unwrap();
         let whole = bytes.next_multiple_of(PAGE);
         file.set_len(whole as u64).unwrap();
-        Guarded { map: MmapOptions::new().len(whole + PAGE).map_raw(&file).unwrap(), whole, bytes }
+        GuardedStorage { map: MmapOptions::new().len(whole + PAGE).map_raw(&file).unwrap(), whole, bytes }
     }
 
     fn start(&self) -> *mut u8 {
@@ -48,7 +48,7 @@ impl Compiled {
     pub(crate) fn run_guarded(&self, inputs: &[Buffer]) -> Result<Vec<Vec<u8>>, ExecError> {
         self.check(inputs)?;
         let storages = &self.parts.layout.storages;
-        let memory: Vec<Guarded> = storages.iter().map(|s| Guarded::new(s.bytes)).collect();
+        let memory: Vec<GuardedStorage> = storages.iter().map(|s| GuardedStorage::new(s.bytes)).collect();
         let of = |storage: usize| match storages[storage].place {
             Where::Same(other) => &memory[other as usize],
             _ => &memory[storage],
