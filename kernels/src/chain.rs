@@ -22,6 +22,7 @@ use crate::abi::Level;
 use crate::tile::CHUNK;
 use fulgurite_core::builtins::Builtin;
 use memory::Executable;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -136,8 +137,21 @@ pub enum NoCode {
     Impossible,
 }
 
+thread_local! {
+    /// Whether code of this thread wrote past the caches after the last fence.
+    static UNFENCED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether other threads may read what this thread wrote; only debug builds know.
+pub fn is_fenced() -> bool {
+    !(cfg!(debug_assertions) && UNFENCED.get())
+}
+
 /// Lets other threads see what code wrote past the caches.
 pub fn fence() {
+    if cfg!(debug_assertions) {
+        UNFENCED.set(false);
+    }
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every processor of the architecture has this instruction.
     unsafe {
@@ -188,7 +202,12 @@ impl ChainCode {
             // What was just read is in the caches, so it is written there.
             let apart = || (0..self.inputs).all(|k| ins.add(k).read() != out.cast_const());
             let function = match &self.streaming {
-                Some(streaming) if out.addr().is_multiple_of(LINE) && apart() => streaming,
+                Some(streaming) if out.addr().is_multiple_of(LINE) && apart() => {
+                    if cfg!(debug_assertions) {
+                        UNFENCED.set(true);
+                    }
+                    streaming
+                }
                 _ => &self.cached,
             };
             function.call(n, ins, outs)

@@ -125,8 +125,8 @@ mod tests {
                 }
                 let lines: Vec<u32> = (0..terms).map(|k| (k % 4) as u32).collect();
                 let mut b: Vec<f32> = (0..rows * pitch + 4 + vectors * LANES).map(|i| (i % 13) as f32 - 6.0).collect();
-                // the last element of no row
-                b[rows * pitch + 3..].fill(f32::NAN);
+                // behind the last row of the line that starts last
+                b[rows * pitch..].fill(f32::NAN);
                 let mut sums = vec![0f32; terms * LANES];
                 let (last, to) = (cols - (vectors - 1) * LANES, sums.as_mut_ptr());
                 let d = Dots { a: a.as_ptr(), rows, vectors, last, b: b.as_ptr(), pitch, lines: &lines, to };

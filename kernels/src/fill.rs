@@ -103,8 +103,8 @@ pub fn interval(equal: bool, first: i64, step: i64, cols: usize) -> (usize, usiz
         -1 => (0, clamp(first.saturating_add(1))),
         // `first + c · step >= 0` holds from `c = ceil(-first / step)` on
         s if s > 0 => (clamp(-first.div_euclid(s)), cols),
-        // and up to `c = floor(first / -step)` for a negative step
-        s => (0, clamp(first.div_euclid(-s) + 1)),
+        // and up to `c = floor(first / -step)` for a negative step, whose opposite may not be an i64
+        s => (0, clamp((-first.div_euclid(s)).saturating_add(1))),
     }
 }
 
@@ -157,6 +157,27 @@ mod tests {
         for first in [i64::MIN, i64::MAX] {
             for step in [-1, 0, 1] {
                 assert_eq!(interval(true, first, step, 7), (0, 0), "{first} {step}");
+            }
+        }
+        let first = [i64::MIN, -1, 0, i64::MAX];
+        assert_eq!(first.map(|first| interval(false, first, i64::MIN, 7)), [(0, 0), (0, 0), (0, 1), (0, 1)]);
+        assert_eq!(first.map(|first| interval(false, first, i64::MAX, 7)), [(2, 7), (1, 7), (0, 7), (0, 7)]);
+    }
+
+    /// What lies between the lines stays.
+    #[test]
+    fn a_test_writes_its_columns_alone() {
+        for (cols, pitch) in [(1, 2), (7, 9), (32, 33)] {
+            for (equal, base) in [(false, -3), (false, 3), (true, -3), (false, -1000), (false, 1000)] {
+                let mut to = vec![9u8; 4 * pitch];
+                // SAFETY: there are three lines of `pitch` bytes, and one behind them.
+                unsafe { test(to.as_mut_ptr(), pitch, equal, base, 1, 1, 3, cols) };
+                for (i, got) in to.iter().enumerate() {
+                    let (l, c) = (i / pitch, i % pitch);
+                    let value = base + l as i64 + c as i64;
+                    let wanted = if equal { value == 0 } else { value >= 0 } as u8;
+                    assert_eq!(*got, if l < 3 && c < cols { wanted } else { 9 }, "{cols} {equal} {base}: {l} {c}");
+                }
             }
         }
     }

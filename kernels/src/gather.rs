@@ -245,3 +245,39 @@ pub unsafe fn any_zero(dtype: DType, src: *const u8, n: usize) -> bool {
         unsafe { std::slice::from_raw_parts(src as *const T, n) }.iter().any(|x| *x == (0 as T))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last index of an axis is in range, and its size is not: an element there would lie outside of the tensor.
+    #[test]
+    fn an_index_is_below_the_size_of_its_axis() {
+        for (index, inside) in [(-1, false), (0, true), (4, true), (5, false), (i64::MIN, false), (i64::MAX, false)] {
+            let line = [2, index, 1];
+            let coordinate = Coordinate { index: line.as_ptr(), stride: 4, size: 5 };
+            let (mut place, mut kept, mut keep) = ([0; 3], [0; 3], [1; 3]);
+            // SAFETY: the coordinate has three indices.
+            let (strict, first) = unsafe {
+                kept_offsets(&[coordinate], &mut kept, &mut keep);
+                (offsets(&[coordinate], &mut place), outside::pick(Level::current())(line.as_ptr(), 5, 3))
+            };
+            assert_eq!(strict, if inside { Ok(()) } else { Err(OutOfRange { coordinate: 0, index }) });
+            assert_eq!(first, (!inside).then_some(index));
+            assert_eq!((keep, kept), ([1, inside as u8, 1], [8, if inside { 4 * index as isize } else { 0 }, 4]));
+        }
+    }
+
+    /// A scatter leaves out what is not in range.
+    #[test]
+    fn a_line_is_scattered_within_its_axis() {
+        let (index, from) = ([4, 5, -1, 0, i64::MAX], [1f32, 2.0, 4.0, 8.0, 16.0]);
+        let coordinate = Coordinate { index: index.as_ptr(), stride: 4, size: 5 };
+        // an element on each side of the axis
+        let mut to = [0f32; 7];
+        let at = Named { coordinate, step: 0, n: 5 };
+        // SAFETY: the line has five indices and elements, and the axis five elements behind the first.
+        unsafe { scatter_line::<f32>(to.as_mut_ptr().add(1).cast(), &at, from.as_ptr().cast(), Combine::Add) };
+        assert_eq!(to, [0.0, 8.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    }
+}

@@ -48,3 +48,6 @@ pub mod winograd;
 /// The dtypes and the kernel interface, for generated kernels.
 #[doc(hidden)]
 pub use fulgurite_core as core;
+
+#[cfg(test)]
+mod tests;

@@ -41,3 +41,28 @@ multi! {
 pub fn select(bytes: usize, isa: Level) -> TileFn {
     with_width!(bytes, T => select_tile::pick::<T>(isa))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::GuardedMemory;
+
+    /// All lengths, in memory that ends where the last element does.
+    #[test]
+    fn a_selection_stays_within_its_operands() {
+        for n in 1..=100usize {
+            let conditions: Vec<u8> = (0..n).map(|i| [0, 1, 2][i % 3]).collect();
+            for isa in Level::ALL.into_iter().filter(|isa| *isa <= Level::current()) {
+                for bytes in [1, 2, 4, 8] {
+                    let of = |value: u8| GuardedMemory::of(&vec![value; n * bytes]);
+                    let (c, a, b, y) = (GuardedMemory::of(&conditions), of(1), of(2), of(0));
+                    let ins = [c.start(), a.start(), b.start()].map(<*mut u8>::cast_const);
+                    // SAFETY: all have `n` elements, and the result overlaps no operand.
+                    unsafe { select(bytes, isa)(n, ins.as_ptr(), &y.start(), std::ptr::null()) };
+                    let wanted = conditions.iter().flat_map(|c| vec![if *c != 0 { 1 } else { 2 }; bytes]);
+                    assert!(y.read().into_iter().eq(wanted), "{isa:?}: {n} elements of {bytes} bytes");
+                }
+            }
+        }
+    }
+}

@@ -14,6 +14,12 @@ type Function = unsafe extern "sysv64" fn(usize, *const *const u8, *const *mut u
 type Function = unsafe extern "C" fn(usize, *const *const u8, *const *mut u8);
 
 impl Executable {
+    /// The start of the function.
+    #[cfg(test)]
+    pub(super) fn start(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
     /// Calls the function.
     ///
     /// # Safety

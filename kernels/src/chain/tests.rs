@@ -1,7 +1,8 @@
-//! Random chains against the builtins one by one.
+//! Random chains against the builtins one by one, in memory that ends where the last element does.
 
 use super::*;
 use crate::math::{self as m, Baseline};
+use crate::tests::GuardedMemory;
 
 /// A linear congruential generator: equal chains in each run.
 struct Random(u64);
@@ -124,24 +125,28 @@ fn call(builtin: Builtin, args: &[f32]) -> f32 {
 }
 
 /// The memory of one input.
-enum Data {
-    Floats(Vec<f32>),
-    Bytes(Vec<u8>),
+struct Data {
+    numbers: Vec<f32>,
+    memory: GuardedMemory,
 }
 
 impl Data {
-    fn at(&self, form: InputForm, i: usize) -> f32 {
-        match self {
-            Data::Floats(x) => x[if form == InputForm::One { 0 } else { i }],
-            Data::Bytes(x) => f32::from(x[i]),
+    fn of(random: &mut Random, form: InputForm, n: usize) -> Data {
+        if form == InputForm::Mask {
+            // any byte but 0 is true
+            let bytes: Vec<u8> = (0..n).map(|_| [0, 0, 1, 2, 255][random.below(5)]).collect();
+            return Data {
+                numbers: bytes.iter().map(|byte| f32::from(*byte)).collect(),
+                memory: GuardedMemory::of(&bytes),
+            };
         }
+        let numbers: Vec<f32> = (0..if form == InputForm::One { 1 } else { n }).map(|_| random.number()).collect();
+        let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        Data { numbers, memory: GuardedMemory::of(&bytes) }
     }
 
-    fn pointer(&self) -> *const u8 {
-        match self {
-            Data::Floats(x) => x.as_ptr().cast(),
-            Data::Bytes(x) => x.as_ptr(),
-        }
+    fn at(&self, form: InputForm, i: usize) -> f32 {
+        self.numbers[if form == InputForm::One { 0 } else { i }]
     }
 }
 
@@ -167,29 +172,24 @@ fn random_chains_have_the_bits_of_their_builtins() {
         for _ in 0..2000 {
             let chain = random.chain();
             let n = CHUNK * (1 + random.below(3));
-            let data: Vec<Data> = (chain.inputs.iter())
-                .map(|form| match form {
-                    InputForm::Tile => Data::Floats((0..n).map(|_| random.number()).collect()),
-                    InputForm::One => Data::Floats(vec![random.number()]),
-                    // any byte but 0 is true
-                    InputForm::Mask => Data::Bytes((0..n).map(|_| [0, 0, 1, 2, 255][random.below(5)]).collect()),
-                })
-                .collect();
+            let data: Vec<Data> = chain.inputs.iter().map(|form| Data::of(&mut random, *form, n)).collect();
             let wanted: Vec<f32> = (0..n).map(|i| expected(&chain, &data, i)).collect();
             let Ok(code) = chain.compile(isa, random.below(2) == 0) else { continue };
             compiled += 1;
-            let ins: Vec<*const u8> = data.iter().map(Data::pointer).collect();
-            // in a new place, and in the place of the first input
-            let (mut fresh, mut first) = (vec![0f32; n], Vec::new());
-            let Data::Floats(x) = &data[0] else { unreachable!("the first input is a tile") };
-            first.extend_from_slice(x);
-            let mut in_place = ins.clone();
-            in_place[0] = first.as_ptr().cast();
-            // SAFETY: the inputs have `n` elements or one, and so has the output; the processor has this instruction set.
+            let ins: Vec<*const u8> = data.iter().map(|data| data.memory.start().cast_const()).collect();
+            // in a new place, at any alignment, and in the place of the first input
+            let (fresh, first) = (GuardedMemory::of(&vec![0; 4 * n + random.below(17) * 4]), &data[0].memory);
+            // SAFETY: the inputs have `n` elements or one, and so has the output, which is the first input or overlaps
+            // none; the processor has this instruction set.
             unsafe {
-                code.run(n, ins.as_ptr(), &fresh.as_mut_ptr().cast());
-                code.run(n, in_place.as_ptr(), &first.as_mut_ptr().cast());
+                code.run(n, ins.as_ptr(), &fresh.start());
+                code.run(n, ins.as_ptr(), &first.start());
             }
+            let floats = |memory: &GuardedMemory| -> Vec<f32> {
+                memory.read().as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect()
+            };
+            let (fresh, first) = (floats(&fresh), floats(first));
+            assert!(fresh[n..].iter().all(|x| x.to_bits() == 0), "{isa:?}: something was written behind the result");
             for i in 0..n {
                 for got in [fresh[i], first[i]] {
                     let same = got.to_bits() == wanted[i].to_bits() || got.is_nan() && wanted[i].is_nan();
@@ -226,4 +226,45 @@ fn equal_chains_share_their_code() {
     if let (Ok(a), Ok(b)) = (chain.compile(Level::current(), true), chain.compile(Level::current(), false)) {
         assert!(Arc::ptr_eq(&a.cached, &b.cached) && a.streams() && !b.streams());
     }
+}
+
+/// Code that could be written would be a way for an attacker to run code of his own.
+#[cfg(target_os = "linux")]
+#[test]
+fn code_is_not_writable() {
+    let chain = TileChain {
+        inputs: vec![InputForm::Tile],
+        operations: vec![Operation { builtin: Builtin::Neg, args: vec![ChainOperand::Input(0)] }],
+    };
+    let Ok(code) = chain.compile(Level::current(), true) else { return };
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    for function in [Some(&code.cached), code.streaming.as_ref()].into_iter().flatten() {
+        let at = function.start().addr();
+        let holds = |line: &&str| {
+            let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
+            let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            (number(from)..number(to)).contains(&at)
+        };
+        let line = maps.lines().find(holds).expect("the code is mapped");
+        assert_eq!(line.split(' ').nth(1), Some("r-xp"), "{line}");
+    }
+}
+
+/// Results that were written past the caches are not shared before [`fence`].
+#[test]
+fn code_that_streams_asks_for_a_fence() {
+    let chain = TileChain {
+        inputs: vec![InputForm::Tile],
+        operations: vec![Operation { builtin: Builtin::Neg, args: vec![ChainOperand::Input(0)] }],
+    };
+    let Ok(code) = chain.compile(Level::current(), true) else { return };
+    #[repr(align(64))]
+    struct Aligned([f32; CHUNK]);
+    let (from, mut to) = (Aligned([1.0; CHUNK]), Aligned([0.0; CHUNK]));
+    // SAFETY: both have a chunk of elements.
+    unsafe { code.run(CHUNK, &from.0.as_ptr().cast(), &to.0.as_mut_ptr().cast()) };
+    assert_eq!(is_fenced(), !cfg!(debug_assertions));
+    fence();
+    assert!(is_fenced());
+    assert_eq!(to.0, [-1.0; CHUNK]);
 }

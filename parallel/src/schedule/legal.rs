@@ -149,24 +149,24 @@ impl Checker<'_> {
             }
         }
         for stage in 0..self.s.stages {
-            for micro_batch in 0..self.s.micro_batches {
-                let has = |kind| self.at.contains_key(&Work { stage, kind, micro_batch });
-                let (f, b, i, w) = (has(Kind::F), has(Kind::B), has(Kind::I), has(Kind::W));
-                let of = format!("({stage},{micro_batch})");
-                let mut claims = Vec::new();
-                if !f {
-                    claims.push(format!("no forward for {of}"));
-                }
-                match (b, i, w) {
-                    (true, false, false) | (false, true, true) => {}
-                    (true, _, _) => claims.push(format!("B and I/W for {of}")),
-                    (false, false, false) => claims.push(format!("no backward for {of}")),
-                    (false, true, false) => claims.push(format!("I without W for {of}")),
-                    (false, false, true) => claims.push(format!("W without I for {of}")),
-                }
-                for claim in claims {
-                    self.wrong(Law::Once, None, claim);
-                }
+            let faults = |pick: fn([bool; 4]) -> Option<&'static str>| -> Vec<(usize, &'static str)> {
+                let has = |micro_batch, kind| self.at.contains_key(&Work { stage, kind, micro_batch });
+                let of = |m| pick([Kind::F, Kind::B, Kind::I, Kind::W].map(|kind| has(m, kind)));
+                (0..self.s.micro_batches).filter_map(|m| Some((m, of(m)?))).collect()
+            };
+            let forward = faults(|[f, ..]| (!f).then_some("no forward"));
+            let backward = faults(|[_, b, i, w]| match (b, i, w) {
+                (true, false, false) | (false, true, true) => None,
+                (true, _, _) => Some("B and I/W"),
+                (false, false, false) => Some("no backward"),
+                (false, true, false) => Some("I without W"),
+                (false, false, true) => Some("W without I"),
+            });
+            // one violation for neighbours, because a short text may claim any number of micro-batches
+            for run in [forward, backward].iter().flat_map(|all| all.chunk_by(|a, b| a.1 == b.1 && a.0 + 1 == b.0)) {
+                let ((first, fault), (last, _)) = (run[0], run[run.len() - 1]);
+                let to = if first == last { String::new() } else { format!(" to ({stage},{last})") };
+                self.wrong(Law::Once, None, format!("{fault} for ({stage},{first}){to}"));
             }
         }
     }

@@ -84,14 +84,12 @@ pub(super) fn join(trace: &Trace, partition: Partition, sizes_vary: bool) -> Res
         };
         let mut inputs: Vec<ProxyId> = Vec::new();
         let mut defined: Vec<ProxyId> = Vec::new();
+        let mut known: FxHashSet<ProxyId> = FxHashSet::default();
         for joined in &lines {
-            for p in joined.line().inputs().into_iter().map(root) {
-                if !defined.contains(&p) && !inputs.contains(&p) {
-                    inputs.push(p);
-                }
-            }
+            inputs.extend(joined.line().inputs().into_iter().map(root).filter(|p| known.insert(*p)));
             if let Joined::Line(line) = joined {
                 defined.extend(&line.outs);
+                known.extend(&line.outs);
             }
         }
         let read_elsewhere = |p: &ProxyId| readers.get(p).is_some_and(|r| r.iter().any(|run| *run != at));

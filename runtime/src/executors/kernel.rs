@@ -197,3 +197,19 @@ impl<'a> TensorMut<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_has_the_dtype_of_its_tensor() {
+        let mut buffer = Buffer::from_slice(&[1f32, 2.0, 3.0], &[3]).unwrap();
+        let x = TensorRef::of(&buffer).unwrap();
+        assert_eq!(x.as_slice::<f32>(), Some(&[1.0, 2.0, 3.0][..]));
+        assert!(x.as_slice::<f64>().is_none() && x.as_slice::<i32>().is_none() && x.as_slice::<bool>().is_none());
+        let mut x = TensorMut::of(&mut buffer).unwrap();
+        assert!(x.as_slice_mut::<f64>().is_none() && x.as_slice_mut::<i32>().is_none());
+        assert_eq!(x.as_slice_mut::<f32>().map(|x| x.len()), Some(3));
+    }
+}

@@ -4,6 +4,7 @@
 //! (autocast) opens a new epoch, and older traces look up the types of their own epochs.
 
 use super::control::Control;
+use super::pieces::Pieces;
 use super::tag::{Tag, TagSet};
 use super::types::{
     BoundSymbol, BoundSymbolId, KnownBody, OwnRule, Proxy, ProxyId, ProxyTy, Region, RegionId, RegionKind,
@@ -46,7 +47,7 @@ struct Parts {
 pub(crate) type KnownBodies = FxHashMap<(usize, usize), KnownBody>;
 
 struct Inner {
-    proxies: Vec<Proxy>,
+    proxies: Pieces<Proxy>,
     regions: Vec<Region>,
     /// Every name in use, with the next number for names derived from it.
     names: FxHashMap<Rc<str>, u32>,
@@ -66,7 +67,7 @@ impl Arena {
             Region { id: RegionId(0), parent: None, kind: RegionKind::Root, tags: TagSet::EMPTY, loc: Loc::NOWHERE };
         let names = RESERVED.iter().map(|w| (Rc::from(*w), 1)).collect();
         let inner = Inner {
-            proxies: Vec::new(),
+            proxies: Pieces::default(),
             regions: vec![root],
             names,
             retyped: Vec::new(),

@@ -5,6 +5,7 @@ pub mod arena;
 pub mod control;
 mod copy;
 pub mod parse;
+mod pieces;
 pub mod print;
 pub mod program;
 mod sizes;

@@ -28,6 +28,9 @@ const MOST_STEPS: usize = 4_000;
 /// At most this many nodes per run, because ranges may be longer than the sizes that [`steps`] counts.
 const MOST_NODES: u64 = 1 << 20;
 
+/// At most this many elements are made up for a run, because a row may name a size of any number, `N, 94967296`.
+const MOST_ELEMENTS: usize = 1 << 20;
+
 /// The first access out of range, or reduction without a value.
 pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault> {
     if let Some(fault) = empty_extremum(body, nest) {
@@ -49,6 +52,9 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
         Reach::Stays => {}
         Reach::Leaves(found) => return Some(outside(row, body, case, &found)),
         Reach::Open => {}
+    }
+    if case.numel() > MOST_ELEMENTS {
+        return left();
     }
     let (tensors, numbers) = data(case);
     let empty = windows.then(|| vacant::check(body, nest, (&tensors, &numbers), MOST_NODES));

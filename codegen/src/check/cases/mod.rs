@@ -89,7 +89,7 @@ impl Case {
 
     /// Elements of all tensor arguments.
     pub fn numel(&self) -> usize {
-        self.args.iter().flat_map(Value::tensors).map(TensorTy::numel).sum()
+        self.args.iter().flat_map(Value::tensors).map(TensorTy::numel).fold(0, usize::saturating_add)
     }
 
     /// Elements of all results. A result whose shape only the body knows counts as 2.

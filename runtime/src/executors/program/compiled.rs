@@ -480,3 +480,6 @@ impl Compiled {
 fn no_memory(e: OutOfMemory, what: &str) -> ExecError {
     ExecError::new("E806", format!("{e} for {what}")).help("take smaller sizes or batches")
 }
+
+#[cfg(test)]
+mod tests;

@@ -157,11 +157,15 @@ impl<'a> Layout<'a> {
         }
         let n = self.roots.len();
         let bytes: Vec<usize> = self.roots.iter().map(|v| self.values.ty(*v).bytes()).collect();
-        let input: Vec<Option<u32>> =
-            self.roots.iter().map(|v| self.inputs.iter().position(|i| i == v).map(|i| i as u32)).collect();
+        let mut places: FxHashMap<ValueId, u32> = FxHashMap::default();
+        for (i, v) in self.inputs.iter().enumerate() {
+            places.entry(*v).or_insert(i as u32);
+        }
+        let input: Vec<Option<u32>> = self.roots.iter().map(|v| places.get(v).copied()).collect();
+        let outputs: FxHashSet<ValueId> = self.outputs.iter().copied().collect();
         let on_device: Vec<bool> = self.roots.iter().map(|v| self.on_device.contains(v)).collect();
         let leaves: Vec<bool> =
-            (0..n).map(|i| input[i].is_none() && !on_device[i] && self.outputs.contains(&self.roots[i])).collect();
+            (0..n).map(|i| input[i].is_none() && !on_device[i] && outputs.contains(&self.roots[i])).collect();
         let (home, inherits, donors) = self.successions(&bytes, &input, &leaves);
         // A chain of successors uses its first memory from its first step to its last.
         let mut life = self.life.clone();

@@ -71,6 +71,20 @@ fn chains_have_the_bits_of_the_interpreter() {
     }
 }
 
+/// No access leaves the memory of a value, for all lengths of a line and all alignments that they give.
+#[test]
+fn chains_stay_within_memory_that_ends_where_the_values_do() {
+    let mut draws = Draws(5);
+    for columns in 1..=200 {
+        for rows in [1, 3] {
+            let trace = parse(&program(&mut draws, rows, columns));
+            let (inputs, program) = (inputs(&trace), cpu(&trace, 2));
+            let wanted: Vec<Vec<u8>> = program.run(&inputs).unwrap().iter().map(|y| y.as_bytes().to_vec()).collect();
+            assert!(program.run_guarded(&inputs).unwrap() == wanted, "{rows} rows, {columns} columns");
+        }
+    }
+}
+
 /// A large result is written past the caches, and every thread's part of it is there when the program ends.
 #[test]
 fn large_results_are_written_past_the_caches() {

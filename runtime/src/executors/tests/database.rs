@@ -44,6 +44,12 @@ const ROWS: &[RowText] = &[
         "sum[k](x[m + k - pad else skip] * w[k])",
     ),
     expr("div", XY, "float", "x / y"),
+    expr(
+        "cat",
+        "(xs: List<T[..P, N[i]@dim, ..Q]>; dim: Dim = 0) -> T[..P, M = sum[..](N), ..Q]",
+        "join",
+        "only[i](xs[i][..p, m - before(N, i), ..q else skip])",
+    ),
     expr("full", "(; shape: Shape(S), value: Num) -> f32[..S]", "", "value as f32"),
     expr("rem", XY, "default", "rem_floor(x, y)"),
     expr("exp", "(x: T) -> T", "float", "exp(x)"),

@@ -14,6 +14,7 @@ use crate::buffer::pool::Block;
 use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads::{self, Claims};
 use ends::mean;
+use fulgurite_kernels::chain;
 use fulgurite_kernels::copy::Rect;
 use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::{fill, reduce};
@@ -90,8 +91,9 @@ impl Program {
                 fault.set(f);
             }
             if self.streams {
-                fulgurite_kernels::chain::fence();
+                chain::fence();
             }
+            debug_assert!(chain::is_fenced(), "a thread shares what it wrote past the caches without a fence");
         };
         let all = if self.accs.is_empty() { self.units() } else { tasks.len() };
         let cost = self.cost * tasks.len() as f64 / all.max(1) as f64;

@@ -142,7 +142,7 @@ fn runs_along(graph: &Graph, live: &[bool], rows: DimSet) -> bool {
     for (node, live) in graph.nodes.iter().zip(live) {
         let Op::Load(l) = &node.op else { continue };
         let Some(Index::Affine(last)) = l.idx.last() else { continue };
-        let Some(fastest) = last.terms.iter().min_by_key(|t| t.1.abs()) else { continue };
+        let Some(fastest) = last.terms.iter().min_by_key(|t| t.1.unsigned_abs()) else { continue };
         if *live && !node.dims.meet(rows).is_empty() {
             let elements: usize = node.dims.iter().map(|d| graph.sizes[d as usize]).fold(1, usize::saturating_mul);
             *if rows.has(fastest.0) { &mut along } else { &mut across } += elements;

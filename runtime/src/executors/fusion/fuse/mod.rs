@@ -209,10 +209,6 @@ impl Fuser {
     pub fn line(&mut self, line: u32, role: Role) {
         self.line = line;
         self.when = When::of(role);
-        if self.entries.len() - self.open > OPEN {
-            self.closed.push(self.open);
-            self.open = self.entries.len();
-        }
     }
 
     /// Adds a piece.
@@ -565,6 +561,10 @@ impl Fuser {
             self.materialise(v);
         }
         let at = self.entries.len();
+        if at - self.open > OPEN {
+            self.closed.push(self.open);
+            self.open = at;
+        }
         let producers = self.entries_of(&reads);
         for v in item.defines() {
             self.defined.producer.insert(v, at);

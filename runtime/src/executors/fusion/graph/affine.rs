@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 use std::borrow::Borrow;
+use std::cmp::Reverse;
 
 /// The number of a dim of a graph, which is a loop.
 pub type Dim = u8;
@@ -162,13 +163,13 @@ impl Affine {
         }
         let mut terms: SmallVec<[(Dim, i64); 4]> =
             self.terms.iter().copied().filter(|t| sizes[t.0 as usize] != 1).collect();
-        terms.sort_by_key(|t| -t.1);
+        terms.sort_by_key(|t| Reverse(t.1));
         let mut stride = 1i64;
         for &(d, c) in terms.iter().rev() {
             if c != stride {
                 return None;
             }
-            stride *= sizes[d as usize] as i64;
+            stride = stride.checked_mul(sizes[d as usize] as i64)?;
         }
         (stride == size as i64).then(|| terms.iter().map(|t| t.0).collect())
     }
@@ -201,5 +202,7 @@ mod tests {
         assert_eq!(flat.digits(60, &sizes).unwrap().as_slice(), &[0, 1, 2]);
         assert_eq!(flat.digits(61, &sizes), None);
         assert_eq!(a(0, &[(0, 12), (2, 1)]).digits(15, &sizes), None);
+        assert_eq!(a(0, &[(0, i64::MIN), (2, 1)]).digits(15, &sizes), None);
+        assert_eq!(a(0, &[(0, 1 << 40), (1, 1)]).digits(15, &[1 << 40, 1 << 40, 3]), None);
     }
 }

@@ -205,10 +205,12 @@ impl Converter<'_> {
 
     /// The stride of each dim in elements, if the value is dense.
     fn steps(&self, load: &Load, dims: usize) -> Vec<i64> {
-        let mut steps = vec![0; dims];
+        let mut steps = vec![0i64; dims];
         for (i, stride) in load.idx.iter().zip(self.values.ty(load.value).strides()) {
             if let Index::Affine(a) = i {
-                a.terms.iter().for_each(|&(d, c)| steps[d as usize] += c * stride);
+                a.terms.iter().for_each(|&(d, c)| {
+                    steps[d as usize] = steps[d as usize].saturating_add(c.saturating_mul(stride));
+                });
             }
         }
         steps
@@ -230,7 +232,7 @@ impl Converter<'_> {
         let fastest = here
             .iter()
             .filter(|d| steps[*d as usize] != 0 && sizes[*d as usize] > 1)
-            .min_by_key(|d| (steps[*d as usize].abs(), std::cmp::Reverse(sizes[*d as usize])));
+            .min_by_key(|d| (steps[*d as usize].unsigned_abs(), std::cmp::Reverse(sizes[*d as usize])));
         let (sums, others) = (here.meet(reduced), here.minus(reduced));
         let order: Vec<Dim> = match fastest.is_some_and(|d| others.has(d)) {
             true => sums.iter().chain(others.iter()).collect(),

@@ -59,7 +59,8 @@ impl Load {
             }
         }
         let extent = |d: Dim| sizes[d as usize];
-        let meets = |s: &Slide| s.over.is_some_and(|(d, spread)| spread * (extent(d) as i64 - 1) >= s.along.1);
+        let meets =
+            |s: &Slide| s.over.is_some_and(|(d, spread)| spread.saturating_mul(extent(d) as i64 - 1) >= s.along.1);
         // A sum over more terms than there are windows, such as the gradient of weights, has other shapes.
         let narrow = |s: &Slide| s.over.is_none_or(|(d, _)| extent(d) <= extent(s.along.0)) || !meets(s);
         // The copy with room around it is not much larger than one with each window apart, and its elements can be counted.
@@ -101,11 +102,11 @@ impl Load {
                     let reach = |(d, step): (Dim, i64)| step.checked_mul(extent(d) - 1);
                     let size = reach(s.along)?.checked_add(s.over.map_or(Some(0), reach)?)?;
                     // The copy has little room around the source.
-                    if s.reversed || size > 2 * *n as i64 + ROOM {
+                    if s.reversed || size > (*n as i64).saturating_mul(2).saturating_add(ROOM) {
                         return None;
                     }
                     slides.push(s);
-                    size + 1
+                    size.checked_add(1)?
                 }
                 None if !plain(a, *n, sizes) => return None,
                 None => *n as i64,
@@ -127,10 +128,10 @@ fn plain(a: &Affine, n: usize, sizes: &[usize]) -> bool {
 
 /// Whether two settings of the dims give one index, which makes a window and not a mixed-radix number.
 fn overlaps(terms: &[(Dim, i64)], sizes: &[usize]) -> bool {
-    let mut terms: SmallVec<[(i64, i64); 4]> =
-        terms.iter().map(|&(d, c)| (c.abs(), sizes[d as usize] as i64)).collect();
+    let mut terms: SmallVec<[(u64, u64); 4]> =
+        terms.iter().map(|&(d, c)| (c.unsigned_abs(), sizes[d as usize] as u64)).collect();
     terms.sort_unstable();
-    terms.windows(2).any(|w| w[1].0 < w[0].0 * w[0].1)
+    terms.windows(2).any(|w| w[1].0 < w[0].0.saturating_mul(w[0].1))
 }
 
 /// The index as windows, if it has a dim of the result that only this operand has.
@@ -142,7 +143,10 @@ fn slide(axis: usize, a: &Affine, own: DimSet, summed: DimSet, sizes: &[usize]) 
         Some((d, spread)) => a.base.checked_add(spread.checked_mul(sizes[d as usize] as i64 - 1)?)?,
         None => a.base,
     };
-    let over = over.map(|(d, spread)| (d, spread.abs()));
+    let over = match over {
+        Some((d, spread)) => Some((d, spread.checked_abs()?)),
+        None => None,
+    };
     let plain = base == 0 && along.1 == 1 && over.is_none();
     (!plain && a.terms.len() == 1 + over.is_some() as usize).then_some(Slide { axis, along, over, reversed, base })
 }
@@ -188,6 +192,15 @@ mod tests {
         let idx = smallvec![affine(0, &[(0, 1)]), affine(-1, &[(1, 1), (3, 1000)]), affine(-1, &[(2, 2), (4, 1)])];
         let wide = Load { value: 0, idx, outside: load.outside, no_minus_zero: false };
         assert_eq!(wide.slides(places, terms, &[4, 8, 18], &sizes), None);
+        // The ends of i64, as the step of a window and beside it.
+        let sizes = [4, 8, 9, 2, 2];
+        for spread in [i64::MIN, i64::MAX] {
+            let idx =
+                smallvec![affine(0, &[(0, spread)]), affine(0, &[(1, 1), (3, spread)]), affine(0, &[(4, spread)])];
+            let far = Load { value: 0, idx, outside: load.outside, no_minus_zero: false };
+            assert_eq!(far.slides(places, terms, &[4, 8, 18], &sizes), None);
+            assert_eq!(far.sums_windows(terms, places, &[4, 8, 18], &sizes), None);
+        }
         let gradient = load.slides([0, 3, 4].into_iter().collect(), places, &[4, 8, 18], &sizes);
         assert_eq!(gradient, None);
     }

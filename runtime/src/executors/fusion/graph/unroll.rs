@@ -72,8 +72,9 @@ fn overlap(graph: &Graph, over: DimSet) -> bool {
     let indices = loads.flat_map(|l| &l.idx).filter_map(|i| if let Index::Affine(a) = i { Some(a) } else { None });
     indices.filter(|a| !a.dims().within(over)).all(|a| {
         let (within, between): (Vec<_>, Vec<_>) = a.terms.iter().partition(|t| over.has(t.0));
-        let reach: i64 = within.iter().map(|(d, c)| (graph.sizes[*d as usize] as i64 - 1) * c.abs()).sum();
-        within.is_empty() || between.iter().all(|(_, c)| c.abs() <= reach)
+        let steps = |d: Dim| (graph.sizes[d as usize] as u64).saturating_sub(1);
+        let reach = within.iter().map(|(d, c)| steps(*d).saturating_mul(c.unsigned_abs())).fold(0, u64::saturating_add);
+        within.is_empty() || between.iter().all(|(_, c)| c.unsigned_abs() <= reach)
     })
 }
 
@@ -133,4 +134,22 @@ fn fold(g: &mut Graph, red: Red, so_far: Option<Folded>, (arg, mask): (NodeId, O
         }
     };
     Folded { value: call(both, value, arg, wide), at, any: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Load;
+    use super::*;
+
+    #[test]
+    fn steps_at_the_ends_of_i64_are_compared() {
+        for (within, between, overlaps) in [(i64::MIN, 1, true), (1, i64::MIN, false), (i64::MAX, i64::MIN, true)] {
+            let mut graph = Graph::default();
+            let (own, summed) = (graph.dim(4), graph.dim(3));
+            let window = Affine::dim(own).times(between).unwrap().plus(&Affine::dim(summed), within).unwrap();
+            let idx = [Index::Affine(window)].into_iter().collect();
+            graph.add(Op::Load(Load { value: 0, idx, outside: None, no_minus_zero: false }), DType::F32);
+            assert_eq!(overlap(&graph, DimSet::one(summed)), overlaps);
+        }
+    }
 }

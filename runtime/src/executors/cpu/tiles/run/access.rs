@@ -30,7 +30,8 @@ impl Worker<'_> {
                     let first = lin.at(&self.idx).wrapping_add(line);
                     let step = if geo.level == Level::Once { 0 } else { lin.coefs[geo.col_loop] };
                     let (a, b) = fill::interval(false, first, step, geo.cols);
-                    let (c, d) = fill::interval(false, (size - 1).saturating_sub(first), -step, geo.cols);
+                    let (c, d) =
+                        fill::interval(false, (size - 1).saturating_sub(first), step.saturating_neg(), geo.cols);
                     (lo, hi) = (lo.max(a).max(c), hi.min(b).min(d));
                 }
                 let hi = hi.max(lo);
