@@ -93,7 +93,7 @@ impl Found<'_> {
             let parts = flow.parts(&inside, self.values);
             let before = inside.len();
             for (items, values) in &parts {
-                let stage = flow.stages(items);
+                let stage = flow.stages(items, values);
                 let again = |v: &ValueId| flow.readers[v].iter().any(|r| stage[r] > stage[&flow.writer[v]]);
                 let costly = values.iter().filter(|v| again(v) && self.costs_too_much(&flow, **v, values));
                 costly.for_each(|v| _ = inside.remove(v));
@@ -134,7 +134,7 @@ impl Found<'_> {
     /// group.
     fn stages(&self, flow: &Flow, part: &(BTreeSet<usize>, BTreeSet<ValueId>)) -> Vec<RowGroup> {
         let (items, inside) = part;
-        let stage = flow.stages(items);
+        let stage = flow.stages(items, inside);
         let last = items.iter().map(|i| stage[i]).max().unwrap_or(0);
         let mut groups = Vec::new();
         for number in 0..=last {
@@ -191,8 +191,9 @@ impl Flow {
         parts
     }
 
-    /// For each item of a part, how many times the way to it leaves the part and comes back.
-    fn stages(&self, part: &BTreeSet<usize>) -> FxHashMap<usize, usize> {
+    /// For each item of a part, the number of times that what it reads must be complete before: it depends on values that
+    /// are not `inside`, which items of the part make.
+    fn stages(&self, part: &BTreeSet<usize>, inside: &BTreeSet<ValueId>) -> FxHashMap<usize, usize> {
         let first = part.first().copied().unwrap_or(0);
         let last = part.last().copied().unwrap_or(0);
         // For each value that depends on the part: the stage of the item that writes it, and whether it is of the part.
@@ -200,8 +201,10 @@ impl Flow {
         let mut stage = FxHashMap::default();
         for at in first..=last {
             let own = part.contains(&at);
-            let known = self.reads[at].iter().filter_map(|v| of_value.get(v));
-            let of = known.map(|(stage, inside)| stage + usize::from(*inside && !own)).max();
+            // A value that is not a block is complete when all blocks are done.
+            let block = |v: &ValueId| own && inside.contains(v);
+            let known = self.reads[at].iter().filter_map(|v| Some((of_value.get(v)?, block(v))));
+            let of = known.map(|((stage, of_part), block)| stage + usize::from(*of_part && !block)).max();
             if own {
                 stage.insert(at, of.unwrap_or(0));
             }
@@ -226,9 +229,7 @@ pub(crate) fn reads(item: &Item) -> Vec<ValueId> {
 fn candidates(item: &Item) -> Vec<ValueId> {
     match item {
         Item::Contract(c) => vec![c.out],
-        Item::Group(g) => {
-            g.outs.iter().filter(|o| matches!(o.place, Place::Axes(_))).map(|o| o.value).collect()
-        }
+        Item::Group(g) => g.outs.iter().filter(|o| matches!(o.place, Place::Axes(_))).map(|o| o.value).collect(),
         Item::Scan(_) | Item::Opaque(_) => Vec::new(),
     }
 }
@@ -272,7 +273,8 @@ pub(crate) fn order(found: &Found<'_>, groups: &[RowGroup]) -> Option<Vec<Ordere
     let mut missing = vec![0usize; nodes.len()];
     for (n, node) in nodes.iter().enumerate() {
         let read = items(node).into_iter().flat_map(|i| reads(&found.items[i].0)).map(root);
-        let from: BTreeSet<usize> = read.filter(|v| !inside(node, *v)).filter_map(|v| writer.get(&v).copied()).collect();
+        let from: BTreeSet<usize> =
+            read.filter(|v| !inside(node, *v)).filter_map(|v| writer.get(&v).copied()).collect();
         for of in from.into_iter().filter(|of| *of != n) {
             waiting[of].push(n);
             missing[n] += 1;

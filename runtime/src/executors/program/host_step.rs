@@ -32,7 +32,12 @@ pub(crate) trait Linker {
     ///
     /// # Errors
     /// The number of an item that can't run block by block.
-    fn row_blocks(&self, items: &[(Item, Vec<u32>)], group: &RowGroup, env: &Env<'_>) -> Result<Box<dyn HostStep>, usize>;
+    fn row_blocks(
+        &self,
+        items: &[(Item, Vec<u32>)],
+        group: &RowGroup,
+        env: &Env<'_>,
+    ) -> Result<Box<dyn HostStep>, usize>;
 }
 
 /// A step whose operands are in host memory.

@@ -51,9 +51,7 @@ pub(in crate::executors::cpu) struct BlockTest {
 impl BlockTest {
     /// Whether the function is not negative somewhere in a block.
     fn passes(&self, (i, i_end): (usize, usize), (j, j_end): (usize, usize)) -> bool {
-        let most = |k: i64, from: usize, to: usize| {
-            k.saturating_mul(from as i64).max(k.saturating_mul(to as i64 - 1))
-        };
+        let most = |k: i64, from: usize, to: usize| k.saturating_mul(from as i64).max(k.saturating_mul(to as i64 - 1));
         self.base.saturating_add(most(self.row, i, i_end)).saturating_add(most(self.column, j, j_end)) >= 0
     }
 }

@@ -69,7 +69,12 @@ pub(super) struct RowBlocks {
 ///
 /// # Errors
 /// The number of an item that can't run block by block.
-pub(super) fn step(items: &[(Item, Vec<u32>)], group: &RowGroup, env: &Env, isa: Level) -> Result<Box<dyn HostStep>, usize> {
+pub(super) fn step(
+    items: &[(Item, Vec<u32>)],
+    group: &RowGroup,
+    env: &Env,
+    isa: Level,
+) -> Result<Box<dyn HostStep>, usize> {
     let inside = &group.inside;
     let env = Env { near: inside, ..*env };
     let ty = env.values.ty(inside[0]);
@@ -141,7 +146,8 @@ impl RowBlocks {
             for (written, read) in &p.alias {
                 let (Some(w), Some(r)) = (number(*written), number(*read)) else { continue };
                 let used = |v: ValueId, parts: &[Part]| parts.iter().any(|part| part.touches().contains(&v));
-                let free = !taken[r] && place[w] == w && !used(*read, &parts[at + 1..]) && !used(*written, &parts[..at]);
+                let free =
+                    !taken[r] && place[w] == w && !used(*read, &parts[at + 1..]) && !used(*written, &parts[..at]);
                 if free {
                     taken[r] = true;
                     place[w] = place[r];
@@ -335,8 +341,7 @@ impl HostStep for RowBlocks {
 
     unsafe fn run(&self, memory: Memory, _: &[usize], scratch: *mut u8, threads: usize) -> Result<(), Stopped> {
         let outside = self.outside.iter().map(|v| memory.at(*v));
-        let table: SmallVec<[*mut u8; 16]> =
-            outside.chain(self.inside.iter().map(|_| std::ptr::null_mut())).collect();
+        let table: SmallVec<[*mut u8; 16]> = outside.chain(self.inside.iter().map(|_| std::ptr::null_mut())).collect();
         let mut at = 0;
         let mut prepared: SmallVec<[Prepared; 8]> = SmallVec::new();
         for p in self.products() {

@@ -20,8 +20,9 @@ use fulgurite_kernels::transpose::{Moved, move_to};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// The elements of a panel that stay in the first-level cache while tiles of all rows read them.
-const NEAR: usize = 9 << 10;
+/// At most this many terms at a time, so that their lines of a panel stay in the second-level cache while tiles of all rows
+/// read them.
+const DEEP: usize = 512;
 
 /// The part of a block in a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,10 +328,9 @@ impl RowProduct {
                     continue;
                 }
                 let (b, starts) = lines.panel(block, panel, p.k.size);
-                let deep = NEAR / (vectors * LANES);
-                let terms = ranges.iter().flat_map(|(from, to)| {
-                    pieces(to - from, deep).map(move |(first, end)| (from + first, from + end))
-                });
+                let terms = ranges
+                    .iter()
+                    .flat_map(|(from, to)| pieces(to - from, DEEP).map(move |(first, end)| (from + first, from + end)));
                 for (number, (from, to)) in terms.enumerate() {
                     // SAFETY: the caller upholds the contract; tasks have rows and columns of their own.
                     unsafe {
@@ -415,7 +415,9 @@ impl RowProduct {
         if lines.transposes && block.i.1 == p.k.size {
             let (from_steps, to_steps) = ((1, row as isize), (p.m.c, p.n.c));
             // SAFETY: the caller upholds the contract; all blocks of the sum are done.
-            unsafe { (lines.moving)(&Moved { from: to, from_steps, to: block.c, to_steps, rows: p.m.size, cols: p.n.size }) };
+            unsafe {
+                (lines.moving)(&Moved { from: to, from_steps, to: block.c, to_steps, rows: p.m.size, cols: p.n.size })
+            };
         }
     }
 

@@ -14,6 +14,7 @@ use fulgurite_core::builtins::Builtin;
 use fulgurite_core::kernel::Combine;
 use fulgurite_core::kernel::TileFn;
 use fulgurite_core::lang::ast::Red;
+use fulgurite_core::refusals::INTEGER_DIVISIONS;
 use fulgurite_core::{DType, counted};
 use fulgurite_kernels::chain::ChainCode;
 use fulgurite_kernels::copy::{gather2d, scatter2d};
@@ -602,7 +603,7 @@ impl HostStep for Program {
     fn may_stop(&self) -> bool {
         let stops = |step: &Step| match step {
             Step::Gather { .. } | Step::Seek { .. } | Step::Scatter(_) | Step::NonZero { .. } => true,
-            Step::Scalar { from, .. } => !from.is_float(),
+            Step::Scalar { builtin, from, .. } => !from.is_float() && INTEGER_DIVISIONS.contains(builtin),
             _ => false,
         };
         let all = |p: &Phase| [&p.before, &p.lines, &p.tiles, &p.after].into_iter().flatten().any(stops);

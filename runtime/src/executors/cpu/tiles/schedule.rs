@@ -127,6 +127,16 @@ struct Access {
     bytes: i64,
 }
 
+/// For a value that exists as blocks of rows, the row of an access as a function of the dims: a loop over rows and columns
+/// together could not run block by block.
+fn row_of(value: ValueId, at: &Linear, env: &Env) -> Option<Linear> {
+    let ty = env.near.contains(&value).then(|| env.values.ty(value))?;
+    let row = (ty.shape.last()? * ty.dtype.size()) as i64;
+    let mut rows = at.clone();
+    rows.coefs.iter_mut().filter(|c| **c < row).for_each(|c| *c = 0);
+    Some(rows)
+}
+
 /// Chooses the loops of a group.
 pub fn nest(group: &Group, env: &Env) -> Nesting {
     let graph = &group.graph;
@@ -149,6 +159,7 @@ pub fn nest(group: &Group, env: &Env) -> Nesting {
                 let at = load_bytes(l, env, n);
                 let bytes = env.values.ty(l.value).dtype.size() as i64;
                 forms.push(at.clone());
+                forms.extend(row_of((env.form)(l.value).root, &at, env));
                 if l.outside.is_some() {
                     forms.extend(
                         l.idx
@@ -175,6 +186,7 @@ pub fn nest(group: &Group, env: &Env) -> Nesting {
                 used = used.union(axes.iter().flatten().copied().collect());
                 sets.push(axes.iter().flatten().copied().collect());
                 forms.push(at.clone());
+                forms.extend(row_of(out.value, &at, env));
                 accesses.push(Access { at, weight: 2.0 * count(graph.node(out.node).dims) * bytes as f64, bytes });
             }
             Place::Axes(_) => {}
