@@ -62,7 +62,11 @@ fn attention(l: usize, s: usize, width: usize, further: bool) -> String {
            g: f32[2, {l}, {s}] = mul(p, c)
            da: f32[2, {l}, {s}] = band(g, width = {width}, value = 0)
            dq: f32[2, {l}, 3] = matmul(da, k)
-           return y, dv, dq
+           dt: f32[2, {s}, {l}] = transpose(da, a = 1, b = 2)
+           dk: f32[2, {s}, 3] = matmul(dt, q)
+           qt: f32[2, 3, {l}] = transpose(q, a = 1, b = 2)
+           dkt: f32[2, 3, {s}] = matmul(qt, da)
+           return y, dv, dq, dk, dkt
          }}"
     )
 }

@@ -59,7 +59,9 @@ pub(super) struct RowBlocks {
     task: usize,
     /// The bytes of the blocks inside.
     blocks: usize,
-    /// The bytes that a thread needs.
+    /// The bytes that products need one after the other.
+    shared: usize,
+    /// The bytes that a thread needs: the blocks, then what products share, then what each of them keeps.
     room: usize,
     /// The bytes that are read and written outside.
     traffic: usize,
@@ -197,7 +199,7 @@ impl RowBlocks {
             Some(i) => (outside.len() + i) as u32,
             None => outside.binary_search(&v).map_or(0, |i| i as u32),
         };
-        let mut room = 0;
+        let (mut shared, mut kept) = (0, 0);
         for part in &mut parts {
             match part {
                 Part::Fusion(p) => {
@@ -209,12 +211,15 @@ impl RowBlocks {
                 }
                 Part::Product(p) => {
                     p.remap(&local);
-                    room = room.max(p.room(block));
+                    shared = shared.max(p.room(block)).next_multiple_of(64);
+                    p.kept_at = kept;
+                    kept += p.kept();
                 }
             }
         }
         let inside = inside_at;
-        Some(RowBlocks { parts, outside, inside, rows, block, apart, task, blocks, room: blocks + room, traffic })
+        let room = blocks + shared + kept;
+        Some(RowBlocks { parts, outside, inside, rows, block, apart, task, blocks, shared, room, traffic })
     }
 
     fn products(&self) -> impl Iterator<Item = &RowProduct> {
@@ -252,8 +257,10 @@ impl RowBlocks {
                     Part::Fusion(p) => unsafe { p.run_units(memory, units(p, from..to), threads)? },
                     Part::Product(p) => {
                         let Some(prepared) = prepared.next() else { continue };
-                        // SAFETY: the caller upholds the contract; the room of products follows the blocks.
-                        unsafe { p.run(memory, prepared, room.add(self.blocks) as *mut f32, from..to, threads) };
+                        let shared = room.wrapping_add(self.blocks);
+                        let rooms = (shared as *mut f32, shared.wrapping_add(self.shared + p.kept_at) as *mut f32);
+                        // SAFETY: the caller upholds the contract; the rooms of products follow the blocks.
+                        unsafe { p.run(memory, prepared, rooms, from..to, threads) };
                     }
                 }
             }

@@ -68,6 +68,8 @@ pub(super) struct RowProduct {
     describe: String,
     /// The share of the result that is computed, if others are known to be unused.
     share: f64,
+    /// The place of what the product keeps from block to block.
+    pub kept_at: usize,
 }
 
 impl RowProduct {
@@ -134,7 +136,7 @@ impl RowProduct {
         }
         let share = left_out.share(&p, STEP).unwrap_or(1.0);
         let way = Lines::of(&p, role, isa).map_or(Way::Matrices, Way::Lines);
-        Some(RowProduct { role, search: BlockSearch { product: p, left_out }, way, describe, share })
+        Some(RowProduct { role, search: BlockSearch { product: p, left_out }, way, describe, share, kept_at: 0 })
     }
 
     fn product(&self) -> &Product {
@@ -203,7 +205,7 @@ impl RowProduct {
         (4 * self.of_batch() * self.search.batches()).next_multiple_of(64)
     }
 
-    /// The bytes that a block of `block` rows needs.
+    /// The bytes that a block of `block` rows needs while it runs.
     pub fn room(&self, block: usize) -> usize {
         match self.role {
             Role::Sums => {
@@ -211,9 +213,19 @@ impl RowProduct {
                     Way::Lines(lines) => lines.panels.len() * lines.widest(),
                     Way::Matrices => 0,
                 };
-                4 * (self.sums_room() + (self.product().n.size + panels) * block)
+                4 * (self.product().n.size + panels) * block
             }
             Role::Writes | Role::Reads => 0,
+        }
+    }
+
+    /// The bytes that a sum keeps from block to block: a result that is transposed at last.
+    pub fn kept(&self) -> usize {
+        match &self.way {
+            Way::Lines(lines) if lines.transposes => {
+                (4 * self.product().n.size * self.product().m.size).next_multiple_of(64)
+            }
+            _ => 0,
         }
     }
 
@@ -251,9 +263,16 @@ impl RowProduct {
     /// Runs the rows `rows` of the block's value, which are of one batch.
     ///
     /// # Safety
-    /// `memory` has the operands outside, and the block of these rows at its place; `room` has the bytes that the block
+    /// `memory` has the operands outside, and the block of these rows at its place; the rooms have the bytes that the block
     /// needs. No other thread writes the block or the rows of the result; blocks of a sum come in order.
-    pub unsafe fn run(&self, memory: Memory, prepared: &Prepared, room: *mut f32, rows: Range<usize>, threads: usize) {
+    pub unsafe fn run(
+        &self,
+        memory: Memory,
+        prepared: &Prepared,
+        rooms: (*mut f32, *mut f32),
+        rows: Range<usize>,
+        threads: usize,
+    ) {
         let p = self.product();
         let batch = rows.start / self.rows();
         let i = (rows.start - batch * self.rows(), rows.end - batch * self.rows());
@@ -276,7 +295,7 @@ impl RowProduct {
                 Way::Matrices => self.matrices(&block),
                 Way::Lines(lines) => match self.role {
                     Role::Writes | Role::Reads => self.multiplies(lines, &block),
-                    Role::Sums => self.sums(lines, &block, room),
+                    Role::Sums => self.sums(lines, &block, rooms),
                 },
             }
         }
@@ -364,15 +383,14 @@ impl RowProduct {
     ///
     /// # Safety
     /// The contract of [`RowProduct::run`] holds.
-    unsafe fn sums(&self, lines: &Lines, block: &Block, room: *mut f32) {
+    unsafe fn sums(&self, lines: &Lines, block: &Block, (room, kept): (*mut f32, *mut f32)) {
         let p = self.product();
         let terms = block.i.1 - block.i.0;
         let first = block.i.0 == 0;
         let (to, row) = match lines.transposes {
-            true => (room, p.m.size),
+            true => (kept, p.m.size),
             false => (block.c, p.n.c as usize),
         };
-        let room = room.wrapping_add(self.sums_room());
         let from = block.b.wrapping_offset(block.i.0 as isize * p.k.b);
         let (from_steps, to_steps) = ((p.n.b, p.k.b), (terms as isize, 1));
         // SAFETY: the caller upholds the contract; the room has the terms of all columns.
@@ -418,14 +436,6 @@ impl RowProduct {
             unsafe {
                 (lines.moving)(&Moved { from: to, from_steps, to: block.c, to_steps, rows: p.m.size, cols: p.n.size })
             };
-        }
-    }
-
-    /// The elements of a transposed result.
-    fn sums_room(&self) -> usize {
-        match &self.way {
-            Way::Lines(lines) if lines.transposes => self.product().n.size * self.product().m.size,
-            _ => 0,
         }
     }
 
