@@ -9,6 +9,7 @@ mod conditions;
 mod convolutions;
 pub(crate) mod database;
 mod far;
+mod joins;
 mod many;
 mod memory;
 mod products;

@@ -7,7 +7,7 @@ use fulgurite_core::lang::Node;
 use fulgurite_core::lang::ast::{Access, Elem, Expr, Opt, OptType, Out, Param};
 use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Class, Meaning, Row};
-use fulgurite_core::{Name, autocast, facts};
+use fulgurite_core::{DType, Name, autocast, facts};
 use std::fmt::Write;
 
 /// The names that a framework gives to the types of Python arguments and results.
@@ -73,6 +73,13 @@ impl Operator {
     pub fn of(row: &Row, rows: &dyn Rows, types: &PythonTypes) -> Result<Operator, &'static str> {
         if row.sig.params.iter().any(|p| p.access == Access::Mut) {
             return Err("it writes an argument");
+        }
+        let types_of = row.sig.params.iter().map(|p| &p.ty).chain(row.sig.outs.iter().map(|o| &o.ty));
+        if types_of
+            .into_iter()
+            .any(|ty| matches!(ty.elem.as_slice(), [Elem::Class(c)] if c.as_str() == DType::U4X2.name()))
+        {
+            return Err("no other framework has the dtype u4x2, two numbers in a byte");
         }
         let params = row.sig.params.iter().map(|p| param(p, types));
         let arguments: Vec<OperatorArgument> = params.chain(row.sig.opts.iter().map(|o| option(o, types))).collect();

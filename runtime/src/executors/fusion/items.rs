@@ -1,11 +1,11 @@
 //! Makes items of lines: values, pieces, fusions. Every executor that compiles several lines at once begins here.
 
-use super::fuse::{Apart, Form, Fused, Fuser, Item, Opaque};
+use super::fuse::{Apart, Form, Fused, Fuser, Group, Item, Opaque, live};
 use super::graph::affine::Affine;
 use super::graph::convert::{LineIo, convert};
 use super::graph::piece::{Out, Piece, Place, Values};
 use super::graph::row::RowKernel;
-use super::graph::{Axis, Index, NodeId, Op, ValueId};
+use super::graph::{Axis, DimSet, Index, NodeId, Op, ValueId, unroll};
 use crate::executors::line::stored;
 use crate::executors::require::{Assert, Check};
 use crate::executors::{ExecError, Line};
@@ -233,6 +233,11 @@ impl<'t> Items<'t> {
         let Fused { items, forms, apart } = fuser.finish(outputs)?;
         let form = |v: ValueId| forms.get(&v).cloned().unwrap_or_else(|| Form::dense(v, values.ty(v)));
         let (mut items, needed) = prune(items, outputs, &form);
+        for (item, _) in &mut items {
+            if let Item::Group(group) = item {
+                unroll_choices(group);
+            }
+        }
         super::unused::note(&mut items, outputs, &values, &form);
         if let Some((value, of)) = unwritten(&items, inputs, outputs, &values, &form) {
             let name = of_proxy.iter().find(|(_, v)| **v == value).map(|(p, _)| trace.arena.name(*p));
@@ -241,6 +246,27 @@ impl<'t> Items<'t> {
             return Err(of.and_then(|l| lines.get(l as usize)).map_or(error.clone(), |l| error.at(l.id)));
         }
         Ok((values, of_proxy, lines, Made { items, needed, apart, forms }))
+    }
+}
+
+/// Unrolls reductions over tensors that the group itself joins, if it does not store the joined tensor.
+fn unroll_choices(group: &mut Group) {
+    let fixed = group.outs.iter().fold(DimSet::EMPTY, |all, out| match &out.place {
+        Place::Axes(axes) => all.union(axes.iter().flatten().copied().collect()),
+        Place::Scatter { order, .. } => all.union(order.iter().copied().collect()),
+    });
+    let Some((graph, at)) = unroll::choices(&group.graph, &live(group), fixed) else { return };
+    group.graph = graph;
+    for out in &mut group.outs {
+        out.node = at[out.node as usize];
+        if let Place::Scatter { idx, mask, .. } = &mut out.place {
+            idx.iter_mut().for_each(|i| {
+                if let Index::Node(n) = i {
+                    *n = at[*n as usize];
+                }
+            });
+            *mask = mask.map(|m| at[m as usize]);
+        }
     }
 }
 

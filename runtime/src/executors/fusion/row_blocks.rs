@@ -57,24 +57,28 @@ impl Found<'_> {
     /// The groups of items that run block by block.
     pub fn groups(&self) -> Vec<RowGroup> {
         let root = |v: ValueId| (self.form)(v).root;
+        let leaves: FxHashSet<ValueId> = self.outputs.iter().map(|v| root(*v)).collect();
+        let mut writer = FxHashMap::default();
+        for (at, (item, _)) in self.items.iter().enumerate() {
+            for v in candidates(item) {
+                let ty = self.values.ty(v);
+                let large = ty.dtype == DType::F32 && ty.shape.len() > 1 && ty.bytes() >= self.least;
+                if large && root(v) == v && !leaves.contains(&v) {
+                    writer.insert(v, at);
+                }
+            }
+        }
+        if writer.is_empty() {
+            return Vec::new();
+        }
         let roots = |all: Vec<ValueId>| {
             let all: BTreeSet<ValueId> = all.into_iter().map(root).collect();
             all.into_iter().collect::<Vec<_>>()
         };
         let reads: Vec<_> = self.items.iter().map(|(item, _)| roots(reads(item))).collect();
         let writes: Vec<_> = self.items.iter().map(|(item, _)| roots(item.defines())).collect();
-        let mut flow = Flow { reads, writes, writer: FxHashMap::default(), readers: FxHashMap::default() };
-        let leaves: FxHashSet<ValueId> = self.outputs.iter().map(|v| root(*v)).collect();
-        for (at, (item, _)) in self.items.iter().enumerate() {
-            for v in candidates(item) {
-                let ty = self.values.ty(v);
-                let large = ty.dtype == DType::F32 && ty.shape.len() > 1 && ty.bytes() >= self.least;
-                if large && root(v) == v && !leaves.contains(&v) {
-                    flow.writer.insert(v, at);
-                    flow.readers.insert(v, Vec::new());
-                }
-            }
-        }
+        let readers = writer.keys().map(|v| (*v, Vec::new())).collect();
+        let mut flow = Flow { reads, writes, writer, readers };
         for (at, values) in flow.reads.iter().enumerate() {
             values.iter().for_each(|v| {
                 if let Some(readers) = flow.readers.get_mut(v) {
@@ -246,6 +250,9 @@ fn works_by_rows(item: &Item) -> bool {
 /// The order of items and groups, in which what is read is written before; `None` if groups wait for each other. Where there
 /// is a choice, a group stands where the last of its items was.
 pub(crate) fn order(found: &Found<'_>, groups: &[RowGroup]) -> Option<Vec<Ordered>> {
+    if groups.is_empty() {
+        return Some((0..found.items.len()).map(Ordered::Item).collect());
+    }
     let mut of_item: FxHashMap<usize, usize> = FxHashMap::default();
     for (number, group) in groups.iter().enumerate() {
         group.items[group.own..].iter().for_each(|i| _ = of_item.insert(*i, number));

@@ -364,10 +364,9 @@ impl HostStep for RowBlocks {
         let fault = FirstFault::default();
         let tasks = self.rows.div_ceil(self.task);
         // Few tasks run one after the other, and the threads share the work of each block.
-        let apart = tasks >= 2 * threads;
-        let (apart, inner) = if apart { (threads, 1) } else { (1, threads) };
+        let (outer, inner) = if tasks >= 2 * threads { (threads, 1) } else { (1, threads) };
         let (shared, prepared) = (Memory(&table), prepared.as_slice());
-        threads::share(tasks, apart, self.cost(), &|claims| {
+        threads::share(tasks, outer, self.cost(), &|claims| {
             let mut table: SmallVec<[*mut u8; 16]> = SmallVec::from_slice(shared.all());
             let Some(room) = fault.block(self.room) else { return };
             for task in claims.flatten() {
@@ -377,7 +376,6 @@ impl HostStep for RowBlocks {
                     fault.set(e);
                 }
             }
-            fulgurite_kernels::chain::fence();
         });
         Ok(fault.result()?)
     }

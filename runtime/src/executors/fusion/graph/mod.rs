@@ -16,7 +16,7 @@ mod reduce;
 pub mod row;
 mod simplify;
 pub mod slide;
-mod unroll;
+pub(super) mod unroll;
 mod vars;
 mod windows;
 

@@ -40,6 +40,14 @@ pub(super) fn window(graph: &Graph, r: &Reduce) -> Option<(Graph, NodeId)> {
         return None;
     }
     let mut out = Graph::with_dims(graph.sizes.clone());
+    let node = unrolled(graph, r, &mut out)?;
+    Some((out, node))
+}
+
+/// Adds a reduction element by element to a graph that has the same dims; returns its node there.
+fn unrolled(graph: &Graph, r: &Reduce, out: &mut Graph) -> Option<NodeId> {
+    let sizes: Vec<usize> = r.order.iter().map(|d| graph.sizes[*d as usize]).collect();
+    let count: usize = sizes.iter().product();
     let same: Vec<Axis> = (0..graph.sizes.len() as Dim).map(|d| smallvec![d]).collect();
     let mut so_far: Option<Folded> = None;
     for flat in 0..count {
@@ -49,9 +57,9 @@ pub(super) fn window(graph: &Graph, r: &Reduce) -> Option<(Graph, NodeId)> {
             map[*d as usize] = Affine::constant((rest % n) as i64);
             rest /= n;
         }
-        let nodes = graph.translate(&mut out, &map, &same, &mut |_, _| None)?;
+        let nodes = graph.translate(out, &map, &same, &mut |_, _| None)?;
         let (arg, mask) = (nodes[r.arg as usize], r.mask.map(|m| nodes[m as usize]));
-        so_far = Some(fold(&mut out, r.red, so_far, (arg, mask), flat));
+        so_far = Some(fold(out, r.red, so_far, (arg, mask), flat));
     }
     let Folded { value, at, .. } = so_far?;
     let node = match r.red {
@@ -62,8 +70,56 @@ pub(super) fn window(graph: &Graph, r: &Reduce) -> Option<(Graph, NodeId)> {
         }
         _ => value,
     };
-    let node = out.add(Op::Cast(node), r.ty);
-    Some((out, node))
+    Some(out.add(Op::Cast(node), r.ty))
+}
+
+/// The graph with other reductions of few elements unrolled: those over dims by which conditions choose, such as a sum over
+/// tensors that were joined. Each element is then one of the tensors, without a choice. Returns the new number of each node.
+///
+/// A reduction over one of the `fixed` dims, which results have, stays as it is. So does one that no result needs.
+pub fn choices(graph: &Graph, live: &[bool], fixed: DimSet) -> Option<(Graph, Vec<NodeId>)> {
+    let chosen: Vec<NodeId> =
+        (0..graph.nodes.len() as NodeId).filter(|n| live[*n as usize] && is_choice(graph, *n, fixed)).collect();
+    if chosen.is_empty() {
+        return None;
+    }
+    let mut out = Graph::with_dims(graph.sizes.clone());
+    let mut at: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
+    for (n, node) in graph.nodes.iter().enumerate() {
+        let new = match &node.op {
+            Op::Reduce { red, arg, mask, order } if chosen.contains(&(n as NodeId)) => {
+                let mut before = Graph::with_dims(graph.sizes.clone());
+                before.nodes = graph.nodes[..n].to_vec();
+                let reduce = Reduce { red: *red, ty: node.ty, arg: *arg, mask: *mask, order };
+                unrolled(&before, &reduce, &mut out)?
+            }
+            op => out.add(op.with_args(&mut |a| at[a as usize]), node.ty),
+        };
+        at.push(new);
+    }
+    Some((out, at))
+}
+
+/// Whether a node reduces few elements, of which a condition of the reduced dims chooses.
+fn is_choice(graph: &Graph, node: NodeId, fixed: DimSet) -> bool {
+    let Op::Reduce { arg, mask: None, order, .. } = &graph.node(node).op else { return false };
+    let over: DimSet = order.iter().copied().collect();
+    let count: usize = order.iter().map(|d| graph.sizes[*d as usize]).fold(1, usize::saturating_mul);
+    if count > FEW || count * node as usize > MOST_NODES || !over.meet(fixed).is_empty() {
+        return false;
+    }
+    let (mut open, mut seen, mut chooses) = (vec![*arg], vec![false; graph.nodes.len()], false);
+    while let Some(n) = open.pop() {
+        if std::mem::replace(&mut seen[n as usize], true) {
+            continue;
+        }
+        match &graph.node(n).op {
+            Op::Reduce { .. } => return false,
+            Op::Test { affine, .. } => chooses |= !affine.dims().is_empty() && affine.dims().within(over),
+            op => op.for_each_arg(&mut |a| open.push(a)),
+        }
+    }
+    chooses
 }
 
 /// Whether each window over these dims reaches the start of the next one, along every axis where windows slide.
