@@ -113,6 +113,69 @@ fn the_memory_of_attention_in_blocks_is_linear() {
     }
 }
 
+/// Attention of several heads with its gradients. The heads lie side by side in the operands, several may share keys and values,
+/// and sizes are multiples of a vector or not.
+#[test]
+fn attention_of_random_heads_agrees() {
+    let mut state = 11u64;
+    let mut draw = |n: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % n
+    };
+    let mut blocks = 0;
+    for _ in 0..60 {
+        let (b, h) = (1 + draw(2), 1 + draw(3));
+        let (t, s, d) = ([16, 24, 33, 40, 64][draw(5)], [16, 32, 33, 48, 80][draw(5)], [3, 16, 20][draw(3)]);
+        let (g, width) = ([1, h][draw(2)], [1000, 30, 9][draw(3)]);
+        let heads = |from: &str, to: &str, n: usize, heads: usize| {
+            format!(
+                "{to}0: f32[{b}, {n}, {heads}, {d}] = reshape({from}, shape = [{b}, {n}, {heads}, {d}])
+                 {to}: f32[{b}, {heads}, {n}, {d}] = transpose({to}0, a = 1, b = 2)"
+            )
+        };
+        let (scores, result) = (format!("f32[{b}, {h}, {t}, {s}]"), format!("f32[{b}, {h}, {t}, {d}]"));
+        let cotangent = if draw(2) == 0 { "e" } else { "y" };
+        let text = format!(
+            "fn f(x: f32[{b}, {t}, {hd}], k: f32[{b}, {s}, {gd}], v: f32[{b}, {s}, {gd}], c: f32[{b}, {t}, {hd}]) {{
+               {q}
+               {k}
+               {v}
+               {e}
+               kt: f32[{b}, {g}, {d}, {s}] = transpose(kh, a = 2, b = 3)
+               vt: f32[{b}, {g}, {d}, {s}] = transpose(vh, a = 2, b = 3)
+               a: {scores} = matmul(q, kt)
+               m: {scores} = band(a, width = {width}, value = -inf)
+               p: {scores} = softmax(m, dim = 3)
+               y: {result} = matmul(p, vh)
+               dy: {result} = add({cotangent}, e)
+               dp: {scores} = matmul(dy, vt)
+               pt: f32[{b}, {h}, {s}, {t}] = transpose(p, a = 2, b = 3)
+               dv: f32[{b}, {h}, {s}, {d}] = matmul(pt, dy)
+               w: {scores} = mul(dp, p)
+               r: f32[{b}, {h}, {t}, 1] = sum(w, dims = [3], keepdim = true)
+               n: {scores} = sub(dp, r)
+               ds: {scores} = mul(p, n)
+               da: {scores} = band(ds, width = {width}, value = 0)
+               dq: {result} = matmul(da, kh)
+               dt: f32[{b}, {h}, {s}, {t}] = transpose(da, a = 2, b = 3)
+               dk: f32[{b}, {h}, {s}, {d}] = matmul(dt, q)
+               yt: f32[{b}, {t}, {h}, {d}] = transpose(y, a = 1, b = 2)
+               z: f32[{b}, {t}, {hd}] = reshape(yt, shape = [{b}, {t}, {hd}])
+               return z, dv, dq, dk
+             }}",
+            hd = h * d,
+            gd = g * d,
+            q = heads("x", "q", t, h),
+            k = heads("k", "kh", s, g),
+            v = heads("v", "vh", s, g),
+            e = heads("c", "e", t, h),
+        );
+        let [_, steps] = same_both(&text, &inputs(&parse(&text)));
+        blocks += steps.matches(BLOCKS).count();
+    }
+    assert!(blocks > 60, "{blocks} steps run in blocks of rows");
+}
+
 /// A sum over blocks is complete after the last one, so what reads it runs later.
 #[test]
 fn a_sum_over_blocks_is_read_after_the_last_one() {

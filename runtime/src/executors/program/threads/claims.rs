@@ -97,7 +97,7 @@ impl<'a> Claims<'a> {
         Claims { source: Source::Parts(parts, thread, count), tasks, first: 0 }
     }
 
-    /// The same claims, of tasks whose first one has this number.
+    /// Counts the tasks from this number on.
     pub fn after(self, first: usize) -> Claims<'a> {
         Claims { first, ..self }
     }
