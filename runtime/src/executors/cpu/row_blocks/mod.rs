@@ -25,8 +25,10 @@ use std::sync::OnceLock;
 const TOGETHER: usize = 640 << 10;
 /// A block has at most this many rows, and at least [`LEAST`] unless there are fewer: products of few rows are slow.
 const MOST: usize = if cfg!(test) { 24 } else { 128 };
-/// The least rows of a block, and of which it has a multiple.
-const LEAST: usize = 8;
+/// Long rows leave the second-level cache before a block has this many of them, but sums over fewer rows are slow.
+const LEAST: usize = if cfg!(test) { 8 } else { 32 };
+/// A block has a multiple of this many rows, which are whole tiles.
+const STEP: usize = 8;
 
 /// The steps of a group.
 enum Part {
@@ -99,8 +101,10 @@ pub(super) fn step(
         };
         parts.push(part.ok_or(at)?);
     }
-    let last = group.items[group.items.len() - 1];
-    RowBlocks::new(parts, inside, (rows, cols)).map(|step| Box::new(step) as Box<dyn HostStep>).ok_or(last)
+    match RowBlocks::new(parts, inside, (rows, cols)) {
+        Ok(step) => Ok(Box::new(step)),
+        Err(part) => Err(group.items[part]),
+    }
 }
 
 /// Whether a program reads and writes, of the values inside, the row of the same number alone.
@@ -130,8 +134,41 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
+/// For each value inside, the value whose block it uses: its own, or that of a value that is not read any more and that the
+/// program which writes it may overwrite.
+fn places(parts: &[Part], inside: &[ValueId]) -> Vec<usize> {
+    let number = |v: ValueId| inside.iter().position(|i| *i == v);
+    let used = |v: ValueId, parts: &[Part]| parts.iter().any(|part| part.touches().contains(&v));
+    let mut place: Vec<usize> = (0..inside.len()).collect();
+    let mut taken = vec![false; inside.len()];
+    for (at, part) in parts.iter().enumerate() {
+        let Part::Fusion(p) = part else { continue };
+        for (written, read) in &p.alias {
+            let (Some(w), Some(r)) = (number(*written), number(*read)) else { continue };
+            let free = !taken[r] && place[w] == w && !used(*read, &parts[at + 1..]) && !used(*written, &parts[..at]);
+            if free {
+                taken[r] = true;
+                place[w] = place[r];
+            }
+        }
+    }
+    place
+}
+
+/// The rows of a block, if a row of all blocks has `bytes` bytes, and no block has rows on both sides of a multiple of
+/// `apart`. It divides `apart` if there is such a number near the best one.
+fn block_rows(apart: usize, bytes: usize) -> usize {
+    let wanted = (TOGETHER / bytes.max(1)).clamp(LEAST, MOST) / STEP * STEP;
+    let divides = |b: &usize| apart.is_multiple_of(*b) && b.is_multiple_of(STEP);
+    (wanted / 2..=wanted).rev().filter(|b| *b > 0).find(divides).unwrap_or(wanted).min(apart)
+}
+
 impl RowBlocks {
-    fn new(mut parts: Vec<Part>, inside: &[ValueId], (rows, cols): (usize, usize)) -> Option<RowBlocks> {
+    /// The step of these parts.
+    ///
+    /// # Errors
+    /// The number of a part that can't run in blocks of the size that suits the others.
+    fn new(mut parts: Vec<Part>, inside: &[ValueId], (rows, cols): (usize, usize)) -> Result<RowBlocks, usize> {
         let apart = parts.iter().fold(rows, |all, part| {
             let own = match part {
                 Part::Fusion(p) => p.sizes[p.row()],
@@ -139,39 +176,24 @@ impl RowBlocks {
             };
             gcd(all, own)
         });
-        // A value takes over the block of one that is not read any more, where the program allows it.
         let number = |v: ValueId| inside.iter().position(|i| *i == v);
-        let mut place: Vec<usize> = (0..inside.len()).collect();
-        let mut taken = vec![false; inside.len()];
-        for (at, part) in parts.iter().enumerate() {
-            let Part::Fusion(p) = part else { continue };
-            for (written, read) in &p.alias {
-                let (Some(w), Some(r)) = (number(*written), number(*read)) else { continue };
-                let used = |v: ValueId, parts: &[Part]| parts.iter().any(|part| part.touches().contains(&v));
-                let free =
-                    !taken[r] && place[w] == w && !used(*read, &parts[at + 1..]) && !used(*written, &parts[..at]);
-                if free {
-                    taken[r] = true;
-                    place[w] = place[r];
-                }
-            }
-        }
+        let place = places(&parts, inside);
         let row = 4 * cols;
         let buffers = (0..inside.len()).filter(|i| place[*i] == *i).count();
-        let wanted = (TOGETHER / (row * buffers).max(1)).clamp(LEAST, MOST) / LEAST * LEAST;
-        let block = (wanted / 2..=wanted).rev().find(|b| *b > 0 && apart.is_multiple_of(*b) && b.is_multiple_of(LEAST));
-        let block = block.unwrap_or(wanted).min(apart);
+        let block = block_rows(apart, row * buffers);
         let whole = apart.is_multiple_of(block);
-        let fits = parts.iter().all(|part| match part {
-            // A unit of whole rows becomes a block; others have the lines of a tile.
-            Part::Fusion(p) => {
-                let units = p.unit_cols == p.sizes[p.last()] || block.is_multiple_of(p.unit_rows);
-                units && (p.sizes[p.row()] == apart || whole)
+        for (at, part) in parts.iter().enumerate() {
+            let fits = match part {
+                // A unit of whole rows becomes a block; others have the lines of a tile.
+                Part::Fusion(p) => {
+                    let units = p.unit_cols == p.sizes[p.last()] || block.is_multiple_of(p.unit_rows);
+                    units && (p.sizes[p.row()] == apart || whole)
+                }
+                Part::Product(p) => p.pays(block),
+            };
+            if !fits {
+                return Err(at);
             }
-            Part::Product(_) => true,
-        });
-        if !fits {
-            return None;
         }
         // The blocks of one sum follow each other in one task.
         let mut sums: Vec<usize> = parts.iter().filter_map(Part::sums_over).collect();
@@ -219,7 +241,7 @@ impl RowBlocks {
         }
         let inside = inside_at;
         let room = blocks + shared + kept;
-        Some(RowBlocks { parts, outside, inside, rows, block, apart, task, blocks, shared, room, traffic })
+        Ok(RowBlocks { parts, outside, inside, rows, block, apart, task, blocks, shared, room, traffic })
     }
 
     fn products(&self) -> impl Iterator<Item = &RowProduct> {

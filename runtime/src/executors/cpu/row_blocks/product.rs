@@ -24,6 +24,9 @@ use std::sync::OnceLock;
 /// read them.
 const DEEP: usize = 512;
 
+/// The result of a sum stays in the caches if it has at most this many bytes.
+const NEAR: usize = 4 << 20;
+
 /// The part of a block in a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -169,6 +172,13 @@ impl RowProduct {
 
     pub fn flops(&self) -> f64 {
         HostStep::flops(self.product()) * self.share
+    }
+
+    /// Whether blocks of this many rows suit the product. A sum reads and writes its whole result for each block, which must
+    /// stay in the caches, or be small beside the block.
+    pub fn pays(&self, block: usize) -> bool {
+        let (m, n) = (self.product().m.size, self.product().n.size);
+        self.role != Role::Sums || 4 * m * n <= NEAR || n <= 4 * block
     }
 
     /// The bytes of the operands outside.
