@@ -28,8 +28,11 @@ def _project():
     text = (HERE / "pyproject.toml").read_text()
     if tomllib:
         return tomllib.loads(text)["project"]
-    lines = [line.split(" = ", 1) for line in text.splitlines() if " = " in line]
+    lines = [line.split(" = ", 1) for line in text.split("[project]")[1].splitlines() if " = " in line]
     values = {key: value.strip('"') for key, value in lines}
+    for key, value in values.items():
+        if value[:1] in "[{" and key != "dependencies":
+            raise SystemExit(f"pyproject.toml: `{key}` is read by Python 3.11 and later")
     return {**values, "dependencies": [values["dependencies"].strip('[]"')]}
 
 
@@ -56,10 +59,43 @@ def _tag():
     return f"py3-none-{libc}_{platform.machine()}"
 
 
+# The keys of `project` that become metadata.
+_KEYS = {
+    "authors", "classifiers", "dependencies", "description", "keywords", "license", "name", "readme", "requires-python",
+    "urls", "version",
+}
+
+
 def _metadata(project):
-    lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {project['version']}"]
+    for key in project:
+        if key not in _KEYS:
+            known = ", ".join(sorted(_KEYS))
+            raise SystemExit(f"pyproject.toml: `project` has `{key}`, and this backend knows {known} alone")
+    version = "2.4" if "license" in project else "2.1"
+    lines = [f"Metadata-Version: {version}", f"Name: {project['name']}", f"Version: {project['version']}"]
     lines += [f"Summary: {project['description']}", f"Requires-Python: {project['requires-python']}"]
-    return "\n".join(lines + [f"Requires-Dist: {needed}" for needed in project["dependencies"]]) + "\n"
+    if "license" in project:
+        if not isinstance(project["license"], str):
+            raise SystemExit('pyproject.toml: `license` is a text such as "MIT OR Apache-2.0"')
+        lines.append(f"License-Expression: {project['license']}")
+    for author in project.get("authors", []):
+        name, email = author.get("name"), author.get("email")
+        if email:
+            lines.append(f"Author-email: {name} <{email}>" if name else f"Author-email: {email}")
+        elif name:
+            lines.append(f"Author: {name}")
+    if "keywords" in project:
+        lines.append(f"Keywords: {','.join(project['keywords'])}")
+    lines += [f"Classifier: {classifier}" for classifier in project.get("classifiers", [])]
+    lines += [f"Project-URL: {label}, {url}" for label, url in project.get("urls", {}).items()]
+    lines += [f"Requires-Dist: {needed}" for needed in project["dependencies"]]
+    text = ""
+    if "readme" in project:
+        path = HERE / project["readme"]
+        kind = {".md": "markdown", ".rst": "x-rst"}.get(path.suffix, "plain")
+        lines.append(f"Description-Content-Type: text/{kind}; charset=UTF-8")
+        text = "\n" + path.read_text(encoding="utf-8")
+    return "\n".join(lines) + "\n" + text
 
 
 def _wheel(folder, files):
