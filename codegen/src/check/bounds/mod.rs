@@ -13,7 +13,7 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{ArgTy, Refusal};
 use fulgurite_core::{DType, Scalar, TensorTy, Value};
 
-use super::cases::Case;
+use super::cases::{Case, MOST_DATA};
 use super::division;
 use super::machine::Fault;
 use super::walk::{self, any_in, any_part, each, find};
@@ -27,9 +27,6 @@ const MOST_STEPS: usize = 4_000;
 
 /// At most this many nodes per run, because ranges may be longer than the sizes that [`steps`] counts.
 const MOST_NODES: u64 = 1 << 20;
-
-/// At most this many elements are made up for a run, because a row may name a size of any number, `N, 94967296`.
-const MOST_ELEMENTS: usize = 1 << 20;
 
 /// The first access out of range, or reduction without a value.
 pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault> {
@@ -53,7 +50,7 @@ pub fn ranges(row: &Row, body: &Block, nest: &Nest, case: &Case) -> Option<Fault
         Reach::Leaves(found) => return Some(outside(row, body, case, &found)),
         Reach::Open => {}
     }
-    if case.numel() > MOST_ELEMENTS {
+    if case.numel() > MOST_DATA {
         return left();
     }
     let (tensors, numbers) = data(case);

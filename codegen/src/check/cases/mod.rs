@@ -34,6 +34,9 @@ use options::Tried;
 /// At most about this many usual cases per row, because checks run each of them.
 const MOST: usize = 96;
 
+/// No data are made up for a call of more elements, because a row may name a size of any number: `N, 94967296`.
+pub const MOST_DATA: usize = 1 << 20;
+
 /// Attempts at a case, with other sizes and values each time, before it is given up.
 const ATTEMPTS: u64 = 24;
 

@@ -10,7 +10,7 @@ use fulgurite_core::signature::{ArgTy, Env, Size, const_eval};
 use fulgurite_core::{DType, DTypeSet, Name, Scalar, Value};
 use std::sync::Arc;
 
-use crate::check::cases::Case;
+use crate::check::cases::{Case, MOST_DATA};
 use crate::check::gradients::arrays::dense::{Dense, Library, Stop, V};
 use crate::check::gradients::arrays::instance::Instance;
 use crate::check::gradients::arrays::numbers::{Numbers, short};
@@ -190,6 +190,9 @@ fn instance<'a>(
     seed: u64,
     mut most: i64,
 ) -> Option<Instance<'a>> {
+    if case.numel() > MOST_DATA {
+        return None;
+    }
     // a negative index counts from the end, if the row takes it
     let mut least = if seed.is_multiple_of(2) { 0 } else { -most };
     loop {
