@@ -177,19 +177,16 @@ impl Flow {
         for v in inside {
             let mut items: BTreeSet<usize> = self.readers[v].iter().copied().chain([self.writer[v]]).collect();
             let mut all = BTreeSet::from([*v]);
-            let mut joined = true;
-            parts.retain(|(of, with)| {
-                let meets = of.intersection(&items).next().is_some();
-                let same = with.iter().all(|w| key(*w) == key(*v));
-                if meets && same {
+            let (met, rest): (Vec<_>, Vec<_>) = parts.drain(..).partition(|(of, _)| !of.is_disjoint(&items));
+            parts = rest;
+            if met.iter().all(|(_, with)| with.iter().all(|w| key(*w) == key(*v))) {
+                for (of, with) in met {
                     items.extend(of);
                     all.extend(with);
                 }
-                joined &= !meets || same;
-                !(meets && same)
-            });
-            if joined {
                 parts.push((items, all));
+            } else {
+                parts.extend(met);
             }
         }
         parts

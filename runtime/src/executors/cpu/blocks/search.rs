@@ -100,7 +100,7 @@ impl LeftOut {
         (share <= 1.0 - 1.0 / FEW as f64).then_some(share)
     }
 
-    /// Names the blocks of the product that has these rows as columns.
+    /// Swaps rows and columns, for a product whose operands are swapped.
     pub fn transpose(&mut self) {
         if let LeftOut::Unused { tests, .. } = self {
             tests.iter_mut().for_each(|t| std::mem::swap(&mut t.row, &mut t.column));

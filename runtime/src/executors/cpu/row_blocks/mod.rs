@@ -14,6 +14,7 @@ use crate::executors::fusion::items::Env;
 use crate::executors::fusion::row_blocks::RowGroup;
 use crate::executors::program::host_step::{Fault, FirstFault, HostStep, Memory, Stopped};
 use crate::executors::program::threads;
+use fulgurite_core::builtins::gcd;
 use fulgurite_kernels::abi::Level;
 use product::{Role, RowProduct};
 use smallvec::SmallVec;
@@ -129,11 +130,6 @@ fn by_rows(p: &Program, inside: &[ValueId], (rows, cols): (usize, usize)) -> boo
     })
 }
 
-/// The greatest common divisor.
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 /// For each value inside, the value whose block it uses: its own, or that of a value that is not read any more and that the
 /// program which writes it may overwrite.
 fn places(parts: &[Part], inside: &[ValueId]) -> Vec<usize> {
@@ -174,7 +170,7 @@ impl RowBlocks {
                 Part::Fusion(p) => p.sizes[p.row()],
                 Part::Product(p) => p.rows(),
             };
-            gcd(all, own)
+            gcd(all as i64, own as i64) as usize
         });
         let number = |v: ValueId| inside.iter().position(|i| *i == v);
         let place = places(&parts, inside);

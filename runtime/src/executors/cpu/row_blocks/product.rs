@@ -128,16 +128,18 @@ impl RowProduct {
         if stride != (rows * cols) as isize || p.places[place].offset != 0 {
             return None;
         }
-        let left_out = match role {
-            Role::Writes => left_out.unwrap_or(LeftOut::Nothing),
-            Role::Reads => LeftOut::Zeros,
-            // Several batches must not add to one result on different threads.
-            Role::Sums => LeftOut::Zeros,
-        };
+        // Several batches must not add to one result on different threads.
         if role == Role::Sums && p.outer.iter().any(|l| l.c == 0) {
             return None;
         }
-        let share = left_out.share(&p, STEP).unwrap_or(1.0);
+        let (left_out, share) = match (role, left_out) {
+            (Role::Reads | Role::Sums, _) => (LeftOut::Zeros, 1.0),
+            (Role::Writes, Some(unused @ LeftOut::Unused { .. })) => match unused.share(&p, STEP) {
+                Some(share) => (unused, share),
+                None => (LeftOut::Nothing, 1.0),
+            },
+            (Role::Writes, other) => (other.unwrap_or(LeftOut::Nothing), 1.0),
+        };
         let way = Lines::of(&p, role, isa).map_or(Way::Matrices, Way::Lines);
         Some(RowProduct { role, search: BlockSearch { product: p, left_out }, way, describe, share, kept_at: 0 })
     }
