@@ -101,12 +101,13 @@ function find(text) {
     most = met;
     const sum = scores.reduce((a, b) => a + b, 0);
     // operators are looked for most often, and those of the first database before others
-    scored.push({ met, sum, entry, rank: sum + (entry.k === "operator" ? 3 : 0) + (entry.m ? 3 : 0) });
+    scored.push({ met, sum, entry, length: text.length, rank: sum + (entry.k === "operator" ? 3 : 0) + (entry.m ? 3 : 0) });
   }
   let best = scored.filter(({ met }) => met === most);
   const clear = best.filter(({ sum }) => sum > NEAR * most);
   if (clear.length) best = clear;
-  best.sort((a, b) => b.rank - a.rank || a.entry.n.length - b.entry.n.length || (a.entry.n < b.entry.n ? -1 : 1));
+  // a word says more about a short section than about a long one
+  best.sort((a, b) => b.rank - a.rank || a.length - b.length || a.entry.n.length - b.entry.n.length || (a.entry.n < b.entry.n ? -1 : 1));
   return best.map(({ entry }) => entry);
 }
 
