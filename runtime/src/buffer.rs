@@ -191,6 +191,14 @@ impl Buffer {
         }
     }
 
+    /// The block of data that are in host memory already.
+    pub(crate) fn held_here(&self) -> Option<&Block> {
+        match &self.store {
+            Store::Here(block) => Some(block),
+            Store::Away(_) => None,
+        }
+    }
+
     /// A buffer with these data in host memory.
     ///
     /// # Errors

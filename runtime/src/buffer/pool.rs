@@ -191,9 +191,26 @@ impl Block {
         self.header().refs.load(Ordering::Acquire) == 1 && self.data() == own_data(self.0)
     }
 
+    /// The number of shares.
+    pub(crate) fn shares(&self) -> usize {
+        // Acquire: see `is_unique`.
+        self.header().refs.load(Ordering::Acquire)
+    }
+
+    /// Whether another library lends the memory, which it may write again when there is no share any more.
+    pub(crate) fn is_lent(&self) -> bool {
+        // SAFETY: the block is in use, so the link is that of a file.
+        self.data() != own_data(self.0) && unsafe { self.header().link.file }.is_null()
+    }
+
     /// Whether both are shares of one block.
     pub fn same(&self, other: &Block) -> bool {
         self.0 == other.0
+    }
+
+    /// The address of the block. Another block may have it when there is no share any more.
+    pub(crate) fn address(&self) -> usize {
+        self.0.as_ptr() as usize
     }
 
     fn header(&self) -> &Header {

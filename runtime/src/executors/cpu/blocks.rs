@@ -132,6 +132,19 @@ impl HostStep for BlockProduct {
         self.search.remap(storage);
     }
 
+    fn keeps(&self) -> Vec<(u32, usize)> {
+        self.whole.keeps()
+    }
+
+    fn keep(&mut self, at: usize, storage: u32) {
+        self.whole.keep(at, storage);
+    }
+
+    unsafe fn prepare(&self, at: usize, memory: Memory, threads: usize) {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { self.whole.prepare(at, memory, threads) };
+    }
+
     unsafe fn run(&self, memory: Memory, sizes: &[usize], scratch: *mut u8, threads: usize) -> Result<(), Stopped> {
         // SAFETY: the caller upholds the contract of this function; tasks write different rows of a batch.
         unsafe {

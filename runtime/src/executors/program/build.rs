@@ -2,7 +2,8 @@
 
 use super::compiled::{Compiled, Output, Parts, StepInfo};
 use super::host_step::Linker;
-use super::layout::Layout;
+use super::kept::Keep;
+use super::layout::{Layout, Placed, Where};
 use super::row_steps::RowSteps;
 use super::step::Step;
 use crate::executors::fusion::fuse::{Item, Opaque};
@@ -97,7 +98,7 @@ fn finish(
     for (at, (step, _)) in steps.iter().enumerate() {
         layout.step(at, step);
     }
-    let layout = layout.place();
+    let mut layout = layout.place();
     let proxies: FxHashMap<ValueId, ProxyId> = of_proxy.iter().map(|(p, v)| (*v, *p)).collect();
     let label = |v: &ValueId| proxies.get(v).map(|p| trace.arena.name(*p).to_string());
     let mut infos = Vec::new();
@@ -125,6 +126,7 @@ fn finish(
             nanos: step.cost(),
         });
     }
+    let keeps = keeps(&mut steps, &mut layout);
     let id = |line: u32| lines.get(line as usize).map(|l| l.id);
     let apart = made.apart.iter().filter_map(|a| Some((id(a.line)?, id(a.other)?, a.why))).collect();
     let output = |v: &ValueId| Output {
@@ -141,8 +143,24 @@ fn finish(
         blame,
         apart,
         layout,
+        keeps,
         threads: options.threads,
     }))
+}
+
+/// The inputs of which steps can use prepared copies, with storages for the copies.
+fn keeps(steps: &mut [(Step, Vec<u32>)], layout: &mut Placed) -> Vec<Keep> {
+    let mut keeps = Vec::new();
+    for (at, (step, _)) in steps.iter_mut().enumerate() {
+        let Step::Host(step) = step else { continue };
+        for (number, (value, bytes)) in step.keeps().into_iter().enumerate() {
+            let Where::Input(input) = layout.storages[value as usize].place else { continue };
+            let storage = layout.add_kept(bytes);
+            step.keep(number, storage);
+            keeps.push(Keep { step: (at, number), input: input as usize, storage, bytes });
+        }
+    }
+    keeps
 }
 
 /// At most this many steps in a nest of loops, because sizes in bytes and positions that are computed from it, at most

@@ -2,6 +2,7 @@
 
 use super::device_step::Held;
 use super::host_step::{Fault, Memory, Stopped};
+use super::kept::{Keep, KeptInputs};
 use super::layout::{Placed, Storage, Where};
 use super::poison::{self, Pattern};
 use super::step::Step;
@@ -37,12 +38,15 @@ pub(crate) struct Parts {
     pub blame: FxHashMap<(usize, u32), BoundSymbolId>,
     pub apart: Vec<(BoundSymbolId, BoundSymbolId, Separate)>,
     pub layout: Placed,
+    /// The operands of which steps can use prepared copies.
+    pub keeps: Vec<Keep>,
     pub threads: usize,
 }
 
 /// A program for inputs of fixed types. Several threads may run it at once.
 pub struct Compiled {
     parts: Parts,
+    kept: KeptInputs,
     /// The bytes of each storage.
     sizes: Vec<usize>,
     /// The storage of each step's accumulators.
@@ -122,12 +126,13 @@ impl fmt::Display for Description {
 }
 
 impl Compiled {
-    pub(crate) fn new(parts: Parts) -> Compiled {
+    pub(crate) fn new(mut parts: Parts) -> Compiled {
+        let kept = KeptInputs::new(std::mem::take(&mut parts.keeps));
         let sizes = parts.layout.storages.iter().map(|s| s.bytes).collect();
         let scratch = (0..parts.steps.len()).map(|i| parts.layout.scratch.get(&i).copied()).collect();
         let shares = parts.infos.iter().any(|i| i.nanos >= threads::WORTH_SHARING);
         let holds = parts.steps.iter().any(|s| matches!(s, Step::Device(_)));
-        Compiled { parts, sizes, scratch, shares, holds }
+        Compiled { parts, kept, sizes, scratch, shares, holds }
     }
 
     /// Runs the program. Returns the trace's outputs, then the values of its epilogue's writes.
@@ -233,6 +238,9 @@ impl Compiled {
     ) -> Result<Vec<Buffer>, ExecError> {
         let p = &self.parts;
         let arena = Block::new(p.layout.arena).map_err(|e| no_memory(e, "the values inside of the program"))?;
+        let threads = if p.threads > 0 { p.threads } else { threads::threads() };
+        // before blocks of donated inputs are looked for, because one that is kept is not free
+        let kept = self.kept.lend(inputs, donated, &|keep, from, to| self.prepare(keep, (from, to), threads));
         let (blocks, given) = self.blocks(inputs, donated)?;
         let mut held: SmallVec<[Option<Buffer>; 32]> = SmallVec::new();
         let mut pointers: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(p.layout.storages.len());
@@ -252,9 +260,10 @@ impl Compiled {
                 Where::Block(b) => blocks[b as usize].data(),
                 // SAFETY: the plan's offsets lie within the arena.
                 Where::Arena(at) => unsafe { arena.data().add(at) },
-                Where::Same(_) | Where::Device => std::ptr::null_mut(),
+                Where::Same(_) | Where::Device | Where::Kept => std::ptr::null_mut(),
             });
         }
+        kept.iter().for_each(|(storage, copy)| pointers[*storage as usize] = copy.data());
         for (i, s) in p.layout.storages.iter().enumerate() {
             if let Where::Same(other) = s.place {
                 pointers[i] = pointers[other as usize];
@@ -264,7 +273,6 @@ impl Compiled {
             held.resize(p.layout.storages.len(), None);
         }
         let memory = Memory(&pointers);
-        let threads = if p.threads > 0 { p.threads } else { threads::threads() };
         *begun = true;
         self.steps(memory, &given, &mut held, if self.shares { threads } else { 1 }, times)?;
         let result = |o: &Output| match p.layout.storages[o.storage as usize].place {
@@ -275,9 +283,23 @@ impl Compiled {
                 None => Err(ExecError::new("E807", "a result was not made")),
             },
             // invariant: an output's storage is an input, a block or on a device
-            Where::Arena(_) | Where::Same(_) => Ok(Buffer::from_block(arena.clone(), o.dtype, &o.shape)),
+            Where::Arena(_) | Where::Same(_) | Where::Kept => Ok(Buffer::from_block(arena.clone(), o.dtype, &o.shape)),
         };
         p.outputs.iter().map(result).collect()
+    }
+
+    /// Writes the copy of an input for a step.
+    fn prepare(&self, keep: &Keep, (from, to): (*mut u8, *mut u8), threads: usize) {
+        let (step, operand) = keep.step;
+        let Step::Host(host) = &self.parts.steps[step] else { return };
+        let place = |s: (usize, &Storage)| match s.1.place {
+            Where::Input(i) if i as usize == keep.input => from,
+            Where::Kept if s.0 == keep.storage as usize => to,
+            _ => std::ptr::null_mut(),
+        };
+        let pointers: SmallVec<[*mut u8; 32]> = self.parts.layout.storages.iter().enumerate().map(place).collect();
+        // SAFETY: the input was checked, and the copy has the bytes that the step asked for.
+        unsafe { host.prepare(operand, Memory(&pointers), threads) };
     }
 
     /// The blocks that leave the program: donated inputs if possible, new blocks otherwise; and for each whether it is

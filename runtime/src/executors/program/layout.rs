@@ -20,6 +20,8 @@ pub enum Where {
     Same(u32),
     /// The storage is in a device's memory.
     Device,
+    /// The storage is the prepared copy of an input, which may not exist.
+    Kept,
 }
 
 /// The storage of a dense value.
@@ -84,6 +86,14 @@ pub struct Placed {
 /// For each storage, the one whose memory it uses and whether it takes over a value's memory; and pairs (donated input,
 /// output).
 type Successions = (Vec<usize>, Vec<bool>, Vec<(u32, usize)>);
+
+impl Placed {
+    /// Adds the storage of a prepared copy of an input.
+    pub fn add_kept(&mut self, bytes: usize) -> u32 {
+        self.storages.push(Storage { bytes, place: Where::Kept, dtype: DType::U8 });
+        self.storages.len() as u32 - 1
+    }
+}
 
 impl<'a> Layout<'a> {
     /// Starts the layout of a program with these inputs and (dense) outputs.

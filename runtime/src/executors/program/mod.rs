@@ -2,7 +2,7 @@
 //!
 //! Lines become items ([`super::fusion`]), and items become steps: an executor's `Linker` makes those in host memory
 //! ([`host_step`]), kernels and transfers on devices are [`device_step`]s. The steps get one memory plan ([`layout`],
-//! [`plan`]). Sizes are known, so all of this is done once.
+//! [`plan`]). Inputs that do not change are copied once to the order in which steps read them ([`kept`]). Sizes are known, so all of this is done once.
 //!
 //! **Invariant:** no executor is imported here; steps are known by traits.
 
@@ -10,6 +10,7 @@ mod build;
 mod compiled;
 mod device_step;
 pub(crate) mod host_step;
+mod kept;
 mod layout;
 pub(crate) mod plan;
 mod poison;
@@ -20,4 +21,5 @@ pub(crate) mod threads;
 pub(crate) use build::build;
 pub(crate) use compiled::StepTime;
 pub use compiled::{Compiled, Description, StepInfo};
+pub use kept::{kept_bytes, set_kept_limit};
 pub use threads::{forget_threads, set_threads, threads};

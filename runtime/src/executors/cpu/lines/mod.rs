@@ -8,6 +8,7 @@
 mod columns;
 mod direct;
 mod dots;
+mod kept;
 mod operands;
 mod pixels;
 mod places;
@@ -25,6 +26,7 @@ use crate::executors::program::threads;
 pub(super) use columns::tiles;
 use columns::{Columns, Done};
 use direct::DirectProduct;
+use kept::KeptLines;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_ROWS, MOST_VECTORS, Tile, finite, tile, tile_of};
@@ -46,7 +48,11 @@ pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
     if let Some(lines) = LineProduct::new(c, env, isa) {
         return Some(match Winograd::of(c, env, &lines, isa) {
             Some(winograd) => Box::new(LineStep::new(winograd(lines), exact())),
-            None => Box::new(LineStep::new(lines, exact())),
+            None => {
+                let kept = KeptLines::of(c, env, &lines, isa);
+                let lines = if kept.is_some() { lines.without_tail(isa) } else { lines };
+                Box::new(LineStep::new(lines, exact()).with_kept(kept))
+            }
         });
     }
     PlaceProduct::new(c, env, isa).map(|places| Box::new(LineStep::new(places, exact())) as Box<dyn HostStep>)
@@ -70,6 +76,15 @@ struct LineProduct {
     cost: f64,
 }
 
+/// The copies of all blocks of lines.
+#[derive(Clone, Copy)]
+struct KeptAt(*mut f32);
+
+// SAFETY: the threads of a product only read the copies.
+unsafe impl Send for KeptAt {}
+// SAFETY: the threads of a product only read the copies.
+unsafe impl Sync for KeptAt {}
+
 /// The rows of a tile are prefetched if they have at most this many bytes. Longer rows are streams that the hardware
 /// recognises, and would leave the caches before they are used.
 const NEAR: usize = 24 * 1024;
@@ -91,6 +106,12 @@ impl LineProduct {
         }
         let ways = [false, true].map(|swapped| Loops::of(c, env.values, env.form, swapped, isa).filter(Self::pays));
         let loops = ways.into_iter().flatten().min_by_key(Loops::moved)?;
+        LineProduct::of(loops, c.exact.is_some(), isa)
+    }
+
+    /// The product with these loops, if there are kernels for it. `checks` says whether it matters that an operand is not
+    /// finite.
+    fn of(loops: Loops, checks: bool, isa: Level) -> Option<LineProduct> {
         let tile_size = tile_of(loops.rows.size, isa)?;
         let block = match &loops.source {
             Source::Windows(w) => w.axes()[0].windows,
@@ -100,7 +121,7 @@ impl LineProduct {
         let (m, n, k) = (loops.rows.size, loops.columns.count(), loops.depth);
         let cost = 150.0 + around as f64 * (100.0 + (2 * m * n * k) as f64 / FLOPS_PER_NS + (n * k) as f64 / 16.0);
         let (compute, moving, finite) = (tile::pick(isa), move_to::pick(isa), finite::pick(isa));
-        let (tail, checks) = (Tail::new(m, k, isa), c.exact.is_some());
+        let tail = Tail::new(m, k, isa);
         let starts = match &loops.source {
             Source::Copied { .. } => (1..=tile_size.1)
                 .map(|vectors| (0..k).map(|line| u32::try_from(line * vectors * LANES).ok()).collect())
@@ -108,6 +129,12 @@ impl LineProduct {
             Source::Lines | Source::Windows(_) => Vec::new(),
         };
         Some(LineProduct { loops, tile: tile_size, block, starts, compute, moving, finite, tail, checks, cost })
+    }
+
+    /// The product with whole vectors of columns only. Dot products add up terms in another order, so that two ways to
+    /// compute a product have the same bits without them.
+    fn without_tail(self, isa: Level) -> LineProduct {
+        LineProduct { tail: Tail::none(isa), ..self }
     }
 
     /// Whether these loops are a product of this form.
@@ -245,15 +272,23 @@ impl LineProduct {
         (columns, count, origin)
     }
 
-    /// Copies the last columns of a block that are computed as dot products.
+    /// The copy at `to` of the last columns of a block that are computed as dot products.
+    fn packed_tail(&self, number: usize, to: *mut f32) -> Packed {
+        let (_, count, _) = self.columns(number, to, to);
+        Packed { at: to, columns: self.tail.of(count) }
+    }
+
+    /// Copies the lines of a block, and behind them its last columns that are computed as dot products.
     ///
     /// # Safety
-    /// `lines` and `copy` are the lines and their copy; `to` has the room of the tail.
-    unsafe fn pack_tail(&self, (lines, copy): (*const f32, *const f32), number: usize, to: *mut f32) -> Packed {
-        let (_, count, origin) = self.columns(number, lines, copy);
-        let packed = Packed { at: to, columns: self.tail.of(count) };
-        let (origin, lines) = self.place(origin, count - packed.columns, 1);
+    /// `lines` is the start of the lines; `copy` has room for [`LineProduct::copied_block`] elements.
+    unsafe fn copy_block(&self, lines: *const f32, copy: *mut f32, number: usize) -> Packed {
+        let packed = self.packed_tail(number, copy.wrapping_add(self.copied()));
         // SAFETY: the caller upholds the contract of this function.
+        unsafe { self.copy(lines, copy, number) };
+        let (_, count, origin) = self.columns(number, lines, copy);
+        let (origin, lines) = self.place(origin, count - packed.columns, 1);
+        // SAFETY: the block was copied, and there is room for its last columns behind it.
         unsafe { self.tail.pack(origin, lines, packed) };
         packed
     }
@@ -367,6 +402,22 @@ impl Method for LineProduct {
     }
 
     unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault> {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { self.multiply_with(operands, None, threads) }
+    }
+}
+
+impl LineProduct {
+    /// The elements of the copy of a block's lines, with that of its last columns.
+    fn copied_block(&self) -> usize {
+        self.copied() + self.tail.room()
+    }
+
+    /// Computes the product, with copies of the blocks of lines that were made before, if there are such.
+    ///
+    /// # Safety
+    /// The contract of [`Method::multiply`] holds, and `kept` has [`LineProduct::copied_block`] elements for each block.
+    unsafe fn multiply_with(&self, operands: Memory, kept: Option<KeptAt>, threads: usize) -> Result<bool, Fault> {
         let (around, blocks) = (self.around(), self.blocks());
         let rows = self.loops.rows.size;
         // Few blocks are divided further, by their rows.
@@ -375,8 +426,8 @@ impl Method for LineProduct {
         let fault = FirstFault::default();
         let all_finite = AtomicBool::new(true);
         threads::share(around * blocks * parts, threads, self.cost, &|claims| {
-            let elements = self.copied() + self.tail.room() + self.packed() + self.room();
-            let Some(block) = fault.block(4 * elements) else { return };
+            let copied_block = if kept.is_some() { 0 } else { self.copied_block() };
+            let Some(block) = fault.block(4 * (copied_block + self.packed() + self.room())) else { return };
             let mut copied = None;
             let mut tail = Packed { at: std::ptr::null_mut(), columns: 0 };
             for task in claims.flatten() {
@@ -387,16 +438,20 @@ impl Method for LineProduct {
                 // elements.
                 unsafe {
                     let lines = (operands.at(1) as *const f32).wrapping_offset(at.b);
-                    let copy = block.data() as *mut f32;
-                    if copied != Some((at.b, number)) {
-                        self.copy(lines, copy, number);
-                        tail = self.pack_tail((lines, copy), number, copy.add(self.copied()));
+                    let room = (block.data() as *mut f32).add(copied_block);
+                    let copy = match kept {
+                        Some(KeptAt(kept)) => kept.add(number * self.copied_block()),
+                        None => block.data() as *mut f32,
+                    };
+                    if kept.is_some() {
+                        tail = self.packed_tail(number, copy.add(self.copied()));
+                    } else if copied != Some((at.b, number)) {
+                        tail = self.copy_block(lines, copy, number);
                         copied = Some((at.b, number));
                     }
                     let a = (operands.at(0) as *const f32).offset(at.a);
                     let c = (operands.at(2) as *mut f32).offset(at.c);
                     let rows = (first, (first + part).min(rows));
-                    let room = copy.add(self.copied() + self.tail.room());
                     if !self.rows(a, (lines, copy, tail, room), c, number, rows) {
                         all_finite.store(false, Ordering::Relaxed);
                     }

@@ -1,5 +1,6 @@
 //! The step of a product of f32 that computes the terms outside of windows as zeros.
 
+use super::kept::KeptLines;
 use crate::executors::cpu::product::Literal;
 use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
 
@@ -35,12 +36,19 @@ pub struct LineStep<M> {
     facts: ProductFacts,
     /// The loops that run instead if an operand is not finite.
     exact: Option<Box<Literal>>,
+    /// The product that runs instead while there is a prepared copy of an operand.
+    kept: Option<Box<KeptLines>>,
 }
 
 impl<M: Method> LineStep<M> {
     /// The step of a product, with the loops of the exact sum if the product leaves out its conditions.
     pub fn new(method: M, exact: Option<Box<Literal>>) -> LineStep<M> {
-        LineStep { facts: method.facts(), method, exact }
+        LineStep { facts: method.facts(), method, exact, kept: None }
+    }
+
+    /// The step, with the product of prepared copies of an operand.
+    pub fn with_kept(self, kept: Option<KeptLines>) -> LineStep<M> {
+        LineStep { kept: kept.map(Box::new), ..self }
     }
 }
 
@@ -56,13 +64,32 @@ impl<M: Method> HostStep for LineStep<M> {
     fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
         self.facts.values = self.facts.values.map(storage);
         self.exact.iter_mut().for_each(|e| e.remap(storage));
+        self.kept.iter_mut().for_each(|k| k.remap(storage));
+    }
+
+    fn keeps(&self) -> Vec<(u32, usize)> {
+        self.kept.iter().map(|k| k.keeps()).collect()
+    }
+
+    fn keep(&mut self, _: usize, storage: u32) {
+        self.kept.iter_mut().for_each(|k| k.keep(storage));
+    }
+
+    unsafe fn prepare(&self, _: usize, memory: Memory, threads: usize) {
+        if let Some(kept) = &self.kept {
+            // SAFETY: the caller upholds the contract of this function.
+            unsafe { kept.prepare(memory, threads) };
+        }
     }
 
     unsafe fn run(&self, memory: Memory, sizes: &[usize], _: *mut u8, threads: usize) -> Result<(), Stopped> {
         let operands = self.facts.values.map(|v| memory.at(v));
         // SAFETY: the caller upholds the contract of this function.
         unsafe {
-            let finite = self.method.multiply(Memory(&operands), threads)?;
+            let finite = match self.kept.as_ref().and_then(|k| k.multiply(memory, threads)) {
+                Some(done) => done?,
+                None => self.method.multiply(Memory(&operands), threads)?,
+            };
             // A factor that is not finite makes a result that is not, so finite results are those of the sum.
             if let Some(exact) = self.exact.as_ref().filter(|_| !finite) {
                 exact.run_unless_finite(memory, sizes, threads)?;

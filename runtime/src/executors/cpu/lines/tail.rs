@@ -31,6 +31,11 @@ impl Tail {
         Tail { rows, depth, compute: dot_tile::pick(isa), isa }
     }
 
+    /// No columns are computed as dot products.
+    pub fn none(isa: Level) -> Tail {
+        Tail::new(0, 0, isa)
+    }
+
     /// How many of the last of `count` columns are computed as dot products.
     pub fn of(&self, count: usize) -> usize {
         columns(count, self.rows, self.depth)
