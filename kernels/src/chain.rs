@@ -109,7 +109,8 @@ impl TileChain {
     pub fn compile(&self, isa: Level, streams: bool) -> Result<ChainCode, NoCode> {
         #[cfg(target_arch = "x86_64")]
         {
-            if isa == Level::Baseline {
+            // every processor with AVX-512 has the instruction that makes masks
+            if isa == Level::Baseline || !std::is_x86_feature_detected!("bmi2") {
                 return Err(NoCode::Impossible);
             }
             let function = |store| {
@@ -118,7 +119,8 @@ impl TileChain {
             };
             let streaming = if streams { Some(function(assembler::STREAM)?) } else { None };
             let (inputs, operations) = (self.inputs.len(), self.operations.len());
-            Ok(ChainCode { cached: function(assembler::STORE)?, streaming, inputs, operations })
+            let exact = isa == Level::Avx512;
+            Ok(ChainCode { cached: function(assembler::STORE)?, streaming, inputs, operations, exact })
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
@@ -166,6 +168,7 @@ pub struct ChainCode {
     streaming: Option<Arc<Executable>>,
     inputs: usize,
     operations: usize,
+    exact: bool,
 }
 
 impl fmt::Debug for ChainCode {
@@ -185,14 +188,19 @@ impl ChainCode {
         self.streaming.is_some()
     }
 
-    /// Computes `n` elements, a multiple of [`CHUNK`].
+    /// Whether the code takes any number of elements, and touches no element behind the last.
+    pub fn is_exact(&self) -> bool {
+        self.exact
+    }
+
+    /// Computes `n` elements, a multiple of [`CHUNK`] unless the code is exact.
     ///
     /// # Safety
     /// `ins` points to a pointer per input of the chain: to `n` elements, or to one. That of `outs` has room for `n`
     /// elements of f32 that no other code uses; it equals inputs or overlaps none. The processor has the instruction
     /// set for which the code was compiled.
     pub unsafe fn run(&self, n: usize, ins: *const *const u8, outs: *const *mut u8) {
-        debug_assert!(n.is_multiple_of(CHUNK));
+        debug_assert!(self.exact || n.is_multiple_of(CHUNK));
         if n == 0 {
             return;
         }

@@ -12,6 +12,7 @@
 //! | [`prefetch`] | hints that memory is needed soon |
 //! | [`peak`] | the arithmetic that the processor can do at most |
 //! | [`reduce`] | sums, products and extrema of lines |
+//! | [`direct`], [`channels`] | sums over windows of one plane where it lies, and of several channels side by side |
 //! | [`line_gemm`], [`dot_tile`], [`dots`] | products with a table of lines, their last columns as dot products, sums along such lines |
 //! | [`small_gemm`], [`quantised_gemm`] | products with few rows, and with weights in groups of integers |
 //!
@@ -25,6 +26,7 @@ pub mod abi;
 pub mod builtin;
 pub mod cast;
 pub mod chain;
+pub mod channels;
 pub mod copy;
 pub mod direct;
 pub mod dot_tile;

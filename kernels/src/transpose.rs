@@ -109,13 +109,15 @@ unsafe fn one_by_one(m: &Moved, at: (usize, usize), end: (usize, usize)) {
 /// The contract of [`move_to`] holds.
 #[inline(always)]
 pub(crate) unsafe fn transposed<I: Isa>(m: &Moved) {
-    let (rows, cols) = (m.rows / BLOCK * BLOCK, m.cols / BLOCK * BLOCK);
-    let (rows, cols) = if I::LEVEL >= Level::Avx2 { (rows, cols) } else { (0, 0) };
+    if I::LEVEL < Level::Avx2 || m.rows.min(m.cols) < BLOCK {
+        // SAFETY: the caller upholds the contract.
+        return unsafe { one_by_one(m, (0, 0), (m.rows, m.cols)) };
+    }
     // SAFETY: the caller upholds the contract; blocks lie within the rectangle, and the instruction set is there.
     unsafe {
-        // Columns of blocks write whole lines of the copy one after the other.
-        for j in (0..cols).step_by(BLOCK) {
-            for i in (0..rows).step_by(BLOCK) {
+        // Columns of blocks write whole lines of the copy one after the other. The last block overlaps the one before it.
+        for j in (0..m.cols).step_by(BLOCK).map(|j| j.min(m.cols - BLOCK)) {
+            for i in (0..m.rows).step_by(BLOCK).map(|i| i.min(m.rows - BLOCK)) {
                 let from = m.from.offset(i as isize * m.from_steps.0 + j as isize);
                 let to = m.to.offset(i as isize + j as isize * m.to_steps.1);
                 #[cfg(target_arch = "x86_64")]
@@ -124,10 +126,6 @@ pub(crate) unsafe fn transposed<I: Isa>(m: &Moved) {
                 let _ = (from, to);
             }
         }
-        if cols > 0 {
-            one_by_one(m, (rows, 0), (m.rows, cols));
-        }
-        one_by_one(m, (0, cols), (m.rows, m.cols));
     }
 }
 

@@ -14,6 +14,8 @@ pub type GeneralRegister = u8;
 
 /// The register that counts elements.
 pub const RAX: GeneralRegister = 0;
+/// The register of the first argument: the number of elements.
+pub const RDI: GeneralRegister = 7;
 /// The registers of the second argument and the third: the pointers to inputs, and the pointer to that of the output.
 pub const RSI: GeneralRegister = 6;
 pub const RDX: GeneralRegister = 2;
@@ -95,16 +97,26 @@ pub enum Rounding {
     TowardsZero = 11,
 }
 
+/// The mask of the elements at the end that do not fill a vector.
+pub const REST: MaskRegister = 1;
+
+/// A jump forward whose target is not known yet: the place of its distance.
+#[must_use]
+pub struct Jump(usize);
+
 /// The bytes of a function.
 pub struct Assembler {
     pub bytes: Vec<u8>,
+    /// Whether only the elements of the mask [`REST`] are read and written.
+    pub partial: bool,
     wide: bool,
 }
 
 impl Assembler {
     /// No instructions yet; `None` for an instruction set without such code.
     pub fn new(isa: Level) -> Option<Assembler> {
-        (isa != Level::Baseline).then(|| Assembler { bytes: Vec::with_capacity(512), wide: isa == Level::Avx512 })
+        let wide = isa == Level::Avx512;
+        (isa != Level::Baseline).then(|| Assembler { bytes: Vec::with_capacity(512), partial: false, wide })
     }
 
     /// Whether conditions are in mask registers; otherwise they are vectors, whose signs count.
@@ -203,14 +215,14 @@ impl Assembler {
     }
 
     /// Encodes a vector instruction.
-    fn vector(
-        &mut self,
-        Opcode(table, prefix, last): Opcode,
-        reg: u8,
-        first: u8,
-        rm: RegisterOrMemory,
-        mask: MaskRegister,
-    ) {
+    fn vector(&mut self, op: Opcode, reg: u8, first: u8, rm: RegisterOrMemory, mask: MaskRegister) {
+        let Opcode(table, prefix, last) = op;
+        // Elements that are not read become zero.
+        let zeros = if op == STORE { 0 } else { 1 << 7 };
+        let mask = match rm {
+            RegisterOrMemory::Elements(..) | RegisterOrMemory::Bytes(..) if self.partial => zeros | REST,
+            _ => mask,
+        };
         let bit = |x: u8, n: u8| (!x >> n & 1) as usize;
         // bits 3 and 4 of the register or of the base
         let (low, high) = match rm {
@@ -269,13 +281,57 @@ impl Assembler {
         self.bytes.extend([0x31, 0xC0]);
     }
 
-    /// `rax += step`, and a jump to `start` if that is below `rdi`, the first argument: the number of elements.
-    pub fn repeat(&mut self, start: usize, step: i32) {
+    /// `rax += step`, and a jump to `start` if that is below `end`.
+    pub fn repeat(&mut self, start: usize, step: i32, end: GeneralRegister) {
         self.bytes.extend([0x48, 0x05]);
         self.bytes.extend(step.to_le_bytes());
-        self.bytes.extend([0x48, 0x39, 0xF8, 0x0F, 0x82]);
+        self.bytes.extend([0x48, 0x39, 0xC0 | end << 3, 0x0F, 0x82]);
         let distance = start as i64 - (self.bytes.len() as i64 + 4);
         self.bytes.extend((distance as i32).to_le_bytes());
+    }
+
+    /// `rsi = rdi` without the elements that do not fill a chunk of this many, a power of two up to 128; jumps if none are
+    /// left.
+    pub fn whole_chunks(&mut self, chunk: u8) -> Jump {
+        self.bytes.extend([0x48, 0x89, 0xFE, 0x48, 0x83, 0xE6, chunk.wrapping_neg()]);
+        self.jump(0x84)
+    }
+
+    /// `rdi -= rax`, which leaves the elements that do not fill a chunk; jumps if there are none. The mask [`REST`] has as
+    /// many of the first lanes, and the other bits of `esi` are those of the next lanes.
+    pub fn rest(&mut self) -> Jump {
+        self.bytes.extend([0x48, 0x29, 0xC7]);
+        let none = self.jump(0x84);
+        // all bits, then only the lowest `edi` of them
+        self.bytes.extend([0xBE, 0xFF, 0xFF, 0xFF, 0xFF, 0xC4, 0xE2, 0x40, 0xF5, 0xF6]);
+        self.take_rest();
+        none
+    }
+
+    /// Goes on to the next sixteen lanes; jumps if no element is in the lanes from `lanes` on.
+    pub fn next_rest(&mut self, lanes: u8) -> Jump {
+        self.bytes.extend([0x83, 0xFF, lanes]);
+        let none = self.jump(0x86);
+        self.bytes.extend([0xC1, 0xEE, 16]);
+        self.take_rest();
+        none
+    }
+
+    /// The mask [`REST`] is `esi`.
+    fn take_rest(&mut self) {
+        self.bytes.extend([0xC5, 0xFB, 0x92, 0xC0 | REST << 3 | RSI]);
+    }
+
+    /// A jump forward if the condition of this opcode holds.
+    fn jump(&mut self, condition: u8) -> Jump {
+        self.bytes.extend([0x0F, condition, 0, 0, 0, 0]);
+        Jump(self.bytes.len() - 4)
+    }
+
+    /// Lets a jump come here.
+    pub fn land(&mut self, Jump(at): Jump) {
+        let distance = (self.bytes.len() - (at + 4)) as i32;
+        self.bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
     }
 
     /// Leaves the function; the upper halves of the vector registers are cleared, as its caller expects.

@@ -1,6 +1,7 @@
 //! The instructions and registers of a chain.
 //!
-//! The function is a loop over [`CHUNK`] elements, whose body goes over one vector after the other. A tile that one
+//! The function is a loop over [`CHUNK`] elements, whose body goes over one vector after the other. With masks, the elements
+//! that do not fill a chunk come after it. A tile that one
 //! operation reads as its last operand is read from memory by that instruction; other tiles have a register from their
 //! first use to their last. Numbers that stand for all elements have a register throughout.
 
@@ -35,11 +36,14 @@ pub fn bytes(chain: &TileChain, isa: Level, store: Opcode) -> Option<Vec<u8>> {
     let mut lower = Lower::new(chain, isa)?;
     lower.begin()?;
     lower.asm.zero_count();
-    let start = lower.asm.bytes.len();
-    for vector in 0..CHUNK / lower.asm.lanes() {
-        lower.body(vector, store)?;
+    if lower.asm.has_masks() {
+        let none = lower.asm.whole_chunks(CHUNK as u8);
+        lower.chunks(store, RSI)?;
+        lower.asm.land(none);
+        lower.rest()?;
+    } else {
+        lower.chunks(store, RDI)?;
     }
-    lower.asm.repeat(start, CHUNK as i32);
     lower.saved.iter().rev().for_each(|r| lower.asm.pop(*r));
     lower.asm.leave();
     Some(lower.asm.bytes)
@@ -93,7 +97,8 @@ impl<'c> Lower<'c> {
             chain,
             asm,
             vectors,
-            masks: FreeRegisters(0xFE),
+            // the first one is `REST`
+            masks: FreeRegisters(0xFC),
             numbers: Vec::new(),
             pointers: vec![0; chain.inputs.len()],
             saved: Vec::new(),
@@ -101,6 +106,31 @@ impl<'c> Lower<'c> {
             results: vec![None; chain.operations.len()],
             uses: [Vec::new(), Vec::new()],
         })
+    }
+
+    /// The loop over whole chunks, at least one, up to the element in `end`.
+    fn chunks(&mut self, store: Opcode, end: GeneralRegister) -> Option<()> {
+        let start = self.asm.bytes.len();
+        for vector in 0..CHUNK / self.asm.lanes() {
+            self.body(vector, store)?;
+        }
+        self.asm.repeat(start, CHUNK as i32, end);
+        Some(())
+    }
+
+    /// The elements behind the last whole chunk, with masked loads and stores.
+    fn rest(&mut self) -> Option<()> {
+        let mut jumps = vec![self.asm.rest()];
+        self.asm.partial = true;
+        for vector in 0..CHUNK / self.asm.lanes() {
+            if vector > 0 {
+                jumps.push(self.asm.next_rest((vector * self.asm.lanes()) as u8));
+            }
+            self.body(vector, STORE)?;
+        }
+        self.asm.partial = false;
+        jumps.into_iter().for_each(|jump| self.asm.land(jump));
+        Some(())
     }
 
     /// Saves registers, and loads what all elements share.
@@ -257,7 +287,10 @@ impl<'c> Lower<'c> {
     fn memory(&mut self, arg: ChainOperand, vector: usize) -> Option<RegisterOrMemory> {
         match arg {
             ChainOperand::Input(k)
-                if self.chain.inputs[k] == InputForm::Tile && self.inputs[k].is_none() && self.uses[0][k] == 1 =>
+                if self.chain.inputs[k] == InputForm::Tile
+                    && self.inputs[k].is_none()
+                    && self.uses[0][k] == 1
+                    && !self.asm.partial =>
             {
                 Some(RegisterOrMemory::Elements(self.pointers[k], self.offset(vector, size_of::<f32>())))
             }

@@ -171,7 +171,8 @@ fn random_chains_have_the_bits_of_their_builtins() {
         let mut compiled = 0;
         for _ in 0..2000 {
             let chain = random.chain();
-            let n = CHUNK * (1 + random.below(3));
+            // with masks, any number of elements, and otherwise whole chunks
+            let n = if isa == Level::Avx512 { 1 + random.below(100) } else { CHUNK * (1 + random.below(3)) };
             let data: Vec<Data> = chain.inputs.iter().map(|form| Data::of(&mut random, *form, n)).collect();
             let wanted: Vec<f32> = (0..n).map(|i| expected(&chain, &data, i)).collect();
             let Ok(code) = chain.compile(isa, random.below(2) == 0) else { continue };

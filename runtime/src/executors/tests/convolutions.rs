@@ -26,7 +26,8 @@ impl Sizes {
             1 => (1 + below(3), 1 + below(5)),
             _ => (1 + below(9), 1 + below(18)),
         };
-        let groups = [1, 1, 2, 5][below(4)];
+        // a vector's channels and more, each apart
+        let groups = if channels == (1, 1) { [1, 3, 17, 35] } else { [1, 1, 2, 5] }[below(4)];
         let batch = [1, 1, 2, 3][below(4)];
         let most = [0, 60, 14, 6][axes];
         let axis = |below: &mut dyn FnMut(usize) -> usize| {
@@ -105,6 +106,23 @@ fn gradients_meet_only_the_numbers_of_their_terms() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn channels_of_narrow_planes_are_summed_side_by_side() {
+    if Level::current() == Level::Baseline {
+        return;
+    }
+    for [size, kernel, padding, stride, dilation] in
+        [[7, 5, 2, 1, 1], [14, 3, 1, 2, 1], [9, 3, 2, 1, 2], [8, 3, 0, 1, 1], [5, 5, 2, 2, 1]]
+    {
+        for groups in [16, 37] {
+            let axes = vec![[size, kernel, padding, stride, dilation], [size + 2, kernel, padding, stride, dilation]];
+            let [_, _, program] = Sizes { batch: 2, groups, channels: (1, 1), axes }.programs();
+            let steps = agree(&program).describe().to_string();
+            assert!(steps.contains("side by side"), "{program}\n{steps}");
         }
     }
 }

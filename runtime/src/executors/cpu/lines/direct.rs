@@ -26,16 +26,17 @@ struct Place {
 /// A compiled product.
 pub(super) struct DirectProduct {
     /// The places of the factors, the planes and the result.
-    places: [OperandStart; 3],
-    outer: Vec<ProductLoop>,
+    pub places: [OperandStart; 3],
+    pub outer: Vec<ProductLoop>,
     terms: Vec<Place>,
     /// The rows and columns of a plane and of its windows.
-    size: (usize, usize),
-    windows: (usize, usize),
-    /// The distances from row to row of a plane and of the result, and in rows from window to window.
-    row: isize,
-    to_row: isize,
-    step: isize,
+    pub size: (usize, usize),
+    pub windows: (usize, usize),
+    /// The distances from row to row of a plane and of the result, and in rows and columns from window to window.
+    pub row: isize,
+    pub to_row: isize,
+    pub step: isize,
+    pub across: usize,
     compute: direct::Fn,
     cost: f64,
 }
@@ -74,7 +75,8 @@ impl DirectProduct {
         if column != 1 || along.c != 1 {
             return None;
         }
-        let compute = direct::pick(isa, usize::try_from(last.along.1).ok()?)?;
+        let across = usize::try_from(last.along.1).ok()?;
+        let compute = direct::pick(isa, across)?;
         let terms = terms(sheet, last, &loops, summed.meet(all))?;
         places[1].offset = origin(right, &slides, &forms[1], places[1].offset);
         let sliding: DimSet = slides.iter().map(|s| s.along.0).collect();
@@ -94,9 +96,27 @@ impl DirectProduct {
             row,
             to_row: rows.c,
             step: sheet.map_or(1, |s| s.along.1 as isize),
+            across,
             compute,
             cost: 150.0 + (planes * (2 * work + 500)) as f64 / FLOPS_PER_NS,
         })
+    }
+}
+
+impl DirectProduct {
+    /// The number of terms of a window.
+    pub fn term_count(&self) -> usize {
+        self.terms.len()
+    }
+
+    /// The row and column of each term in the first window, which may lie outside of the plane.
+    pub fn term_places(&self) -> impl Iterator<Item = (isize, isize)> {
+        self.terms.iter().map(|t| (t.row, t.column))
+    }
+
+    /// The place of each term's factor.
+    pub fn factors(&self) -> impl Iterator<Item = isize> {
+        self.terms.iter().map(|t| t.factor)
     }
 }
 

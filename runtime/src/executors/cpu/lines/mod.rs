@@ -5,6 +5,7 @@
 //! Work is divided into blocks of columns, whose lines stay in the second-level cache, and within them into rows. The
 //! terms of an element are added up in one order, whatever the division.
 
+mod channels;
 mod columns;
 mod direct;
 mod dots;
@@ -23,6 +24,7 @@ use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, FirstFault, HostStep, Memory};
 use crate::executors::program::threads;
+use channels::ChannelProduct;
 pub(super) use columns::tiles;
 use columns::{Columns, Done};
 use direct::DirectProduct;
@@ -43,7 +45,10 @@ use winograd::Winograd;
 pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
     let exact = || Literal::of(c, env, isa);
     if let Some(direct) = DirectProduct::new(c, env, isa) {
-        return Some(Box::new(LineStep::new(direct, exact())));
+        return Some(match ChannelProduct::of(direct, isa) {
+            Ok(channels) => Box::new(LineStep::new(channels, exact())),
+            Err(direct) => Box::new(LineStep::new(direct, exact())),
+        });
     }
     if let Some(lines) = LineProduct::new(c, env, isa) {
         return Some(match Winograd::of(c, env, &lines, isa) {

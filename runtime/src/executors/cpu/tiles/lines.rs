@@ -35,5 +35,6 @@ impl Emit<'_> {
         let memory = phase.in_place.iter().flat_map(|i| i.slots.iter().map(|s| Move { slot: *s, elem: i.bytes }));
         let kept = phase.kept.iter().filter(|k| k.elem > 0).map(|k| Move { slot: k.slot, elem: k.elem });
         phase.moves = memory.chain(kept).collect();
+        phase.settle();
     }
 }

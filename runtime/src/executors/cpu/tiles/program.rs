@@ -25,6 +25,8 @@ use smallvec::SmallVec;
 
 /// At most this many elements in a tile, because a few tiles should fit the first-level cache together.
 pub const TILE: usize = 256;
+/// At most this many elements in a tile of several lines whose places in memory are known before it runs.
+pub const LINES: usize = 1024;
 /// The elements of a line that a walk takes at once if no step needs a register; memory and kept rows of this length
 /// stay in the first-level cache.
 pub const WHOLE: usize = 1024;
@@ -457,6 +459,9 @@ pub struct Phase {
     pub tiled: bool,
     /// Steps once per tile.
     pub tiles: Vec<Step>,
+    /// Whether the steps of a tile touch no element behind its last, so that memory serves as a register whatever the
+    /// number of elements.
+    pub exact: bool,
     /// Folds once per line, after all of its tiles.
     pub folds: Vec<LineFold>,
     /// Steps on row registers after the walk.

@@ -7,6 +7,7 @@
 mod access;
 mod ahead;
 mod ends;
+mod light;
 mod scalar;
 
 use super::program::*;
@@ -274,7 +275,9 @@ impl Worker<'_> {
                     self.step(s, &rows)?;
                 }
                 if !phase.tiles.is_empty() {
-                    if !p.has_segs() {
+                    if p.is_light(phase) {
+                        self.light(phase, (row0, count), (col0, col1))?;
+                    } else if !p.has_segs() {
                         let mut l = row0;
                         while l < row0 + count {
                             let lines = tb.min(row0 + count - l);
@@ -343,35 +346,22 @@ impl Worker<'_> {
             for s in &phase.lines {
                 self.step(s, &geo)?;
             }
-            for i in &phase.in_place {
-                let c = i.cursor as usize;
-                let offset = p.cursors[c].at.at(&self.idx) as isize + self.seeks.add(c).read();
-                let line = self.memory.0[p.cursors[c].value as usize].wrapping_offset(offset);
-                i.slots.iter().for_each(|s| self.starts.add(*s as usize).write(line));
-            }
-            for k in &phase.kept {
-                let line = self.work.add(k.at as usize + self.kept_line * k.line);
-                let slots = if k.elem > 0 { self.starts } else { self.slots };
-                slots.add(k.slot as usize).write(line);
-            }
+            self.place(phase);
             let ahead = self.ahead(phase);
             let asks = self.asks(phase);
             let mut col = col0;
             while col < col1 {
                 geo.cols = width.min(col1 - col);
-                if geo.cols > TILE && !geo.cols.is_multiple_of(CHUNK) {
+                if geo.cols > TILE && !geo.cols.is_multiple_of(CHUNK) && !phase.exact {
                     // The register that replaces memory at an edge is as short as a tile.
                     geo.cols -= geo.cols % TILE;
                 }
                 // The number of existing elements; kernels work on these and the padding.
                 let there = if tb == 1 { geo.cols } else { lines * tc };
                 geo.n = padded(there);
-                let edge = geo.n != there;
+                let edge = geo.n != there && !phase.exact;
                 self.idx[last] = col as i64;
-                for m in &phase.moves {
-                    let at = self.starts.add(m.slot as usize).read().wrapping_add(col * m.elem);
-                    self.slots.add(m.slot as usize).write(at);
-                }
+                self.move_to(phase, col);
                 if ahead.streams != 0 {
                     for (_, i) in
                         phase.in_place.iter().take(64).enumerate().filter(|(n, _)| ahead.streams >> n & 1 == 1)
@@ -408,8 +398,8 @@ impl Worker<'_> {
                             );
                         }
                         Step::Chain { code, ins, outs } => {
-                            let slots = self.slots;
-                            code.run(geo.n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize));
+                            let (slots, n) = (self.slots, if phase.exact { there } else { geo.n });
+                            code.run(n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize));
                         }
                         Step::Fold { f, src, acc, .. } if tb == 1 => {
                             let row = if p.has_segs() { 0 } else { self.kept_line };
@@ -438,6 +428,42 @@ impl Worker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Sets the slots of memory and of kept rows to the start of the current line.
+    ///
+    /// # Safety
+    /// The contract of [`Worker::lines`] holds.
+    unsafe fn place(&mut self, phase: &Phase) {
+        let p = self.p;
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe {
+            for i in &phase.in_place {
+                let c = i.cursor as usize;
+                let offset = p.cursors[c].at.at(&self.idx) as isize + self.seeks.add(c).read();
+                let line = self.memory.0[p.cursors[c].value as usize].wrapping_offset(offset);
+                i.slots.iter().for_each(|s| self.starts.add(*s as usize).write(line));
+            }
+            for k in &phase.kept {
+                let line = self.work.add(k.at as usize + self.kept_line * k.line);
+                let slots = if k.elem > 0 { self.starts } else { self.slots };
+                slots.add(k.slot as usize).write(line);
+            }
+        }
+    }
+
+    /// Moves the slots from the start of the line to this column.
+    ///
+    /// # Safety
+    /// [`Worker::place`] has run for the line.
+    unsafe fn move_to(&mut self, phase: &Phase, col: usize) {
+        for m in &phase.moves {
+            // SAFETY: the caller upholds the contract of this function.
+            unsafe {
+                let at = self.starts.add(m.slot as usize).read().wrapping_add(col * m.elem);
+                self.slots.add(m.slot as usize).write(at);
+            }
+        }
     }
 
     /// The start of the current line of a cursor whose memory serves as a register; all of its slots start there.

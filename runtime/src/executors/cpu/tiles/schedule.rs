@@ -1,10 +1,10 @@
 //! Chooses the loops of a program: which dims are rows, their order, which dims merge, and the sizes of tiles and
 //! units.
 
-use super::program::{CHUNK, Lin, MAX_LOOPS, TILE, padded};
+use super::program::{CHUNK, LINES, Lin, MAX_LOOPS, TILE, padded};
 use crate::executors::fusion::fuse::{Group, live, row_dims};
 use crate::executors::fusion::graph::piece::Place;
-use crate::executors::fusion::graph::{Affine, Axis, Dim, DimSet, Index, Load, Op, ValueId};
+use crate::executors::fusion::graph::{Affine, Axis, Dim, DimSet, Index, Load, Node, Op, ValueId};
 use crate::executors::fusion::items::Env;
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::kernel::Combine;
@@ -386,7 +386,11 @@ fn tile(group: &Group, live: &[bool], n: &Nesting, accesses: &[Access]) -> (usiz
         return (1, padded(last).min(TILE));
     }
     // A tile takes as many lines as fit, and a multiple of the chunk size if possible.
-    let most = (TILE / last).min(lines);
+    let computed = |node: &Node| matches!(&node.op, Op::Load(l) if l.idx.iter().any(|i| matches!(i, Index::Node(_))));
+    let gathers = graph.nodes.iter().zip(live).any(|(node, live)| *live && computed(node));
+    // Each step is called once for a tile, so that more lines pay for the calls; places that are computed are listed.
+    let elements = if scatters || gathers { TILE } else { LINES };
+    let most = (elements / last).min(lines);
     let whole = (1..=most).rev().find(|tb| (tb * last).is_multiple_of(CHUNK));
     (whole.filter(|tb| 2 * tb > most).unwrap_or(most), last)
 }

@@ -16,33 +16,70 @@ impl Worker<'_> {
     /// # Safety
     /// The contract of [`Worker::step`] holds for a step with this load.
     pub(super) unsafe fn guarded(&self, g: &GuardedLoad, geo: &Geo) {
-        let bytes = self.p.cursors[g.cursor as usize].bytes;
+        // The lines and columns that conditions on one of them leave. A condition on both is asked line by line.
+        let (mut lines, mut columns) = ((0, geo.lines), (0, geo.cols));
+        let mut both: SmallVec<[(i64, i64, i64, i64); 4]> = SmallVec::new();
+        for (lin, size) in &g.axes {
+            let first = lin.at(&self.idx);
+            let down = if geo.lines > 1 { lin.coefs[geo.line_loop] } else { 0 };
+            let across = if geo.level == Level::Once { 0 } else { lin.coefs[geo.col_loop] };
+            match (down, across) {
+                (0, _) => columns = within(columns, (first, across, *size), geo.cols),
+                (_, 0) => lines = within(lines, (first, down, *size), geo.lines),
+                _ => both.push((first, down, across, *size)),
+            }
+        }
         // SAFETY: only the part of the rectangle that lies inside is read.
         unsafe {
-            let dst = self.slot(g.dst);
-            let at = self.rect(g.cursor, geo);
-            let origin = self.memory.0[self.p.cursors[g.cursor as usize].value as usize];
-            let offset = self.p.cursors[g.cursor as usize].at.at(&self.idx) as isize;
-            for l in 0..geo.lines {
-                let (mut lo, mut hi) = (0, geo.cols);
-                for (lin, size) in &g.axes {
-                    let line = if geo.lines > 1 { l as i64 * lin.coefs[geo.line_loop] } else { 0 };
-                    let first = lin.at(&self.idx).wrapping_add(line);
-                    let step = if geo.level == Level::Once { 0 } else { lin.coefs[geo.col_loop] };
-                    let (a, b) = fill::interval(false, first, step, geo.cols);
-                    let (c, d) =
-                        fill::interval(false, (size - 1).saturating_sub(first), step.saturating_neg(), geo.cols);
-                    (lo, hi) = (lo.max(a).max(c), hi.min(b).min(d));
+            self.fill_lines(g, geo, (0, lines.0));
+            if both.is_empty() {
+                self.load_part(g, geo, lines, columns);
+            } else {
+                for line in lines.0..lines.1 {
+                    let inside = |columns, (first, down, across, size): &(i64, i64, i64, i64)| {
+                        let first = first.wrapping_add(down.wrapping_mul(line as i64));
+                        within(columns, (first, *across, *size), geo.cols)
+                    };
+                    self.load_part(g, geo, (line, line + 1), both.iter().fold(columns, inside));
                 }
-                let hi = hi.max(lo);
-                let to = dst.add(l * geo.pitch * bytes);
-                (g.fill)(to, 0, g.value.as_ptr(), 1, lo);
-                if hi > lo {
-                    let from =
-                        origin.offset(offset + l as isize * at.line * (geo.lines > 1) as isize + lo as isize * at.elem);
-                    (g.f)(to.add(lo * bytes), 0, from, at, 1, hi - lo);
+            }
+            self.fill_lines(g, geo, (lines.1, geo.lines));
+        }
+    }
+
+    /// Fills whole lines of a tile.
+    ///
+    /// # Safety
+    /// The contract of [`Worker::guarded`] holds; the tile has these lines.
+    unsafe fn fill_lines(&self, g: &GuardedLoad, geo: &Geo, (from, to): (usize, usize)) {
+        let bytes = self.p.cursors[g.cursor as usize].bytes;
+        for line in from..to {
+            // SAFETY: the caller upholds the contract of this function.
+            unsafe { (g.fill)(self.slot(g.dst).add(line * geo.pitch * bytes), 0, g.value.as_ptr(), 1, geo.cols) };
+        }
+    }
+
+    /// Loads these lines of a tile from columns `lo..hi`, and fills the other columns.
+    ///
+    /// # Safety
+    /// The contract of [`Worker::guarded`] holds; the tile has these lines, and the storage has these columns of them.
+    unsafe fn load_part(&self, g: &GuardedLoad, geo: &Geo, (first, end): (usize, usize), (lo, hi): (usize, usize)) {
+        let cursor = &self.p.cursors[g.cursor as usize];
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe {
+            let dst = self.slot(g.dst).add(first * geo.pitch * cursor.bytes);
+            if hi > lo {
+                let at = self.rect(g.cursor, geo);
+                let down = if geo.lines > 1 { first as isize * at.line } else { 0 };
+                let offset = cursor.at.at(&self.idx) as isize + down + lo as isize * at.elem;
+                let from = self.memory.0[cursor.value as usize].wrapping_offset(offset);
+                (g.f)(dst.add(lo * cursor.bytes), geo.pitch, from, at, end - first, hi - lo);
+            }
+            for (from, to) in [(0, lo), (hi, geo.cols)].into_iter().filter(|(from, to)| from < to) {
+                for line in 0..end - first {
+                    let to_fill = dst.add((line * geo.pitch + from) * cursor.bytes);
+                    (g.fill)(to_fill, 0, g.value.as_ptr(), 1, to - from);
                 }
-                (g.fill)(to.add(hi * bytes), 0, g.value.as_ptr(), 1, geo.cols - hi);
             }
         }
     }
@@ -240,4 +277,13 @@ impl Worker<'_> {
         }
         Ok(())
     }
+}
+
+/// The part of `range`, of `count` places, at which a position that begins at `first` and moves by `step` is at least 0 and
+/// below `size`.
+fn within((lo, hi): (usize, usize), (first, step, size): (i64, i64, i64), count: usize) -> (usize, usize) {
+    let (a, b) = fill::interval(false, first, step, count);
+    let (c, d) = fill::interval(false, (size - 1).saturating_sub(first), step.saturating_neg(), count);
+    let lo = lo.max(a).max(c);
+    (lo, hi.min(b).min(d).max(lo))
 }
