@@ -74,4 +74,22 @@ fn weights_that_stay_are_kept_and_those_that_change_are_not() {
     assert!(kept_bytes() > 0);
     drop(run);
     assert_eq!(kept_bytes(), 0, "a program takes its copies with it");
+    // a weight that a step replaces: the last owner gives it away, so that its copy goes too
+    let step = jit(|x: Tensor, w: Tensor| (linear(&x, &w), &w * 2));
+    let mut w = tensor([columns, depth], 10);
+    for _ in 0..4 {
+        let want = (at_once(&x, &w), bits(&(&w * 2)));
+        let (y, next) = step.call((x.clone(), w)).unwrap();
+        assert_eq!((bits(&y), bits(&next)), want);
+        assert_eq!(kept_bytes(), 0);
+        w = next;
+    }
+    for _ in 0..4 {
+        step.call((x.clone(), w.clone())).unwrap();
+    }
+    assert!(kept_bytes() > 0, "others have a share, so the step does not replace it");
+    let want = (at_once(&x, &w), bits(&(&w * 2)));
+    let (y, next) = step.call((x.clone(), w)).unwrap();
+    assert_eq!((bits(&y), bits(&next)), want);
+    assert_eq!(kept_bytes(), 0);
 }

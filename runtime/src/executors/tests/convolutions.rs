@@ -116,7 +116,7 @@ fn channels_of_narrow_planes_are_summed_side_by_side() {
         return;
     }
     for [size, kernel, padding, stride, dilation] in
-        [[7, 5, 2, 1, 1], [14, 3, 1, 2, 1], [9, 3, 2, 1, 2], [8, 3, 0, 1, 1], [5, 5, 2, 2, 1]]
+        [[7, 5, 2, 1, 1], [14, 3, 1, 2, 1], [9, 3, 2, 1, 2], [8, 3, 0, 1, 1], [11, 5, 2, 2, 1]]
     {
         for groups in [16, 37] {
             let axes = vec![[size, kernel, padding, stride, dilation], [size + 2, kernel, padding, stride, dilation]];
