@@ -322,7 +322,8 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
     let read = |item: Node| {
         let mut diags = Diagnostics::new();
         let (place, (op, row)) = (item.place, row::read(item, &mut diags));
-        (place, op, row, diags)
+        // in a box, because a row has kilobytes, and a broken one would take their place among the results
+        (place, op, row.map(Box::new), diags)
     };
     for (place, op, row, faults) in parallel::map_owned(items, read) {
         diags.extend(faults);
@@ -339,7 +340,7 @@ fn rows(node: Node, sources: &Sources, diags: &mut Diagnostics, database: &mut D
             database.broken.push(Name::new(op.as_str()));
             continue;
         };
-        database.rows.push(row);
+        database.rows.push(*row);
     }
 }
 

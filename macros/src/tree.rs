@@ -22,6 +22,7 @@ pub fn derive(item: TokenStream) -> Result<TokenStream> {
     let visit = variants.iter().map(|v| v.visit(is_enum));
     let visit_mut = variants.iter().map(|v| v.visit_mut(is_enum));
     let rebuild = variants.iter().map(Variant::rebuild);
+    // invariant: an enum without variants has no values
     let unreachable = variants.is_empty().then(|| quote!(_ => unreachable!("a value of an enum without variants"),));
     let name = &input.ident;
     let (generics, args, bounds) = input.generics.split_for_impl();

@@ -39,20 +39,28 @@ fn nothing_is_left_open() {
 }
 
 /// What is wrong is an error with a message, and what tests ask is asked in tests. Constants are asked while compiling.
+/// What can't be reached is so by an invariant, which the line before names.
 #[test]
 fn what_runs_does_not_stop_the_program() {
-    let marks = ["assert!(", "assert_eq!(", "assert_ne!(", "panic!(", ".unwrap()", ".expect(\""];
+    let marks =
+        ["assert!(", "assert_eq!(", "assert_ne!(", "panic!(", ".unwrap()", ".unwrap_err()", ".expect(", ".expect_err("];
     let mut faults = Vec::new();
     for krate in CRATES.iter().filter(|krate| **krate != "tests") {
         for path in files_with("rs", &root().join(krate).join("src")).into_iter().filter(|path| !is_test_file(path)) {
-            let text = code(&read(&path));
+            let whole = read(&path);
+            let (text, remarks): (_, Vec<&str>) = (code(&whole), whole.lines().collect());
             let lines: Vec<&str> = text.lines().collect();
             for (i, line) in lines.iter().enumerate() {
-                let in_const =
-                    lines[i.saturating_sub(2)..=i].iter().any(|l| l.contains("const {") || l.contains("const _"));
+                let near = i.saturating_sub(2)..=i;
+                let in_const = lines[near.clone()].iter().any(|l| l.contains("const {") || l.contains("const _"));
                 // a parser's `expect` gives an error
-                let fine = in_const || line.contains("debug_assert") || line.contains("self.expect(");
-                if marks.iter().any(|mark| line.contains(mark)) && !fine {
+                let fine = in_const
+                    || line.contains("debug_assert")
+                    || line.contains("self.expect(")
+                    || line.contains(" p.expect(");
+                let stated = remarks[near].iter().any(|remark| remark.contains("// invariant: "));
+                let stops = marks.iter().any(|mark| line.contains(mark)) && !fine;
+                if stops || line.contains("unreachable!(") && !stated {
                     faults.push(format!("{}:{}: {}", shown(&path), i + 1, line.trim()));
                 }
             }

@@ -113,12 +113,36 @@ fn module_of(file: &Path) -> Module {
     parts
 }
 
-/// The text without comments, texts and a unit test module at its end.
+/// The text without comments and without what is compiled for tests alone. Lines keep their numbers.
 pub fn code(text: &str) -> String {
-    let tests = ["#[cfg(test)]\nmod ", "#[cfg(test)]\npub(crate) mod "];
-    let end = tests.iter().filter_map(|start| text.find(start)).min().unwrap_or(text.len());
-    let text = &text[..end];
-    text.lines().map(|l| l.split("//").next().unwrap_or(l)).collect::<Vec<_>>().join("\n")
+    let mut lines = text.lines();
+    let mut code = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.trim_start().starts_with("#[cfg(test)]") {
+            code.extend(std::iter::repeat_n("", 1 + skip_item(&mut lines, indent(line))));
+        } else {
+            code.push(line.split("//").next().unwrap_or(line));
+        }
+    }
+    code.join("\n")
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// Skips an item that `cargo fmt` has formatted; returns the number of its lines. It ends with its first line, or with a
+/// bracket below the start of that line.
+fn skip_item<'t>(lines: &mut impl Iterator<Item = &'t str>, at: usize) -> usize {
+    let own = |line: &&str| indent(line) == at && !line.trim_start().starts_with("#[");
+    let mut count = 0;
+    for line in lines {
+        count += 1;
+        if own(&line) && line.ends_with(['}', ';', ',']) {
+            break;
+        }
+    }
+    count
 }
 
 /// Every path that starts at `crate` or `super`, from the root; groups `{a, b::c}` taken apart.
@@ -229,4 +253,11 @@ fn paths_are_taken_apart() {
     let mut found: Vec<String> = paths(text, &vec!["m".into(), "n".into()]).iter().map(|p| p.join("::")).collect();
     found.sort();
     assert_eq!(found, ["a::b::C", "a::b::d", "a::e", "a::self", "m::g::h"]);
+}
+
+#[test]
+fn tests_alone_are_skipped() {
+    let text = "use a;\n#[cfg(test)]\n#[path = \"t.rs\"]\nmod t;\nfn f() { // no\n    #[cfg(test)]\n    g();\n}\n\
+                #[cfg(test)]\nmod tests {\n    fn h() {\n    }\n}\nfn last() {}";
+    assert_eq!(code(text), "use a;\n\n\n\nfn f() { \n\n\n}\n\n\n\n\n\nfn last() {}");
 }

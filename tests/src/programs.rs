@@ -175,10 +175,19 @@ fn random(rng: &mut Rng, choices: &[usize]) -> Result<(Trace, Vec<Buffer>), Erro
 /// # Errors
 /// The error of compiling.
 pub fn compile(trace: &Trace, executor: &str) -> Result<Compiled, ExecError> {
+    compile_with(trace, executor, |_| ())
+}
+
+/// A trace compiled for one executor, with options that `set` changes.
+///
+/// # Errors
+/// The error of compiling.
+pub fn compile_with(trace: &Trace, executor: &str, set: impl Fn(&mut CompileOptions)) -> Result<Compiled, ExecError> {
     let bodies =
         |line: &_| fulgurite::bind::body_of(&trace.arena, line).map_err(|e| ExecError::new(e.code(), e.to_string()));
     let mut options = CompileOptions::new(&bodies);
     options.executors = [executor].iter().filter_map(|name| executors::find(name)).collect();
+    set(&mut options);
     executors::compile(trace, &options)
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A claim about a row, with its grade.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Claim {
+pub struct GradedClaim {
     /// The subject: `shapes`, `dtypes`, `d/dx`.
     pub what: String,
     /// The grade.
@@ -14,7 +14,7 @@ pub struct Claim {
     pub reason: String,
 }
 
-impl Claim {
+impl GradedClaim {
     /// The claim as a JSON object.
     pub fn json(&self) -> Value {
         json!({"what": self.what, "grade": self.grade.word(), "instances": self.grade.instances(), "reason": self.reason})

@@ -173,7 +173,8 @@ fn broadcast<'a>(shapes: impl Iterator<Item = &'a [usize]>) -> Option<Vec<usize>
             }
         }
     }
-    (joined.iter().product::<usize>() <= MOST).then_some(joined)
+    let count = joined.iter().try_fold(1usize, |count, size| count.checked_mul(*size))?;
+    (count <= MOST).then_some(joined)
 }
 
 /// The place in a tensor of sizes `own` of the element that stands at `place` where it is broadcast to `shape`.

@@ -98,3 +98,60 @@ impl Pass<'_> {
         Ok((outputs, states))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulgurite::core::Scalar;
+
+    /// Tensors of each rank from 0 to 4.
+    fn operands() -> Vec<GraphValue> {
+        let shapes: [&[usize]; 6] = [&[], &[8], &[8, 2], &[1, 8, 2], &[0, 1, 2], &[1, 2, 1, 2]];
+        let zeros = |shape: &[usize]| Tensor::from_vec(vec![0.0f32; shape.iter().product()], shape);
+        shapes.map(|shape| GraphValue::Tensor(zeros(shape))).to_vec()
+    }
+
+    /// A file may give any tensors to a layer: a layer with one of another rank is an error.
+    #[test]
+    fn operands_of_any_rank_are_refused_or_taken() {
+        let int = |n: i64| GraphValue::Number(Scalar::Int(n));
+        let operands = operands();
+        let mut refused = 0;
+        for (_, layer) in TABLE {
+            for odd in &operands {
+                for at in 0..8 {
+                    for last in [0, 1] {
+                        use RecurrentLayer as L;
+                        // of ONNX: a sequence, weights, weights of the state, biases, lengths, states, peepholes
+                        let usual = [4, 3, 3, 2, 0, 3, 3, 2].map(|which: usize| operands[which.min(3)].clone());
+                        let mut args = usual.to_vec();
+                        args[4] = GraphValue::None;
+                        args[at] = odd.clone();
+                        let mut named = vec![("layout", int(last))];
+                        if !matches!(layer, L::OnnxRnn | L::OnnxGru | L::OnnxLstm) {
+                            let list = |from: usize, count: usize| {
+                                GraphValue::List(args.iter().cycle().skip(from).take(count).cloned().collect())
+                            };
+                            let states = if matches!(layer, L::TorchLstm) { 2 } else { 1 };
+                            let flags = [int(1), int(1), int(0), int(0), int(0), int(last)];
+                            args = [args[0].clone(), list(5, states), list(1, 4)].into_iter().chain(flags).collect();
+                            named = vec![];
+                        }
+                        refused += usize::from(call(*layer, &args, &named).is_err());
+                    }
+                }
+            }
+        }
+        assert!(refused > 400, "{refused}");
+    }
+
+    /// A number of layers whose weights are more than there are numbers is none.
+    #[test]
+    fn a_number_of_layers_does_not_begin_again() {
+        let flags = [0, 1 << 62, 0, 0, 1, 0].map(|n| GraphValue::Number(Scalar::Int(n)));
+        let lists = [operands()[3].clone(), GraphValue::List(operands()[..1].to_vec()), GraphValue::List(vec![])];
+        let args: Vec<GraphValue> = lists.into_iter().chain(flags).collect();
+        let said = call(RecurrentLayer::TorchGru, &args, &[]).unwrap_err();
+        assert!(said.contains("another number of weights"), "{said}");
+    }
+}

@@ -106,6 +106,9 @@ pub fn call(
     Ok(vec![one])
 }
 
+/// At most this many parts of a tensor, because each of them is a line of a program.
+const MOST: i64 = 1 << 20;
+
 /// The parts of a tensor along an axis: of the sizes in a vector, of one size, or of size 1.
 fn split(x: &Tensor, parts: Option<&GraphValue>, axis: i64, keepdim: bool) -> Result<GraphValue, String> {
     let rank = x.rank() as i64;
@@ -117,20 +120,29 @@ fn split(x: &Tensor, parts: Option<&GraphValue>, axis: i64, keepdim: bool) -> Re
         }
         value => value.whole().map(|n| vec![n]),
     };
+    let few = |count: i64| match count <= MOST {
+        true => Ok(()),
+        false => Err(format!("a tensor would be split into {count} parts, and {MOST} are allowed")),
+    };
     let (sizes, squeezed) = match parts.filter(|parts| !matches!(parts, GraphValue::None)) {
-        None => (vec![1; size as usize], !keepdim),
+        None => {
+            few(size)?;
+            (vec![1; size as usize], !keepdim)
+        }
         Some(parts) => {
             let sizes = known(parts).ok_or("the sizes of the parts are not known")?;
             let is_one = matches!(parts, GraphValue::Tensor(x) | GraphValue::Known(x) if x.rank() == 0);
             match sizes[..] {
                 [n] if is_one && n > 0 => {
+                    few((size - 1) / n + 1)?;
                     ((0..size).step_by(n as usize).map(|from| n.min(size - from)).collect(), false)
                 }
                 _ => (sizes, false),
             }
         }
     };
-    if sizes.iter().sum::<i64>() != size || sizes.iter().any(|n| *n < 0) {
+    let all = sizes.iter().try_fold(0i64, |all, n| all.checked_add(*n).filter(|_| *n >= 0));
+    if all != Some(size) {
         return Err(format!("the parts have {sizes:?} elements along an axis of {size}"));
     }
     let mut from = 0;
@@ -143,4 +155,39 @@ fn split(x: &Tensor, parts: Option<&GraphValue>, axis: i64, keepdim: bool) -> Re
         })
     };
     Ok(GraphValue::List(sizes.iter().map(part).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(sizes: Vec<i64>) -> Result<Vec<GraphValue>, String> {
+        let shape = [sizes.len()];
+        let sizes = GraphValue::Known(Tensor::from_vec(sizes, shape));
+        call(SequenceFunction::Split, &[GraphValue::Tensor(Tensor::from_vec(vec![1.0f32; 3], [3])), sizes], &[])
+    }
+
+    #[test]
+    fn sizes_of_parts_have_the_sum_of_the_axis() {
+        assert!(matches!(&parts(vec![1, 2]).unwrap()[..], [GraphValue::List(parts)] if parts.len() == 2));
+        // the last two are -2 and 3 where numbers begin again behind the largest one
+        for wrong in [vec![1, 1], vec![4, -1], vec![i64::MAX, i64::MAX, 5], vec![i64::MIN, i64::MIN, 3]] {
+            let said = parts(wrong).unwrap_err();
+            assert!(said.contains("elements along an axis of 3"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_program_has_no_millions_of_parts() {
+        let x = Tensor::from_vec(vec![false; MOST as usize + 1], [MOST as usize + 1]);
+        let one = || GraphValue::Known(Tensor::scalar(1i64));
+        let split = |more: Vec<GraphValue>| {
+            let args: Vec<GraphValue> = [GraphValue::Tensor(x.clone())].into_iter().chain(more).collect();
+            call(SequenceFunction::Split, &args, &[])
+        };
+        for more in [vec![], vec![one()]] {
+            let said = split(more).unwrap_err();
+            assert!(said.contains("1048577 parts"), "{said}");
+        }
+    }
 }

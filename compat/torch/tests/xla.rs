@@ -51,6 +51,17 @@ fn array<T>(dtype: u32, sizes: &[i64], data: &mut [T]) -> ArrayBuffer {
 
 /// Calls the handler with one argument and one result; the error's text if there is one.
 fn call(major: i32, program: &str, argument: &ArrayBuffer, result: &ArrayBuffer) -> Result<(), String> {
+    call_changed(major, program, argument, result, |_, _| ())
+}
+
+/// Like [`call`], with a call and functions of XLA that `change` changes.
+fn call_changed(
+    major: i32,
+    program: &str,
+    argument: &ArrayBuffer,
+    result: &ArrayBuffer,
+    change: impl FnOnce(*mut XlaApi, &mut CallFrame),
+) -> Result<(), String> {
     let mut api = MaybeUninit::<XlaApi>::zeroed();
     let to = api.as_mut_ptr();
     // SAFETY: the fields lie in the struct; the handler reads no other one.
@@ -83,6 +94,7 @@ fn call(major: i32, program: &str, argument: &ArrayBuffer, result: &ArrayBuffer)
         results: values(&[BUFFER], &results),
         attributes,
     };
+    change(to, &mut frame);
     // SAFETY: everything that the frame points to lives until the end of this function.
     match unsafe { handler::answer(&mut frame) }.is_null() {
         true => Ok(()),
@@ -135,12 +147,101 @@ fn what_is_wrong_is_an_error() {
     assert_eq!(wide, [9.0; 3], "something is written");
 }
 
+/// Memory of which the first element is aligned as tensors are.
+#[repr(align(64))]
+struct Aligned([f32; 32]);
+
+#[test]
+fn memory_of_any_alignment_is_read() {
+    let mut memory = Aligned(std::array::from_fn(|i| i as f32));
+    for from in 0..17 {
+        let mut made = [0.0f32; 3];
+        let x = array(F32, &[3], &mut memory.0[from..from + 3]);
+        call(MAJOR, NEG, &x, &array(F32, &[3], &mut made)).expect("runs");
+        assert_eq!(made, std::array::from_fn(|i| -((from + i) as f32)));
+    }
+    assert_eq!(memory.0, std::array::from_fn(|i| i as f32), "an argument is written");
+}
+
+/// What a call does not have is not read: a frame, a list or a value of another form is refused.
+#[test]
+fn a_call_of_another_form_is_refused() {
+    let (mut x, mut y) = ([1.5f32, -2.0, 0.0], [9.0f32; 3]);
+    let (x, to) = (array(F32, &[3], &mut x), array(F32, &[3], &mut y));
+    const OTHER: u32 = 77;
+    let name = ByteSpan { start: b"other".as_ptr(), len: 5 };
+    let names = [&raw const name];
+    type Change<'a> = &'a dyn Fn(&mut CallFrame);
+    let changes: [(Change, &str); 6] = [
+        (&|frame| frame.struct_size -= 8, "XLA's interface has version"),
+        (&|frame| frame.stage = EXECUTE + 1, "which has no handler"),
+        (&|frame| frame.results.len = 0, "a program gives 1 results, the call has room for 0"),
+        (&|frame| frame.arguments.kinds = &OTHER, "value 0 of a call has kind 77"),
+        (&|frame| frame.attributes.kinds = &OTHER, "a call has no text `program`"),
+        (&|frame| frame.attributes.names = names.as_ptr(), "a call has no text `program`"),
+    ];
+    for (change, said) in changes {
+        let error = call_changed(MAJOR, NEG, &x, &to, |_, frame| change(frame)).expect_err(said);
+        assert!(error.contains(said), "{error}");
+    }
+    assert_eq!(y, [9.0; 3], "something is written");
+}
+
+thread_local! {
+    static ASKED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Notes that it is called.
+///
+/// # Safety
+/// None is needed.
+unsafe extern "C" fn asked(_: *mut ThreadsAsked) -> *mut XlaError {
+    ASKED.set(true);
+    ptr::dangling_mut()
+}
+
+/// An older XLA has fewer functions: those behind its last one are not called.
+#[test]
+fn functions_that_xla_does_not_have_are_not_called() {
+    let (mut x, mut y) = ([1.5f32], [0.0f32]);
+    let (x, to) = (array(F32, &[1], &mut x), array(F32, &[1], &mut y));
+    let end = std::mem::offset_of!(XlaApi, thread_pool_num_threads);
+    for (size, there) in [(size_of::<XlaApi>(), true), (end, false)] {
+        let shorten = |api: *mut XlaApi, _: &mut CallFrame| {
+            // SAFETY: the fields lie in the struct, which no one else uses.
+            unsafe {
+                (&raw mut (*api).struct_size).write(size);
+                (&raw mut (*api).thread_pool_num_threads).write(asked);
+            }
+        };
+        ASKED.set(false);
+        call_changed(MAJOR, NEG, &x, &to, shorten).expect("runs");
+        assert_eq!(ASKED.get(), there);
+    }
+    assert_eq!(y, [-1.5]);
+}
+
+/// Metadata of fewer fields are not written.
+#[test]
+fn metadata_of_another_size_are_left() {
+    let version = ApiVersion { struct_size: 24, extensions: ptr::null_mut(), major: -1, minor: -1 };
+    let mut metadata = HandlerMetadata { struct_size: HandlerMetadata::SIZE - 1, version, traits: 7 };
+    assert!(asked_for(&mut metadata));
+    assert_eq!((metadata.version.major, metadata.version.minor, metadata.traits), (-1, -1, 7));
+}
+
 #[test]
 fn the_version_is_stated() {
     let version = ApiVersion { struct_size: 24, extensions: ptr::null_mut(), major: -1, minor: -1 };
     let mut metadata = HandlerMetadata { struct_size: HandlerMetadata::SIZE, version, traits: 7 };
+    assert!(asked_for(&mut metadata));
+    assert_eq!((metadata.version.major, metadata.version.minor, metadata.traits), (MAJOR, MINOR, 0));
+}
+
+/// Calls the handler as XLA does to ask for metadata; whether it answers without an error.
+fn asked_for(metadata: &mut HandlerMetadata) -> bool {
     let base = ExtensionBase { struct_size: size_of::<MetadataExtension>(), kind: METADATA, next: ptr::null_mut() };
-    let mut extension = MetadataExtension { base, metadata: &mut metadata };
+    let mut extension = MetadataExtension { base, metadata };
     let none = || values(&[], &[]);
     let (struct_size, extensions) = (size_of::<CallAttributes>(), ptr::null_mut());
     let (kinds, names, values) = (ptr::null(), ptr::null(), ptr::null());
@@ -155,6 +256,5 @@ fn the_version_is_stated() {
         attributes: CallAttributes { struct_size, extensions, len: 0, kinds, names, values },
     };
     // SAFETY: the frame and its extension live until the end of this function.
-    assert!(unsafe { handler::answer(&mut frame) }.is_null());
-    assert_eq!((metadata.version.major, metadata.version.minor, metadata.traits), (MAJOR, MINOR, 0));
+    unsafe { handler::answer(&mut frame) }.is_null()
 }

@@ -99,6 +99,10 @@ impl Env {
     pub fn size(&self, name: Name) -> Option<&Size> {
         self.sizes.iter().find(|(n, _)| *n == name).map(|(_, s)| s)
     }
+    /// The size bound to `name`, to be changed in place.
+    pub(super) fn size_mut(&mut self, name: Name) -> Option<&mut Size> {
+        self.sizes.iter_mut().find(|(n, _)| *n == name).map(|(_, s)| s)
+    }
     /// The argument or option called `name`.
     #[inline]
     pub fn item(&self, name: Name) -> Option<&Item> {
@@ -110,8 +114,8 @@ impl Env {
     }
     /// Binds or rebinds a size.
     pub fn bind_size(&mut self, name: Name, size: Size) {
-        match self.sizes.iter_mut().find(|(n, _)| *n == name) {
-            Some(entry) => entry.1 = size,
+        match self.size_mut(name) {
+            Some(bound) => *bound = size,
             None => self.sizes.push((name, size)),
         }
     }

@@ -346,15 +346,13 @@ impl Matcher<'_> {
     }
 
     fn each(&mut self, size: Name, item: usize, d: Dim) {
-        let mut each = match self.env.size(size) {
-            Some(Size::Each(l)) => l.clone(),
-            _ => Vec::new(),
-        };
-        if each.len() <= item {
-            each.resize(item + 1, d);
+        // in place, because a list may have very many items
+        if let Some(Size::Each(each)) = self.env.size_mut(size) {
+            each.resize(each.len().max(item + 1), d);
+            each[item] = d;
+        } else {
+            self.env.bind_size(size, Size::Each(vec![d; item + 1]));
         }
-        each[item] = d;
-        self.env.bind_size(size, Size::Each(each));
     }
 
     fn check(&self, param: Name, size: &Expr, have: Dim, want: Dim) -> Result<(), Mismatch> {

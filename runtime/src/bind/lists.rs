@@ -31,6 +31,8 @@ pub(super) fn in_parts(
     let mut joins = symbol;
     while let (true, Some(_), Some(items)) = (is_long(&args), joins.facts().join, alike(b, &args)) {
         let loc = b.context.place.loc;
+        // each part has the other arguments, and not the whole list
+        args[0] = Value::Absent;
         let mut parts = Vec::with_capacity(items.len().div_ceil(PART));
         for part in items.chunks(PART) {
             let mut call = args.clone();

@@ -162,6 +162,7 @@ impl Block {
     /// # Safety
     /// `data` is aligned to [`ALIGN`], and is neither freed nor written while a share of the block exists.
     pub unsafe fn lent(data: *mut u8) -> Result<Block, OutOfMemory> {
+        debug_assert!((data as usize).is_multiple_of(ALIGN), "lent memory is aligned to {ALIGN} bytes");
         let block = Block::new(0)?;
         // SAFETY: the block is fresh, hence unshared.
         unsafe { (*block.0.as_ptr()).data = data };

@@ -77,15 +77,13 @@ impl Subclass {
     /// The symbol that makes tensors of the class or takes them apart.
     pub fn port(&'static self, port: Port) -> SymbolRef {
         let ports = self.ports.get_or_init(|| {
-            let rows = subclass::ports(self.rules());
-            let mut rows = rows.into_iter().zip(Port::ALL).map(|(row, port)| {
+            let [unflatten, flatten, plain] = subclass::ports(self.rules());
+            [(Port::Unflatten, unflatten), (Port::Flatten, flatten), (Port::Plain, plain)].map(|(port, row)| {
                 let sig: &'static str = Box::leak(row.sig.to_string().into_boxed_str());
                 let ClassText { file, line, .. } = self.text;
                 let text = RowText { op: row.op.as_str(), doc: self.text.doc, sig, file, line, ..RowText::BLANK };
                 Symbol::leak_port(self, port, text, row)
-            });
-            // invariant: there are as many rows as ports
-            std::array::from_fn(|_| rows.next().unwrap_or_else(|| unreachable!("a class has three ports")))
+            })
         });
         ports[port as usize]
     }

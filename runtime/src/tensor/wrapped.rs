@@ -184,9 +184,17 @@ impl Wrapped {
 pub(crate) fn with_fields<V>(like: &SubclassLayout, mut field: impl FnMut(usize) -> V) -> Vec<Value<V>> {
     let sig = &like.class.rules().sig;
     let mut args = Vec::new();
+    // Fields mostly stand in the order in which they are asked for, so a search begins behind the last one.
+    let mut next = 0;
+    let mut at = |n: Name| {
+        let (before, behind) = like.fields.split_at(next);
+        let found = behind.iter().chain(before).position(|(f, _)| *f == n);
+        let found = found.map(|i| (next + i) % like.fields.len());
+        next = found.map_or(next, |i| i + 1);
+        found
+    };
     for param in &sig.params {
         let name = param.name.name;
-        let at = |n: Name| like.fields.iter().position(|(f, _)| *f == n);
         args.push(if param.ty.list.is_some() {
             let items = (0..).map_while(|i| at(Name::new(&format!("{name}.{i}"))));
             Value::List(items.map(|i| Value::Tensor(field(i))).collect())

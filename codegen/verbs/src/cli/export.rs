@@ -225,7 +225,8 @@ impl ExportOptions {
     fn take_versions(&self, tested: &Path) -> Result<(), CommandFault> {
         let own = self.out.join("Cargo.lock");
         if tested.is_file() && !own.exists() {
-            fs::copy(tested, &own).map_err(|why| CommandFault::unwritable(&own, &why))?;
+            let versions = fs::read(tested).map_err(|why| CommandFault::unreadable(tested, &why))?;
+            files::refresh(&own, versions).map_err(|why| CommandFault::unwritable(&own, &why))?;
         }
         Ok(())
     }

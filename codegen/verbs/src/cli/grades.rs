@@ -9,7 +9,7 @@ use serde_json::json;
 use super::load::Loaded;
 use super::paint::Paint;
 use super::{Common, FINE, Outcome};
-use crate::claim::{Claim, weaker};
+use crate::claim::{GradedClaim, weaker};
 use crate::explain::grades::{self, GradedRow};
 
 /// The columns, and the width of each.
@@ -24,7 +24,7 @@ pub(super) fn list(loaded: &Loaded, common: &Common, paint: &Paint, out: &mut dy
     }
     if common.json {
         for row in &rows {
-            let claims: Vec<_> = row.claims.iter().map(Claim::json).collect();
+            let claims: Vec<_> = row.claims.iter().map(GradedClaim::json).collect();
             writeln!(out, "{}", json!({"v": 1, "op": row.op, "claims": claims}))?;
         }
         let totals: BTreeMap<_, _> = totals
@@ -59,7 +59,7 @@ fn weakest(row: &GradedRow, wanted: &str) -> Option<Grade> {
 }
 
 /// The column in which a claim counts.
-fn column(claim: &Claim) -> &'static str {
+fn column(claim: &GradedClaim) -> &'static str {
     let rule = claim.what.starts_with("d/d") || claim.what.starts_with("jvp ");
     match COLUMNS.into_iter().find(|column| *column == claim.what) {
         Some(column) => column,

@@ -13,14 +13,14 @@ use fulgurite_core::signature::OutTy;
 
 use super::Gradient;
 use super::facts::Fact;
-use crate::claim::{Claim, weaker};
+use crate::claim::{GradedClaim, weaker};
 
 /// The claims of one row.
 pub struct GradedRow {
     /// The row.
     pub op: String,
     /// The claims, in a fixed order.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<GradedClaim>,
 }
 
 impl GradedRow {
@@ -42,7 +42,7 @@ pub fn all(database: &Database, checked: &Checked, table: &(dyn Rows + Sync)) ->
 }
 
 /// The claims about `row`: its types and values, its gradients, and derived facts.
-pub(super) fn claims(row: &Arc<Row>, gradients: &[Gradient], facts: &[Fact], checked: &Checked) -> Vec<Claim> {
+pub(super) fn claims(row: &Arc<Row>, gradients: &[Gradient], facts: &[Fact], checked: &Checked) -> Vec<GradedClaim> {
     let family = cases::family(row, check::element(row));
     let mut claims = types(row, &family);
     claims.extend(gradients.iter().filter_map(Gradient::claim));
@@ -50,19 +50,19 @@ pub(super) fn claims(row: &Arc<Row>, gradients: &[Gradient], facts: &[Fact], che
         .graded
         .iter()
         .filter(|rule| rule.op == row.op && rule.way == check::gradients::arrays::declared::Way::Jvp);
-    claims.extend(tangents.map(|rule| Claim {
+    claims.extend(tangents.map(|rule| GradedClaim {
         what: format!("jvp {}", rule.arg),
         grade: rule.grade,
         reason: "a written rule, compared with the derivative of the meaning".to_owned(),
     }));
-    let fact = |fact: &Fact| Claim { what: fact.name.to_owned(), grade: fact.grade, reason: fact.reason.clone() };
+    let fact = |fact: &Fact| GradedClaim { what: fact.name.to_owned(), grade: fact.grade, reason: fact.reason.clone() };
     // The executor of a row is not a claim about its meaning.
     claims.extend(facts.iter().filter(|fact| fact.name != "kernel").map(fact));
     claims
 }
 
 /// The claims about shapes, index ranges, dtypes and values.
-fn types(row: &Row, family: &Family) -> Vec<Claim> {
+fn types(row: &Row, family: &Family) -> Vec<GradedClaim> {
     let calls = family.cases.len();
     let from_body = family.cases.iter().all(|case| case.solved.outs.iter().all(|out| *out == OutTy::FromBody));
     let (shapes, why) = match &row.meaning {
@@ -71,14 +71,18 @@ fn types(row: &Row, family: &Family) -> Vec<Claim> {
         Meaning::Decomp(_) => (Grade::Checked(calls), "the body yields what `sig` says"),
         Meaning::Host(_) => (Grade::Tested, "by `p02`: what runs has the shape that was promised"),
     };
-    let mut claims = vec![Claim { what: "shapes".to_owned(), grade: shapes, reason: why.to_owned() }];
+    let mut claims = vec![GradedClaim { what: "shapes".to_owned(), grade: shapes, reason: why.to_owned() }];
     if row.index_body().is_some() && !row.is_pointwise() {
         let reason = "no access leaves its tensor; indices from tensors are checked when run";
-        claims.push(Claim { what: "indices".to_owned(), grade: Grade::Checked(calls), reason: reason.to_owned() });
+        claims.push(GradedClaim {
+            what: "indices".to_owned(),
+            grade: Grade::Checked(calls),
+            reason: reason.to_owned(),
+        });
     }
     let (grade, why) = dtypes::grade(row, family);
-    claims.push(Claim { what: "types".to_owned(), grade, reason: why.to_owned() });
+    claims.push(GradedClaim { what: "types".to_owned(), grade, reason: why.to_owned() });
     let reason = "by `p01`: kernels against the meaning in f64";
-    claims.push(Claim { what: "values".to_owned(), grade: Grade::Tested, reason: reason.to_owned() });
+    claims.push(GradedClaim { what: "values".to_owned(), grade: Grade::Tested, reason: reason.to_owned() });
     claims
 }

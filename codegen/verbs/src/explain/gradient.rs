@@ -13,7 +13,7 @@ use fulgurite_core::{DTypeSet, Name};
 use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
-use crate::claim::Claim;
+use crate::claim::GradedClaim;
 
 /// The origin of a gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,9 +212,9 @@ impl Gradient {
     }
 
     /// The claim about it.
-    pub fn claim(&self) -> Option<Claim> {
+    pub fn claim(&self) -> Option<GradedClaim> {
         let (grade, reason) = self.grade.clone()?;
-        Some(Claim { what: format!("d/d{}", self.arg), grade, reason })
+        Some(GradedClaim { what: format!("d/d{}", self.arg), grade, reason })
     }
 
     /// The gradient as a JSON object.

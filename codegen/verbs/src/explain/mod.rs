@@ -28,7 +28,7 @@ use fulgurite_core::lower::Rows;
 use fulgurite_core::row::{Meaning, Row};
 use serde_json::{Value, json};
 
-use crate::claim::Claim;
+use crate::claim::GradedClaim;
 use calls::run_calls;
 use facts::Fact;
 
@@ -48,7 +48,7 @@ pub struct Explained {
     found: Vec<(&'static str, String)>,
     gradients: Vec<Gradient>,
     /// The grades of types and values.
-    claims: Vec<Claim>,
+    claims: Vec<GradedClaim>,
     facts: Vec<Fact>,
     /// How it is batched, with an explanation.
     vmap: (&'static str, &'static str),
@@ -310,7 +310,7 @@ impl Explained {
         let facts = facts.map(
             |fact| json!({"fact": fact.name, "value": fact.value, "reason": fact.reason, "grade": fact.grade.word()}),
         );
-        let claims = self.claims.iter().map(Claim::json);
+        let claims = self.claims.iter().map(GradedClaim::json);
         json!({
             "v": 1,
             "op": self.op,

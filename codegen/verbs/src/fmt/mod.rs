@@ -6,7 +6,7 @@
 
 use fulgurite_codegen::diag::{Diag, Diagnostics};
 use fulgurite_codegen::schema::{self, Database, KEYS, further, read_database};
-use fulgurite_codegen::source::{Place, Sources};
+use fulgurite_codegen::source::{FileId, Place, Sources};
 use fulgurite_codegen::yaml::{self, Node, ScalarKind, Text, Value};
 use fulgurite_core::lang::Dialect;
 
@@ -36,7 +36,7 @@ pub type Formatting = Result<Formatted, (Sources, Diagnostics)>;
 /// The parsed text.
 struct Reading {
     database: Database,
-    tree: Option<Node>,
+    file: FileId,
     sources: Sources,
     diags: Diagnostics,
 }
@@ -45,8 +45,7 @@ fn read(path: &str, text: &str) -> Reading {
     let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
     let file = sources.add(path, text);
     let database = read_database(file, &sources, &mut diags);
-    let tree = yaml::read(file, &sources, &mut Diagnostics::new());
-    Reading { database, tree, sources, diags }
+    Reading { database, file, sources, diags }
 }
 
 /// Formats the text of a database.
@@ -55,7 +54,10 @@ fn read(path: &str, text: &str) -> Reading {
 /// The faults of reading; names and meanings are not checked.
 pub fn format(path: &str, text: &str) -> Formatting {
     let mut before = read(path, text);
-    let tree = before.tree.take().filter(|_| before.diags.errors() == 0);
+    if before.diags.errors() > 0 {
+        return Err((before.sources, before.diags));
+    }
+    let tree = yaml::read(before.file, &before.sources, &mut before.diags);
     let Some(tree) = tree else { return Err((before.sources, before.diags)) };
     let made = File { text, comments: trivia::comments(text, &tree) }.text(&tree);
     let after = read(path, &made);
@@ -80,8 +82,10 @@ pub fn format_further(path: &str, text: &str) -> Formatting {
     let (mut sources, mut diags) = (Sources::default(), Diagnostics::new());
     let file = sources.add(path, text);
     let read = further::read(file, &sources, &mut diags);
-    let tree = yaml::read(file, &sources, &mut Diagnostics::new()).filter(|_| diags.errors() == 0);
-    let Some(tree) = tree else { return Err((sources, diags)) };
+    if diags.errors() > 0 {
+        return Err((sources, diags));
+    }
+    let Some(tree) = yaml::read(file, &sources, &mut diags) else { return Err((sources, diags)) };
     let made = File { text, comments: trivia::comments(text, &tree) }.further(&tree);
     let after = sources.add(path, made.as_str());
     let again = further::read(after, &sources, &mut diags);

@@ -79,7 +79,7 @@ impl RecurrentCell {
             RecurrentKind::Simple => vec![function(new, gates + product(h, r, bias.cloned()))],
             RecurrentKind::Gru { reset, update, after } => {
                 let value = 3 - reset - update;
-                let of = |x: &Tensor, at: usize, axis: i64| part(x, at, parts, axis);
+                let of = |x: &Tensor, at: usize, axis: usize| part(x, at, parts, axis);
                 let rows = |at: usize| of(r, at, 0);
                 let biases = |at: usize| bias.map(|bias| of(bias, at, 0));
                 let open = |at: usize| function(gate, of(gates, at, 1) + product(h, &rows(at), biases(at)));
@@ -117,9 +117,10 @@ impl RecurrentCell {
     }
 }
 
-/// Part `at` of `parts` equal parts along an axis.
-pub fn part(x: &Tensor, at: usize, parts: usize, axis: i64) -> Tensor {
-    let size = x.shape()[axis as usize].len() / parts;
+/// Part `at` of `parts` equal parts along an axis, counted from the first one. A tensor without this axis gives its own
+/// error, or that of the slice.
+pub fn part(x: &Tensor, at: usize, parts: usize, axis: usize) -> Tensor {
+    let size = x.shape().get(axis).map_or(0, |size| size.len()) / parts;
     let (start, stop) = (size * at, size * (at + 1));
-    x.slice_with(ops::Slice { dim: axis.into(), start: start.into(), stop: Some(stop.into()), ..d() })
+    x.slice_with(ops::Slice { dim: (axis as i64).into(), start: start.into(), stop: Some(stop.into()), ..d() })
 }

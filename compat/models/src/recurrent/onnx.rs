@@ -75,11 +75,11 @@ fn first(r: &Tensor) -> ops::Slice {
     ops::Slice { dim: (-1).into(), stop: Some(hidden), ..Default::default() }
 }
 
-/// The tensor with axis `batch` in front of the axes before it.
+/// The tensor with axis `batch` in front of the axes before it. A tensor without this axis gives its own error, or that of
+/// the order.
 fn swapped(x: &Tensor, batch: usize) -> Tensor {
-    let axes: Vec<i64> = (0..x.rank() as i64).collect();
-    let mut order = axes.clone();
-    order[..=batch].rotate_right(1);
+    let behind = (batch + 1..x.rank()).map(|axis| axis as i64);
+    let order: Vec<i64> = [batch as i64].into_iter().chain(0..batch as i64).chain(behind).collect();
     x.permute(order)
 }
 

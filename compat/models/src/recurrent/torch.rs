@@ -35,7 +35,8 @@ pub fn call(layer: RecurrentLayer, args: &[GraphValue], named: &[(&str, GraphVal
     let each = if flag(biases) { 4 } else { 2 };
     let GraphValue::Number(Scalar::Int(layers)) = layers else { return Err(odd()) };
     let cell = cell(layer);
-    if weights.len() as i64 != layers * directions as i64 * each || states.len() != cell.states() {
+    let count = layers.checked_mul(directions as i64 * each);
+    if count != Some(weights.len() as i64) || states.len() != cell.states() {
         return Err("a recurrent layer with projections, or with another number of weights than its layers".to_owned());
     }
     let mut x = if flag(batch_first) { swapped(&x) } else { x };

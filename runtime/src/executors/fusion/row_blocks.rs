@@ -102,11 +102,22 @@ impl Found<'_> {
                 let costly = values.iter().filter(|v| again(v) && self.costs_too_much(&flow, **v, values));
                 costly.for_each(|v| _ = inside.remove(v));
             }
-            if inside.len() == before {
-                let mut groups: Vec<RowGroup> = parts.iter().flat_map(|part| self.stages(&flow, part)).collect();
+            if inside.len() < before {
+                continue;
+            }
+            let mut groups: Vec<RowGroup> = parts.iter().flat_map(|part| self.stages(&flow, part)).collect();
+            // An item that is in no group reads whole values, so a group must not keep one of them as blocks.
+            let single = |v: &ValueId| {
+                let with = |g: &RowGroup, items: &[usize], at| g.inside.contains(v) && items.contains(&at);
+                let kept = groups.iter().any(|g| with(g, &g.items[g.own..], flow.writer[v]));
+                kept && !flow.readers[v].iter().all(|r| groups.iter().any(|g| with(g, &g.items, *r)))
+            };
+            let whole: Vec<ValueId> = inside.iter().copied().filter(single).collect();
+            if whole.is_empty() {
                 groups.sort_by_key(|g| g.items[g.own]);
                 return groups;
             }
+            inside.retain(|v| !whole.contains(v));
         }
     }
 

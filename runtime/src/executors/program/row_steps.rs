@@ -28,7 +28,7 @@ impl RowSteps {
         let mut made: FxHashMap<RowGroup, Box<dyn HostStep>> = FxHashMap::default();
         loop {
             let found = Found { items, outputs, values: env.values, form: env.form, least, barred: &barred };
-            let mut groups = found.groups();
+            let groups = found.groups();
             let mut refused = Vec::new();
             for group in &groups {
                 if !made.contains_key(group) {
@@ -43,12 +43,10 @@ impl RowSteps {
                 barred.extend(refused);
                 continue;
             }
-            // Groups that wait for each other run as single items.
-            let order = loop {
-                match order(&found, &groups) {
-                    Some(order) => break order,
-                    None => _ = groups.pop(),
-                }
+            let Some(order) = order(&found, &groups) else {
+                // Groups wait for each other, so the values of the last one exist whole.
+                barred.extend(groups.iter().next_back().into_iter().flat_map(|g| g.inside.iter().copied()));
+                continue;
             };
             let step = |group: &RowGroup| {
                 let lines = group.items.iter().flat_map(|i| items[*i].1.iter().copied()).collect();

@@ -193,6 +193,21 @@ fn a_sum_over_blocks_is_read_after_the_last_one() {
     assert_eq!(steps.matches(BLOCKS).count(), 2, "{steps}");
 }
 
+/// A fusion behind a sum over rows reads them again, and no product runs with it: the rows it reads are in memory.
+#[test]
+fn a_fusion_that_runs_alone_reads_whole_values() {
+    let text = "fn f(x: f32[2, 64, 1], k: f32[2, 1, 64]) {
+           a: f32[2, 64, 64] = matmul(x, k)
+           m: f32[2, 64, 1] = matmul(a, x)
+           s: f32[2, 64, 64] = exp(a)
+           n: f32[2, 64, 1] = matmul(s, x)
+           y: f32[2, 64, 64] = mul(s, m)
+           return n, y
+         }";
+    let [_, steps] = same_both(text, &inputs(&parse(text)));
+    assert_eq!(steps.matches(BLOCKS).count(), 1, "{steps}");
+}
+
 /// A NaN or an infinity reaches all elements that it reaches in the whole product, also through blocks of zeros.
 #[test]
 fn what_is_not_finite_is_not_left_out() {
