@@ -57,7 +57,7 @@ fn lines<F: Field>(x: &Array<F>, solved: &Solved, of: Range<usize>, arrange: &dy
     lines_by(x, solved, of, &ordering, arrange)
 }
 
-/// The same by another comparison of elements.
+/// Positions as `lines` gives them, where elements are compared in another way.
 fn lines_by<F: Field>(
     x: &Array<F>,
     solved: &Solved,
