@@ -19,6 +19,8 @@ mod determinism;
 mod halves;
 #[path = "properties/higher.rs"]
 mod higher;
+#[path = "properties/late.rs"]
+mod late;
 #[path = "properties/layout.rs"]
 mod layout;
 #[path = "properties/meaning.rs"]
@@ -72,6 +74,7 @@ const PROPERTIES: &[Property] = &[
     Property { name: "p21_halves_round_once", applies: halves::applies, check: halves::check },
     Property { name: "p22_weaker_arguments", applies: weak::applies, check: weak::check },
     Property { name: "p23_numbers_too_large", applies: numbers::applies, check: numbers::check },
+    Property { name: "p24_late_numbers", applies: late::applies, check: late::check },
     Property { name: "p19_gradients_are_of_the_same_order", applies: orders::applies, check: orders::check },
     Property { name: "p14_batches_are_slices", applies: batching::applies, check: batching::check },
     Property { name: "p16_refusals_are_alive", applies: alive::applies, check: alive::check },

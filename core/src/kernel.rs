@@ -9,6 +9,8 @@ pub enum Special {
     Argsort,
     /// Positions in the order of `nth_element` of the C++ library.
     Introselect,
+    /// Positions in the order of `sort` of the C++ library, which compares a NaN with nothing.
+    Introsort,
     /// Positions in the order of a selection with the median of three as its pivot.
     Quickselect,
     /// A linear recurrence along an axis, step by step.
@@ -27,6 +29,7 @@ impl Special {
     pub const ALL: &[(&str, &str, Special)] = &[
         (HOST, "argsort", Special::Argsort),
         (HOST, "introselect", Special::Introselect),
+        (HOST, "introsort", Special::Introsort),
         (HOST, "quickselect", Special::Quickselect),
         ("cpu", "linear_scan", Special::LinearScan),
         ("cpu", "searchsorted", Special::Searchsorted),

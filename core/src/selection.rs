@@ -6,9 +6,10 @@
 //! |---|---|
 //! | `argsort` | positions that sort an axis, stable |
 //! | `introselect` | positions of the k first, where GNU libstdc++ has them (see `intro`) |
+//! | `introsort` | positions that sort an axis as `std::sort` of GNU libstdc++ does, which compares a NaN with nothing |
 //! | `quickselect` | the position of the k-th, where Hoare's selection has it (see `quick`) |
 //!
-//! NaN counts as the largest element.
+//! NaN counts as the largest element, but for `introsort`.
 
 mod intro;
 mod item;
@@ -20,7 +21,7 @@ use crate::kernel::{HOST, Special};
 use crate::name::Name;
 use crate::scalar::Scalar;
 use crate::signature::{Env, Item as EnvItem};
-use item::{Item, Narrow, Wide};
+use item::{Item, Loose, Narrow, Wide};
 pub use key::SortKey;
 
 /// A primitive with the options of a call.
@@ -36,6 +37,7 @@ pub struct Selection {
 enum Order {
     Sort,
     Intro { k: usize, sorted: bool },
+    Unstable,
     Quick { k: usize },
 }
 
@@ -69,6 +71,7 @@ impl Selection {
         let order = match Special::named(HOST, name.as_str()) {
             Some(Special::Argsort) => Order::Sort,
             Some(Special::Introselect) => Order::Intro { k: k(), sorted: flag(env, "sorted") },
+            Some(Special::Introsort) => Order::Unstable,
             Some(Special::Quickselect) => Order::Quick { k: k() },
             _ => return Err("there is no such primitive"),
         };
@@ -84,7 +87,7 @@ impl Selection {
         let axis = usize::try_from(dim).unwrap_or(0);
         let size = shape.get(axis).copied().unwrap_or(1);
         let results = match self.order {
-            Order::Sort => size,
+            Order::Sort | Order::Unstable => size,
             Order::Intro { k, .. } => k,
             Order::Quick { .. } => 1,
         };
@@ -99,6 +102,10 @@ impl Selection {
 
     /// Gives the positions of a line in order to `put`; `key` returns the key of an element.
     pub fn line<E: Copy, K: SortKey>(&self, line: &[E], key: impl Fn(E) -> K, put: impl FnMut(usize)) {
+        if matches!(self.order, Order::Unstable) && line.iter().any(|e| key(*e).is_lost()) {
+            let key = |e: E| if key(e).is_lost() { Loose::LOST } else { key(e).key() };
+            return self.arrange::<E, Loose>(line, key, put);
+        }
         let largest = u64::MAX >> (u64::BITS - K::BITS);
         // the order of equal elements is one for both directions
         let key = |e: E| if self.descending { largest - key(e).key() } else { key(e).key() };
@@ -112,6 +119,7 @@ impl Selection {
     fn arrange<E: Copy, T: Item>(&self, line: &[E], key: impl Fn(E) -> u64, mut put: impl FnMut(usize)) {
         match self.order {
             Order::Sort => radix::sort(item::all::<E, T>(line, key)).iter().for_each(|i| put(i.at())),
+            Order::Unstable => intro::all::<E, T>(line, key).iter().for_each(|i| put(i.at())),
             Order::Intro { k, sorted } => intro::first::<E, T>(k, sorted, line, key).iter().for_each(|i| put(i.at())),
             Order::Quick { k } => {
                 let mut items = item::all::<E, T>(line, key);

@@ -40,7 +40,7 @@ fn interface(kernel: Special) -> Option<Interface> {
             let args = &[&["T"] as &[&str], &["i8", "u4x2"], &["T"], &["T"]];
             Interface { args, optional: 0, option: "group", family: Family::Contraction }
         }
-        Special::Argsort | Special::Introselect | Special::Quickselect => return None,
+        Special::Argsort | Special::Introselect | Special::Introsort | Special::Quickselect => return None,
     })
 }
 

@@ -295,7 +295,9 @@ impl<V: Operand> Form<V> {
                     out.extend(parts.iter().zip(items).filter_map(|(part, item)| Some(((*part)?.name, item))));
                 }
                 (Becomes::Wanted, Some(Given::List(wanted))) => {
-                    mask = Some(wanted.iter().map(|w| matches!(w, Given::Bool(true))).collect());
+                    let flag = |w: &Given<V>| if let Given::Bool(flag) = w { Some(*flag) } else { None };
+                    let flags = wanted.iter().map(flag).collect::<Option<_>>();
+                    mask = Some(flags.ok_or_else(|| refuse(format!("`{}` is no list of flags", param.name)))?);
                 }
                 (Becomes::Nothing, Some(value)) => {
                     if param.value.as_ref().is_some_and(|only| !same(&value, only)) {

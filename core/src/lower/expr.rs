@@ -129,6 +129,8 @@ impl Lowering<'_> {
                 let v = self.scalar(a, at)?;
                 let d = match elem {
                     Elem::Var(t) if *t == "T" => self.compute,
+                    // integers are summed in the dtype in which the call computes
+                    Elem::Acc(t) if *t == "T" && self.compute.is_int() => self.compute,
                     other => const_eval::elem_dtype(&self.env, other)?.opmath(),
                 };
                 let number = matches!(elem, Elem::Class(_)) && !v.elem;

@@ -1,6 +1,6 @@
 //! `partial_sort`, `nth_element` and `sort` as GNU libstdc++ has them, because the places of equal elements in PyTorch's
-//! `topk` follow from its algorithms. PyTorch takes a partial sort if 64 k is at most the size of the axis. Otherwise it
-//! takes `nth_element`, and then `sort` for the part before the k-th.
+//! `topk` and `mode` follow from its algorithms. `mode` takes `sort`. `topk` takes a partial sort if 64 k is at most the
+//! size of the axis, and otherwise `nth_element`, with `sort` for the part before the k-th.
 
 use super::item::{self, Item};
 
@@ -26,6 +26,13 @@ pub(super) fn first<E: Copy, T: Item>(k: usize, sorted: bool, line: &[E], key: i
         }
     }
     items.truncate(k);
+    items
+}
+
+/// The items of a line in order.
+pub(super) fn all<E: Copy, T: Item>(line: &[E], key: impl Fn(E) -> u64) -> Vec<T> {
+    let mut items = item::all(line, key);
+    sort(&mut items);
     items
 }
 
@@ -131,11 +138,15 @@ fn most_cuts(n: usize) -> u32 {
     2 * n.max(1).ilog2()
 }
 
-/// Inserts each item into those before it, behind its equals.
+/// Inserts each item into those before it, behind its equals. Among the first ones, an item that belongs before all of
+/// them is compared with the first alone, which shows where some can't be compared.
 fn insertion_sort<T: Item>(items: &mut [T]) {
     for i in 1..items.len() {
         let one = items[i];
-        let to = items[..i].iter().rposition(|x| !one.before(*x)).map_or(0, |at| at + 1);
+        let to = match i < FEW && one.before(items[0]) {
+            true => 0,
+            false => items[..i].iter().rposition(|x| !one.before(*x)).map_or(0, |at| at + 1),
+        };
         items.copy_within(to..i, to + 1);
         items[to] = one;
     }

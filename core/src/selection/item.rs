@@ -50,6 +50,33 @@ impl Item for Narrow {
     }
 }
 
+/// An element of any size that is compared with nothing if it is NaN, as the operator `<` does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Loose(Wide);
+
+impl Loose {
+    /// The key of NaN. Only floats have it, and no number among them has this key.
+    pub const LOST: u64 = u64::MAX;
+}
+
+impl Item for Loose {
+    fn new(key: u64, at: usize) -> Loose {
+        Loose(Wide::new(key, at))
+    }
+    fn exceeds(self, key: u64) -> bool {
+        self.key() != Loose::LOST && key < self.key()
+    }
+    fn key(self) -> u64 {
+        self.0.key()
+    }
+    fn at(self) -> usize {
+        self.0.at()
+    }
+    fn before(self, other: Loose) -> bool {
+        other.exceeds(self.key())
+    }
+}
+
 /// An element of any size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wide {

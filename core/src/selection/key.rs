@@ -9,6 +9,11 @@ pub trait SortKey: Copy {
 
     /// The key of the number.
     fn key(self) -> u64;
+
+    /// Whether it is no number; an integer always is one.
+    fn is_lost(self) -> bool {
+        false
+    }
 }
 
 macro_rules! integers {
@@ -35,6 +40,9 @@ macro_rules! floats {
                 let change = (bits >> (<$bits>::BITS - 1)).wrapping_neg() | sign;
                 (if self.is_nan() { <$bits>::MAX } else { bits ^ change }) as u64
             }
+            fn is_lost(self) -> bool {
+                self.is_nan()
+            }
         }
     )*};
 }
@@ -54,6 +62,9 @@ impl SortKey for Scalar {
             Scalar::Float(x) => x.key(),
             other => other.as_i64().key(),
         }
+    }
+    fn is_lost(self) -> bool {
+        matches!(self, Scalar::Float(x) if x.is_nan())
     }
 }
 

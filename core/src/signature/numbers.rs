@@ -41,7 +41,7 @@ pub(super) fn computes(
         let (lets, seen) = (Vec::new(), Vec::new());
         let mut uses = Uses { env, name, is_param, lets, seen, element: false, equal: false, operand: false };
         uses.block(body, Context::Element);
-        let computed = matches!(kind, Some(Kind::Bool | Kind::Default));
+        let computed = kind.is_some_and(|kind| kind != Kind::Keep);
         let Outlier::Known(number) = number else {
             if computed && (uses.element || uses.operand || uses.equal) {
                 wide = DType::I64;
@@ -181,7 +181,7 @@ impl<'a> Uses<'a> {
                 self.expr(a, of);
                 self.expr(b, of);
             }
-            Node::Cast(a, Elem::Var(t)) if t.as_str() == "T" => {
+            Node::Cast(a, Elem::Var(t) | Elem::Acc(t)) if t.as_str() == "T" => {
                 self.expr(a, if context == Context::Other { Context::Operand } else { context });
             }
             Node::Cast(a, _) => self.expr(a, Context::Other),
@@ -271,7 +271,7 @@ impl Ranges<'_> {
                     _ => return None,
                 },
             },
-            Node::Cast(a, Elem::Var(t)) if t.as_str() == "T" => self.expr(a)?,
+            Node::Cast(a, Elem::Var(t) | Elem::Acc(t)) if t.as_str() == "T" => self.expr(a)?,
             Node::If(c, a, b) => match self.holds(c) {
                 Some(holds) => self.block(if holds { a } else { b })?,
                 None => {

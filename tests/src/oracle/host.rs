@@ -20,6 +20,9 @@ pub(super) fn run<F: Field>(primitive: Name, args: &[Value<Operand<F>>], solved:
     let k = number(solved, "k").and_then(|k| usize::try_from(k).ok()).unwrap_or(0);
     Ok(match (primitive.as_str(), tensors.as_slice()) {
         ("argsort", [x]) => lines(x, solved, 0..usize::MAX, &|order, is| places(order, flag("descending"), is)),
+        ("introsort", [x]) => lines_by(x, solved, 0..usize::MAX, &comparison, &|order, is| {
+            insert(order, &|a, b| is(a, b) == Ordering::Less);
+        }),
         ("introselect", [x]) => lines(x, solved, 0..k, &|order, is| {
             let before = |a, b| is(a, b) == if flag("descending") { Ordering::Greater } else { Ordering::Less };
             if let Some(nth) = k.checked_sub(1).filter(|nth| *nth < order.len()) {
@@ -51,6 +54,17 @@ type Is<'a> = &'a dyn Fn(usize, usize) -> Ordering;
 
 /// The positions of each line along `dim`, in the order that `arrange` produces, as far as they are at these places.
 fn lines<F: Field>(x: &Array<F>, solved: &Solved, of: Range<usize>, arrange: &dyn Fn(&mut [usize], Is)) -> Array<F> {
+    lines_by(x, solved, of, &ordering, arrange)
+}
+
+/// Positions as `lines` gives them, where elements are compared in another way.
+fn lines_by<F: Field>(
+    x: &Array<F>,
+    solved: &Solved,
+    of: Range<usize>,
+    ordering: &dyn Fn(&Array<F>, usize, usize) -> Ordering,
+    arrange: &dyn Fn(&mut [usize], Is),
+) -> Array<F> {
     let dim = number(solved, "dim").unwrap_or(-1);
     let rank = x.shape.len() as i64;
     let axis = usize::try_from(dim.rem_euclid(rank.max(1))).unwrap_or(0);
@@ -84,6 +98,19 @@ fn places(order: &mut [usize], descending: bool, is: Is) {
             Ordering::Greater => descending,
         };
         order[(0..old.len()).filter(|&j| j != i && before(j)).count()] = at;
+    }
+}
+
+/// `std::sort` of GNU's C++ library for lines of at most sixteen elements, and tests have no longer ones: an element before
+/// the first one moves to the front, and another one behind the last element that it is not before.
+fn insert(line: &mut [usize], before: &dyn Fn(usize, usize) -> bool) {
+    for i in 1..line.len() {
+        let at = line[i];
+        let mut to = i;
+        while to > 0 && (before(at, line[0]) || before(at, line[to - 1])) {
+            to -= 1;
+        }
+        line[to..=i].rotate_right(1);
     }
 }
 
@@ -182,5 +209,13 @@ fn ordering<F: Field>(x: &Array<F>, a: usize, b: usize) -> Ordering {
             let (a, b) = (v[a].value(), v[b].value());
             a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
         }
+    }
+}
+
+/// A comparison by `<`, to which a NaN is like everything.
+fn comparison<F: Field>(x: &Array<F>, a: usize, b: usize) -> Ordering {
+    match &x.data {
+        Data::Int(v) => v[a].cmp(&v[b]),
+        Data::Float(v) => v[a].value().partial_cmp(&v[b].value()).unwrap_or(Ordering::Equal),
     }
 }

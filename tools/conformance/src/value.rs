@@ -186,7 +186,7 @@ pub(super) fn number(buffer: &Buffer) -> Json {
         Some(Scalar::Bool(b)) => json!(b),
         Some(Scalar::Int(i)) => json!(i),
         Some(Scalar::Float(x)) if x.is_finite() => json!({"float": x}),
-        Some(Scalar::Float(x)) => json!({"float": x.to_string()}),
+        Some(Scalar::Float(x)) => json!({"float": x.to_string().to_lowercase()}),
         None => Json::Null,
     }
 }

@@ -98,6 +98,6 @@ pub(super) fn whole(line: &Line) -> Option<Arc<dyn Kernel>> {
         Special::LinearScan => recurrence::kernel(line),
         Special::Searchsorted => search::kernel(line),
         Special::MatmulGroups => quantised_gemm::kernel(line),
-        Special::Argsort | Special::Introselect | Special::Quickselect => None,
+        Special::Argsort | Special::Introselect | Special::Introsort | Special::Quickselect => None,
     })
 }
