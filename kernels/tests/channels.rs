@@ -13,11 +13,9 @@ fn sums_of_channels_equal_their_definition() {
             let columns = (windows.1 - 1) * steps.1 + terms.1 + 2;
             let rows = (windows.0 - 1) * steps.0 + terms.0;
             let from: Vec<f32> = (0..rows * columns * LANES).map(|i| (i * 37 % 101) as f32 / 8.0 - 6.0).collect();
-            let factors: Vec<f32> =
-                (0..terms.0 * terms.1 * LANES).map(|i| (i * 13 % 97) as f32 / 7.0 - 5.0).collect();
-            let places: Vec<u32> = (0..terms.0 * terms.1)
-                .map(|t| (((t / terms.1) * columns + t % terms.1) * LANES) as u32)
-                .collect();
+            let factors: Vec<f32> = (0..terms.0 * terms.1 * LANES).map(|i| (i * 13 % 97) as f32 / 7.0 - 5.0).collect();
+            let places: Vec<u32> =
+                (0..terms.0 * terms.1).map(|t| (((t / terms.1) * columns + t % terms.1) * LANES) as u32).collect();
             let mut to = vec![f32::NAN; windows.0 * windows.1 * LANES + 3];
             let planes = ChannelPlanes {
                 from: from.as_ptr(),

@@ -46,9 +46,7 @@ pub use join::JoinedPart;
 pub use kernel::{Kernel, OnDevice, TensorMut, TensorRef, TransferSource, Works};
 pub use line::Line;
 pub(crate) use program::StepTime;
-pub use program::{
-    Compiled, Description, StepInfo, forget_threads, kept_bytes, set_kept_limit, set_threads, threads,
-};
+pub use program::{Compiled, Description, StepInfo, forget_threads, kept_bytes, set_kept_limit, set_threads, threads};
 
 use crate::error::Error;
 use crate::symbol::outer;
