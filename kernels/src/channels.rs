@@ -62,6 +62,8 @@ multi! {
 ///
 /// # Safety
 /// The contract of [`window_sums`] holds; `from` is the first term of the first of them, `to` its sum.
+// Indices step through registers and memory at once, and their constant bounds let the compiler unroll the loops.
+#[allow(clippy::needless_range_loop)]
 #[inline(always)]
 unsafe fn sums<I: Isa, const N: usize>(p: &ChannelPlanes<'_>, from: *const f32, to: *mut f32) {
     let mut sums = [[0.0f32; LANES]; N];

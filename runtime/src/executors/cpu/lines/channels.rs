@@ -42,35 +42,31 @@ pub(super) struct ChannelProduct {
 }
 
 impl ChannelProduct {
-    /// The product channels by channels, if that pays, or the product plane by plane.
-    pub fn of(direct: DirectProduct, isa: Level) -> Result<ChannelProduct, DirectProduct> {
-        match ChannelProduct::parts(&direct, isa) {
-            Some((channels, around, room)) => {
-                let place = |t: &(isize, isize)| {
-                    let (row, column) = (t.0 + room.origin.0 as isize, t.1 + room.origin.1 as isize);
-                    (row as usize * room.size.1 + column as usize) * LANES
-                };
-                let places: Vec<usize> = direct.term_places().map(|t| place(&t)).collect();
-                let first = places.iter().copied().min().unwrap_or(0);
-                let terms = places.iter().map(|p| (p - first) as u32).collect();
-                let (moving, finite, compute) = (move_to::pick(isa), finite::pick(isa), window_sums::pick(isa));
-                let (factors, Room { origin, size }) = (direct.factors().collect(), room);
-                Ok(ChannelProduct {
-                    direct,
-                    channels,
-                    around,
-                    origin,
-                    size,
-                    first,
-                    terms,
-                    factors,
-                    moving,
-                    finite,
-                    compute,
-                })
-            }
-            None => Err(direct),
-        }
+    /// Makes the product that sums channels side by side of the product plane by plane, if that pays.
+    pub fn of(direct: &DirectProduct, isa: Level) -> Option<impl FnOnce(DirectProduct) -> ChannelProduct + use<>> {
+        let (channels, around, room) = ChannelProduct::parts(direct, isa)?;
+        let place = |t: (isize, isize)| {
+            let (row, column) = (t.0 + room.origin.0 as isize, t.1 + room.origin.1 as isize);
+            (row as usize * room.size.1 + column as usize) * LANES
+        };
+        let places: Vec<usize> = direct.term_places().map(place).collect();
+        let first = places.iter().copied().min().unwrap_or(0);
+        let terms = places.iter().map(|p| (p - first) as u32).collect();
+        let (moving, finite, compute) = (move_to::pick(isa), finite::pick(isa), window_sums::pick(isa));
+        let (factors, Room { origin, size }) = (direct.factors().collect(), room);
+        Some(move |direct| ChannelProduct {
+            direct,
+            channels,
+            around,
+            origin,
+            size,
+            first,
+            terms,
+            factors,
+            moving,
+            finite,
+            compute,
+        })
     }
 
     /// The loop over channels, the loops around it, and the room around a plane.

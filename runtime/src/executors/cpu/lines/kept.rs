@@ -2,7 +2,7 @@
 //! in which tiles read them. The product may then broadcast the other operand than it does without such a copy.
 
 use super::operands::{Loops, Source};
-use super::step::Method;
+use super::step::{KeptMethod, Method};
 use super::{KeptAt, LineProduct};
 use crate::executors::fusion::graph::piece::Contract;
 use crate::executors::fusion::items::Env;
@@ -21,7 +21,7 @@ pub struct KeptLines {
 
 impl KeptLines {
     /// The product whose lines can be kept, if it moves fewer elements than `usual` when they are copied already.
-    pub(super) fn of(c: &Contract, env: &Env, usual: &LineProduct, isa: Level) -> Option<KeptLines> {
+    pub(super) fn of(c: &Contract, env: &Env, usual: &LineProduct, isa: Level) -> Option<Box<dyn KeptMethod>> {
         let ways = [false, true].map(|swapped| Loops::of(c, env.values, env.form, swapped, isa));
         let kept = |l: &Loops| {
             let copied = l.columns.count() * l.depth;
@@ -30,51 +30,41 @@ impl KeptLines {
             alone && fewer && LineProduct::pays(l)
         };
         let lines = LineProduct::of(ways.into_iter().flatten().find(kept)?, c.exact.is_some(), isa)?.without_tail(isa);
-        Some(KeptLines { values: lines.facts().values, lines, storage: None })
-    }
-
-    /// The value that is copied, and the bytes of the copy.
-    pub(super) fn keeps(&self) -> (u32, usize) {
-        (self.values[1], size_of::<f32>() * self.lines.blocks() * self.lines.copied_block())
-    }
-
-    /// Sets the storage of the copy.
-    pub(super) fn keep(&mut self, storage: u32) {
-        self.storage = Some(storage);
-    }
-
-    /// Replaces values by the numbers of their storages.
-    pub(super) fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
-        self.values = self.values.map(storage);
+        Some(Box::new(KeptLines { values: lines.facts().values, lines, storage: None }))
     }
 
     /// The memory of the copy, if there is one.
     fn copy(&self, memory: Memory) -> Option<KeptAt> {
         self.storage.map(|s| memory.at(s) as *mut f32).filter(|p| !p.is_null()).map(KeptAt)
     }
+}
 
-    /// Copies the lines.
-    ///
-    /// # Safety
-    /// `memory` has the operand and the copy, which no other thread uses.
-    pub(super) unsafe fn prepare(&self, memory: Memory, threads: usize) {
+impl KeptMethod for KeptLines {
+    fn keeps(&self) -> (u32, usize) {
+        (self.values[1], size_of::<f32>() * self.lines.blocks() * self.lines.copied_block())
+    }
+
+    fn keep(&mut self, storage: u32) {
+        self.storage = Some(storage);
+    }
+
+    fn remap(&mut self, storage: &dyn Fn(u32) -> u32) {
+        self.values = self.values.map(storage);
+    }
+
+    unsafe fn prepare(&self, memory: Memory, threads: usize) {
         let Some(to) = self.copy(memory) else { return };
         let (blocks, size) = (self.lines.blocks(), self.lines.copied_block());
         threads::share(blocks, threads, (blocks * size) as f64, &|claims| {
-            let to = to;
             for number in claims.flatten() {
                 let from = (memory.at(self.values[1]) as *const f32).wrapping_offset(self.lines.loops.places[1].offset);
                 // SAFETY: the caller upholds the contract; blocks write disjoint parts of the copy.
-                unsafe { self.lines.copy_block(from, to.0.add(number * size), number) };
+                unsafe { self.lines.copy_block(from, to.element(number * size), number) };
             }
         });
     }
 
-    /// Computes the product, if there is a copy; returns whether all of it is finite.
-    ///
-    /// # Safety
-    /// `memory` has valid memory of the operands, the result and the copy.
-    pub(super) unsafe fn multiply(&self, memory: Memory, threads: usize) -> Option<Result<bool, Fault>> {
+    unsafe fn multiply(&self, memory: Memory, threads: usize) -> Option<Result<bool, Fault>> {
         let kept = self.copy(memory)?;
         let operands = self.values.map(|v| memory.at(v));
         // SAFETY: the caller upholds the contract of this function.

@@ -45,9 +45,9 @@ use winograd::Winograd;
 pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
     let exact = || Literal::of(c, env, isa);
     if let Some(direct) = DirectProduct::new(c, env, isa) {
-        return Some(match ChannelProduct::of(direct, isa) {
-            Ok(channels) => Box::new(LineStep::new(channels, exact())),
-            Err(direct) => Box::new(LineStep::new(direct, exact())),
+        return Some(match ChannelProduct::of(&direct, isa) {
+            Some(channels) => Box::new(LineStep::new(channels(direct), exact())),
+            None => Box::new(LineStep::new(direct, exact())),
         });
     }
     if let Some(lines) = LineProduct::new(c, env, isa) {
@@ -84,6 +84,13 @@ struct LineProduct {
 /// The copies of all blocks of lines.
 #[derive(Clone, Copy)]
 struct KeptAt(*mut f32);
+
+impl KeptAt {
+    /// The element of this number.
+    fn element(self, at: usize) -> *mut f32 {
+        self.0.wrapping_add(at)
+    }
+}
 
 // SAFETY: the threads of a product only read the copies.
 unsafe impl Send for KeptAt {}
@@ -445,7 +452,7 @@ impl LineProduct {
                     let lines = (operands.at(1) as *const f32).wrapping_offset(at.b);
                     let room = (block.data() as *mut f32).add(copied_block);
                     let copy = match kept {
-                        Some(KeptAt(kept)) => kept.add(number * self.copied_block()),
+                        Some(kept) => kept.element(number * self.copied_block()),
                         None => block.data() as *mut f32,
                     };
                     if kept.is_some() {
