@@ -178,7 +178,7 @@ def test_refusals():
     says("does not take u32 [E703]", ten.squareplus, X.astype("uint32"))
     says("a size must be known when a call is traced", jax.jit(ten.windows_mean), X, 2)
     says("a key is a tensor i64[2]", ten.jitter, X, jnp.array([7]))
-    says("not enum(line, curve)", ten.bend, X, "spiral")
+    says("it must be one of line, curve", ten.bend, X, "spiral")
 
 
 if __name__ == "__main__":
