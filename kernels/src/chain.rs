@@ -109,7 +109,7 @@ impl TileChain {
     pub fn compile(&self, isa: Level, streams: bool) -> Result<ChainCode, NoCode> {
         #[cfg(target_arch = "x86_64")]
         {
-            // every processor with AVX-512 has the instruction that makes masks
+            // BMI2 has the instruction that makes masks; processors with AVX2 have it too
             if isa == Level::Baseline || !std::is_x86_feature_detected!("bmi2") {
                 return Err(NoCode::Impossible);
             }

@@ -132,17 +132,17 @@ impl HostStep for BlockProduct {
         self.search.remap(storage);
     }
 
-    fn keeps(&self) -> Vec<(u32, usize)> {
+    fn keeps(&self) -> Option<(u32, usize)> {
         self.whole.keeps()
     }
 
-    fn keep(&mut self, at: usize, storage: u32) {
-        self.whole.keep(at, storage);
+    fn keep(&mut self, storage: u32) {
+        self.whole.keep(storage);
     }
 
-    unsafe fn prepare(&self, at: usize, memory: Memory, threads: usize) {
+    unsafe fn prepare(&self, memory: Memory, threads: usize) {
         // SAFETY: the caller upholds the contract of this function.
-        unsafe { self.whole.prepare(at, memory, threads) };
+        unsafe { self.whole.prepare(memory, threads) };
     }
 
     unsafe fn run(&self, memory: Memory, sizes: &[usize], scratch: *mut u8, threads: usize) -> Result<(), Stopped> {

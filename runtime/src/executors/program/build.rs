@@ -153,12 +153,11 @@ fn keeps(steps: &mut [(Step, Vec<u32>)], layout: &mut Placed) -> Vec<Keep> {
     let mut keeps = Vec::new();
     for (at, (step, _)) in steps.iter_mut().enumerate() {
         let Step::Host(step) = step else { continue };
-        for (number, (value, bytes)) in step.keeps().into_iter().enumerate() {
-            let Where::Input(input) = layout.storages[value as usize].place else { continue };
-            let storage = layout.add_kept(bytes);
-            step.keep(number, storage);
-            keeps.push(Keep { step: (at, number), input: input as usize, storage, bytes });
-        }
+        let Some((value, bytes)) = step.keeps() else { continue };
+        let Where::Input(input) = layout.storages[value as usize].place else { continue };
+        let storage = layout.add_kept(bytes);
+        step.keep(storage);
+        keeps.push(Keep { step: at, input: input as usize, storage, bytes });
     }
     keeps
 }

@@ -290,8 +290,7 @@ impl Compiled {
 
     /// Writes the copy of an input for a step.
     fn prepare(&self, keep: &Keep, (from, to): (*mut u8, *mut u8), threads: usize) {
-        let (step, operand) = keep.step;
-        let Step::Host(host) = &self.parts.steps[step] else { return };
+        let Step::Host(host) = &self.parts.steps[keep.step] else { return };
         let place = |s: (usize, &Storage)| match s.1.place {
             Where::Input(i) if i as usize == keep.input => from,
             Where::Kept if s.0 == keep.storage as usize => to,
@@ -299,7 +298,7 @@ impl Compiled {
         };
         let pointers: SmallVec<[*mut u8; 32]> = self.parts.layout.storages.iter().enumerate().map(place).collect();
         // SAFETY: the input was checked, and the copy has the bytes that the step asked for.
-        unsafe { host.prepare(operand, Memory(&pointers), threads) };
+        unsafe { host.prepare(Memory(&pointers), threads) };
     }
 
     /// The blocks that leave the program: donated inputs if possible, new blocks otherwise; and for each whether it is

@@ -63,20 +63,20 @@ pub(crate) trait HostStep: Send + Sync {
         0
     }
 
-    /// The values of which the step can use a prepared copy, in whose order products read them, and the bytes of the copy.
-    fn keeps(&self) -> Vec<(u32, usize)> {
-        Vec::new()
+    /// The value of which the step can use a prepared copy, in the order in which it reads it, and the bytes of the copy.
+    fn keeps(&self) -> Option<(u32, usize)> {
+        None
     }
 
-    /// Tells the step the storage of the prepared copy of number `at` of [`HostStep::keeps`]. While there is no copy, it has
-    /// no memory: its pointer is null.
-    fn keep(&mut self, _at: usize, _storage: u32) {}
+    /// Tells the step the storage of the prepared copy. While there is no copy, the storage has no memory: its pointer is
+    /// null.
+    fn keep(&mut self, _storage: u32) {}
 
-    /// Writes the prepared copy of number `at` to its storage.
+    /// Writes the prepared copy to its storage.
     ///
     /// # Safety
     /// `memory` has valid memory of the value and of the copy, which no other thread uses.
-    unsafe fn prepare(&self, _at: usize, _memory: Memory, _threads: usize) {}
+    unsafe fn prepare(&self, _memory: Memory, _threads: usize) {}
 
     /// Runs the step.
     ///

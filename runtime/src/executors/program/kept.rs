@@ -3,8 +3,8 @@
 //! A step offers to use an operand in another order ([`super::host_step::HostStep::keeps`]). If the operand is an input and
 //! the last runs had it in one and the same block of memory, it is copied to that order once, and later runs use the
 //! copy. The program holds a share of the block as long as it has the copy. A block that is shared is not written, so
-//! the copy is true. An input that the caller donates, and of which no
-//! other share exists, is released first and has no copy in that run.
+//! the copy is true. An input that the caller donates, and of which no other share exists, is released first and has no
+//! copy in that run.
 
 use crate::buffer::Buffer;
 use crate::buffer::pool::Block;
@@ -29,8 +29,8 @@ pub fn kept_bytes() -> usize {
 
 /// An operand that a step can keep.
 pub(crate) struct Keep {
-    /// The step, and the number of the operand among those that it offers to keep.
-    pub step: (usize, usize),
+    /// The step.
+    pub step: usize,
     /// The number of the program's input.
     pub input: usize,
     /// The storage of the copy.

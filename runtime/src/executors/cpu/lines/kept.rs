@@ -22,6 +22,9 @@ pub struct KeptLines {
 impl KeptLines {
     /// The product whose lines can be kept, if it moves fewer elements than `usual` when they are copied already.
     pub(super) fn of(c: &Contract, env: &Env, usual: &LineProduct, isa: Level) -> Option<Box<dyn KeptMethod>> {
+        if usual.loops.moved() == 0 {
+            return None;
+        }
         let ways = [false, true].map(|swapped| Loops::of(c, env.values, env.form, swapped, isa));
         let kept = |l: &Loops| {
             let copied = l.columns.count() * l.depth;
@@ -29,7 +32,8 @@ impl KeptLines {
             let fewer = l.moved().saturating_sub(copied) < usual.loops.moved();
             alone && fewer && LineProduct::pays(l)
         };
-        let lines = LineProduct::of(ways.into_iter().flatten().find(kept)?, c.exact.is_some(), isa)?.without_tail(isa);
+        let mut lines = LineProduct::of(ways.into_iter().flatten().find(kept)?, c.exact.is_some(), isa)?;
+        lines.sum_in_order();
         Some(Box::new(KeptLines { values: lines.facts().values, lines, storage: None }))
     }
 

@@ -55,7 +55,6 @@ pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
             Some(winograd) => Box::new(LineStep::new(winograd(lines), exact())),
             None => {
                 let kept = KeptLines::of(c, env, &lines, isa);
-                let lines = if kept.is_some() { lines.without_tail(isa) } else { lines };
                 Box::new(LineStep::new(lines, exact()).with_kept(kept))
             }
         });
@@ -92,9 +91,9 @@ impl KeptAt {
     }
 }
 
-// SAFETY: the threads of a product only read the copies.
+// SAFETY: threads that make the copies write different blocks, and those of a product only read them.
 unsafe impl Send for KeptAt {}
-// SAFETY: the threads of a product only read the copies.
+// SAFETY: threads that make the copies write different blocks, and those of a product only read them.
 unsafe impl Sync for KeptAt {}
 
 /// The rows of a tile are prefetched if they have at most this many bytes. Longer rows are streams that the hardware
@@ -141,12 +140,6 @@ impl LineProduct {
             Source::Lines | Source::Windows(_) => Vec::new(),
         };
         Some(LineProduct { loops, tile: tile_size, block, starts, compute, moving, finite, tail, checks, cost })
-    }
-
-    /// The product with whole vectors of columns only. Dot products add up terms in another order, so that two ways to
-    /// compute a product have the same bits without them.
-    fn without_tail(self, isa: Level) -> LineProduct {
-        LineProduct { tail: Tail::none(isa), ..self }
     }
 
     /// Whether these loops are a product of this form.
@@ -416,6 +409,11 @@ impl Method for LineProduct {
     unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault> {
         // SAFETY: the caller upholds the contract of this function.
         unsafe { self.multiply_with(operands, None, threads) }
+    }
+
+    fn sum_in_order(&mut self) {
+        // Dot products add up terms in another order than tiles.
+        self.tail.leave_out();
     }
 }
 

@@ -22,6 +22,9 @@ pub trait Method: Send + Sync {
     /// The facts about the product.
     fn facts(&self) -> ProductFacts;
 
+    /// Lets every element add up its terms in their order, so that two ways to compute the product have the same bits.
+    fn sum_in_order(&mut self) {}
+
     /// Computes the product, with zeros for what lies outside of windows. Returns whether all of it is finite.
     ///
     /// # Safety
@@ -90,15 +93,16 @@ impl<M: Method> HostStep for LineStep<M> {
         self.kept.iter_mut().for_each(|k| k.remap(storage));
     }
 
-    fn keeps(&self) -> Vec<(u32, usize)> {
-        self.kept.iter().map(|k| k.keeps()).collect()
+    fn keeps(&self) -> Option<(u32, usize)> {
+        self.kept.as_ref().map(|k| k.keeps())
     }
 
-    fn keep(&mut self, _: usize, storage: u32) {
+    fn keep(&mut self, storage: u32) {
+        self.method.sum_in_order();
         self.kept.iter_mut().for_each(|k| k.keep(storage));
     }
 
-    unsafe fn prepare(&self, _: usize, memory: Memory, threads: usize) {
+    unsafe fn prepare(&self, memory: Memory, threads: usize) {
         if let Some(kept) = &self.kept {
             // SAFETY: the caller upholds the contract of this function.
             unsafe { kept.prepare(memory, threads) };

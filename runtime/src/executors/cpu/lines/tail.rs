@@ -31,9 +31,9 @@ impl Tail {
         Tail { rows, depth, compute: dot_tile::pick(isa), isa }
     }
 
-    /// No columns are computed as dot products.
-    pub fn none(isa: Level) -> Tail {
-        Tail::new(0, 0, isa)
+    /// Lets no columns be computed as dot products.
+    pub fn leave_out(&mut self) {
+        (self.rows, self.depth) = (0, 0);
     }
 
     /// How many of the last of `count` columns are computed as dot products.
