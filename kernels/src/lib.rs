@@ -14,7 +14,7 @@
 //! | [`reduce`] | sums, products and extrema of lines |
 //! | [`direct`], [`channels`] | sums over windows of one plane where it lies, and of several channels side by side |
 //! | [`line_gemm`], [`dot_tile`], [`dots`] | products with a table of lines, their last columns as dot products, sums along such lines |
-//! | [`small_gemm`], [`quantised_gemm`] | products with few rows, and with weights in groups of integers |
+//! | [`small_gemm`], [`tiny_gemm`], [`quantised_gemm`] | products with few rows, of a few numbers, and with weights in groups of integers |
 //!
 //! Nothing here knows a trace or a row: a kernel gets pointers, sizes and strides. No kernel contracts or reorders what
 //! its definition does in order, so the forms for all instruction sets give the same bits; [`math`] names the functions
@@ -43,6 +43,7 @@ pub mod reduce;
 pub mod select;
 pub mod small_gemm;
 pub mod tile;
+pub mod tiny_gemm;
 pub mod transpose;
 pub mod window;
 pub mod winograd;

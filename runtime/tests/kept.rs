@@ -7,6 +7,7 @@ mod common;
 
 use common::database;
 use fulgurite_core::Name;
+use fulgurite_kernels::abi::Level;
 use fulgurite_runtime::executors::{kept_bytes, set_kept_limit};
 use fulgurite_runtime::operand::Operand;
 use fulgurite_runtime::tensor::Dims;
@@ -74,6 +75,24 @@ fn weights_that_stay_are_kept_and_those_that_change_are_not() {
     assert!(kept_bytes() > 0);
     drop(run);
     assert_eq!(kept_bytes(), 0, "a program takes its copies with it");
+    // weights of windows of 3 × 3, whose transform is kept where the convolution has one
+    let (channels, side) = (32, 16);
+    let image = Tensor::from_vec(numbers(channels * side * side, 11), [channels, side, side]);
+    let weights = |seed| Tensor::from_vec(numbers(channels * channels * 9, seed), [channels, channels, 3, 3]);
+    let convolve =
+        |x: &Tensor, w: &Tensor| api::call_one(symbol::find(Name::new("windows")).unwrap(), vec![x.arg(), w.arg()]);
+    let convolution = jit(move |x: Tensor, w: Tensor| convolve(&x, &w));
+    for seed in [12, 13] {
+        let w = weights(seed);
+        let wanted = bits(&convolve(&image, &w));
+        for _ in 0..4 {
+            assert_eq!(bits(&convolution.call((image.clone(), w.clone())).unwrap()), wanted);
+        }
+        let transformed = kept_bytes() >= 4 * 16 * channels * channels;
+        assert_eq!(transformed, Level::current() != Level::Baseline);
+    }
+    drop(convolution);
+    assert_eq!(kept_bytes(), 0);
     // a weight that a step replaces: the last owner gives it away, so that its copy goes too
     let step = jit(|x: Tensor, w: Tensor| (linear(&x, &w), &w * 2));
     let mut w = tensor([columns, depth], 10);

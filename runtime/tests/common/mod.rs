@@ -180,6 +180,13 @@ pub const ROWS: &[RowText] = &[
         "sum[k](a[~b, m, k] * w[~b, k, n])",
         &[("a", "matmul.vjp.a(g, w, a)"), ("w", "matmul.vjp.w(g, a, w)")],
     ),
+    expr(
+        "windows",
+        "(x: T[C, H, W], kernel: T[N, C, K, L]) -> T[N, H, W]",
+        "equal",
+        "sum[c, k, l](x[c, h + k - 1, w + l - 1 else skip] * kernel[n, c, k, l])",
+        &[],
+    ),
     expr("matmul.mv", "(a: T[M, K], w: T[K]) -> T[M]", "equal", "sum[k](a[m, k] * w[k])", &[]),
     expr(
         "matmul.vjp.a",

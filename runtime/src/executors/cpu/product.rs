@@ -17,6 +17,7 @@ use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::small_gemm::{self, SmallGemm};
+use fulgurite_kernels::tiny_gemm::{self, Factor, TinyGemm};
 use gemm::Parallelism;
 use packed::{Pack, copying};
 
@@ -326,7 +327,7 @@ impl Product {
     ///
     /// # Safety
     /// The contract of [`Product::matrices`] holds; `T` is the type of the dtype.
-    unsafe fn matrices_of<T: Real>(
+    unsafe fn matrices_of<T: Factor>(
         &self,
         at: &Memory,
         (m, n): (ProductLoop, ProductLoop),
@@ -358,8 +359,19 @@ impl Product {
 ///
 /// # Safety
 /// From the pointers on, the operands and the result have these loops, and no other thread writes to the result.
-pub(super) unsafe fn matrix<T: Real>([m, n, k]: [ProductLoop; 3], (a, b, c): (*const T, *const T, *mut T), add: bool) {
+pub(super) unsafe fn matrix<T: Factor>(
+    [m, n, k]: [ProductLoop; 3],
+    (a, b, c): (*const T, *const T, *mut T),
+    add: bool,
+) {
     let (columns, rows, depth) = (n.size, m.size, k.size);
+    let sizes = [rows, columns, depth];
+    if tiny_gemm::is_tiny(sizes) {
+        let (a, b, c) = (a as *const u8, b as *const u8, c as *mut u8);
+        let tiny = TinyGemm { sizes, a: (a, m.a, k.a), b: (b, k.b, n.b), c: (c, m.c, n.c), add };
+        // SAFETY: the caller upholds the contract of this function.
+        return unsafe { tiny.run::<T>() };
+    }
     let one = T::ONE;
     // SAFETY: the caller upholds the contract. Strides are those of a column and of a row; the first factor scales the
     // result, the second the product.
@@ -477,17 +489,6 @@ fn small_gemm_of(m: ProductLoop, n: ProductLoop, k: ProductLoop) -> Option<(Smal
     }
     let swapped = SmallGemm { rows: n.size, cols: m.size, depth: k.size, a: (n.b, k.b), b: (k.a, m.a), c: (n.c, m.c) };
     (n.size <= small_gemm::MOST && swapped.fits()).then_some((swapped, true))
-}
-
-/// The number types that `gemm` multiplies.
-pub(super) trait Real: Copy + 'static {
-    const ONE: Self;
-}
-impl Real for f32 {
-    const ONE: f32 = 1.0;
-}
-impl Real for f64 {
-    const ONE: f64 = 1.0;
 }
 
 /// The operands and the result of a contraction in memory.

@@ -152,7 +152,7 @@ fn gradients_are_products_over_windows() {
 /// Convolutions that [`fulgurite_kernels::winograd`] computes: sizes that are odd, paddings, several images, and rows that
 /// are no multiple of a tile's.
 fn of_many_channels() -> Vec<Sizes> {
-    [(1, (48, 40), [14, 15], 1), (2, (40, 48), [12, 18], 0), (1, (56, 41), [8, 19], 2)]
+    [(1, (48, 40), [14, 15], 1), (2, (40, 48), [14, 18], 0), (1, (56, 41), [12, 21], 2)]
         .into_iter()
         .map(|(batch, channels, sizes, padding)| Sizes {
             batch,

@@ -36,10 +36,11 @@ use fulgurite_kernels::transpose::{Moved, move_to};
 use kept::KeptLines;
 use operands::{Loops, Source, block, start};
 use places::PlaceProduct;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use step::{LineStep, Method, ProductFacts};
+use step::{KeptMethod, LineStep, Method, ProductFacts};
 use tail::{Packed, Tail};
-use winograd::Winograd;
+use winograd::{KeptWinograd, Winograd};
 
 /// The step of a contraction, if it is such a product.
 pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
@@ -52,7 +53,11 @@ pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
     }
     if let Some(lines) = LineProduct::new(c, env, isa) {
         return Some(match Winograd::of(c, env, &lines, isa) {
-            Some(winograd) => Box::new(LineStep::new(winograd(lines), exact())),
+            Some(winograd) => {
+                let winograd = Arc::new(winograd(lines));
+                let kept: Box<dyn KeptMethod> = Box::new(KeptWinograd::new(winograd.clone()));
+                Box::new(LineStep::new(winograd, exact()).with_kept(Some(kept)))
+            }
             None => {
                 let kept = KeptLines::of(c, env, &lines, isa);
                 Box::new(LineStep::new(lines, exact()).with_kept(kept))

@@ -1,19 +1,22 @@
 //! Convolutions with windows of 3 × 3, one element apart, by 16 products of matrices instead of a sum over nine terms
 //! ([`fulgurite_kernels::winograd`]).
 //!
-//! The input is copied as windows of 4 × 4 that are two elements apart, so that each place of the patches is a line. Lines
-//! are transformed, and so are the weights, once for all patches.
+//! The input is copied as windows of 4 × 4 that are two elements apart, so that each place of the patches is a line. The
+//! patches of a few vectors of columns are a [`Panel`], which stays in the caches from its transform to its results.
+//! Weights are transformed once for all patches, or once for many runs if they are kept.
 //!
 //! Transforms add elements that one result may not have: what it leaves out again is rounded in between. So the error of
 //! a result is in proportion to the largest element of its patch and to the largest weight of its row, not to its own
 //! terms. All results are computed again without transforms if one is not finite, or if that error may be more than
 //! [`TOLERANCE`] of the largest of the four results of a patch: for example if the weights of large elements are zero.
 
-use super::LineProduct;
-use super::columns::tiles;
+mod kept;
+mod panels;
+
 use super::operands::{Source, start};
 use super::step::{Method, ProductFacts};
-use super::windows::{self, Axis, Windows};
+use super::windows::{Axis, Windows};
+use super::{KeptAt, LineProduct};
 use crate::buffer::pool::Block;
 use crate::executors::cpu::product::{InMemory, ProductLoop, dims_of};
 use crate::executors::fusion::graph::piece::Contract;
@@ -23,11 +26,12 @@ use crate::executors::fusion::items::Env;
 use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
 use fulgurite_kernels::abi::Level;
-use fulgurite_kernels::line_gemm::{LANES, Tile, finite};
-use fulgurite_kernels::winograd::{
-    PLACES, Pairs, Patches, Products, RESULTS, WindowWeights, pairs, patches, results, weights,
-};
+use fulgurite_kernels::line_gemm::{LANES, MOST_VECTORS, Tile};
+use fulgurite_kernels::winograd::{PLACES, Patches, Products, WindowWeights, patches, results, weights};
+pub(super) use kept::KeptWinograd;
+use panels::{Panel, Plan};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The terms of a window, and the results of a patch, along an axis.
@@ -35,12 +39,15 @@ const TERMS: usize = 3;
 const STEP: usize = 2;
 /// At least this many rows and channels, because transforms of fewer are not shared by enough products.
 const LEAST: usize = 16;
-/// At most this many transformed weights: more leave the second-level cache between two blocks of patches, and their
-/// products run at the speed of the third.
-const MOST_WEIGHTS: usize = 1 << 19;
-/// At most this many transformed elements of a block of patches are used together, so that they stay in the second-level
-/// cache.
-const TOGETHER: usize = 192 * 1024;
+/// At most this many transformed weights, which every panel reads: more don't stay in the third-level cache beside those
+/// of other convolutions.
+const MOST_WEIGHTS: usize = 1 << 20;
+/// The copy of a block of patches has at most this many elements, so that it stays in the second-level cache.
+const MOST_COPIED: usize = 128 * 1024;
+/// The rows of the product whose products at all places are computed before their results, a multiple of those of a tile:
+/// they stay in the second-level cache, and the transformed patches of a place in the first while it is multiplied by
+/// them.
+const ROWS: usize = 64;
 
 /// The bound of the error of a result may be this share of the largest result of its patch. The bound takes the largest
 /// element, weight and rounding of each term together, so errors are smaller by a factor of ten and more. With a tenth of
@@ -62,13 +69,9 @@ pub(super) struct Winograd {
     channels: ProductLoop,
     steps: (isize, isize),
     first: isize,
-    /// The rows and columns of patches, and the rows in a block.
-    patches: (usize, usize),
-    block: usize,
-    /// The columns of a block, whole vectors.
-    width: usize,
-    /// The starts of the lines of a place.
-    lines: Vec<u32>,
+    plan: Plan,
+    /// The lines of a place in a panel of one vector of columns, of two, and so on: one for each channel.
+    lines: Vec<Vec<u32>>,
     kernels: Kernels,
 }
 
@@ -76,8 +79,6 @@ struct Kernels {
     patches: patches::Fn,
     weights: weights::Fn,
     results: results::Fn,
-    pairs: pairs::Fn,
-    finite: finite::Fn,
 }
 
 /// What is found of a contraction with such windows.
@@ -88,6 +89,18 @@ struct Found {
     steps: (isize, isize),
     first: isize,
     sources: [(usize, isize); 2],
+}
+
+/// The elements from line to line of a panel of this many vectors. Runs of patches are transformed as whole vectors, the last
+/// of which ends behind the panel.
+fn width(vectors: usize) -> usize {
+    (vectors + 1) * LANES
+}
+
+/// The distance of places that have this many elements: a whole number of pages and a cache line, so that the elements of
+/// all places at one position do not share a set of the first-level cache.
+fn apart(elements: usize) -> usize {
+    elements.next_multiple_of(1024) + LANES
 }
 
 impl Winograd {
@@ -108,43 +121,19 @@ impl Winograd {
             let axes = axes.map(|((slide, count), source)| Axis::new(&patch(slide), count, TERMS + 1, source));
             Windows::new(vec![(channels, found.channels.b)], axes.collect(), isa)
         };
-        let width = |rows: usize| ((rows - 1) * copy(1).axes[1].pitch() + all.1).next_multiple_of(LANES);
-        let block = windows::block(all.0, TOGETHER, |rows| PLACES * channels * width(rows));
-        let blocks = all.0.div_ceil(block);
-        if !pays(loops.rows.size, channels, (down.size * across.size, blocks * width(block))) {
+        let fits = |rows: usize| copy(rows).elements() <= MOST_COPIED;
+        let plan = Plan::new([down, across], copy(1).axes[1].pitch(), usual.tile.1.min(MOST_VECTORS), fits);
+        if !pays(loops.rows.size, channels, (down.size * across.size, plan.columns())) {
             return None;
         }
-        let (windows, width) = (copy(block), width(block));
+        let windows = copy(plan.block);
         let places = std::array::from_fn(|place| windows.line(0, &[place as i64 / 4, place as i64 % 4]));
         let plane = windows.line(1, &[0, 0]) - windows.line(0, &[0, 0]);
-        let lines = (0..channels).map(|line| u32::try_from(line * width).ok()).collect::<Option<_>>()?;
-        let kernels = Kernels {
-            patches: patches::pick(isa),
-            weights: weights::pick(isa),
-            results: results::pick(isa),
-            pairs: pairs::pick(isa),
-            finite: finite::pick(isa),
-        };
+        let starts = |vectors| (0..channels).map(|c| u32::try_from(c * width(vectors)).ok()).collect();
+        let lines = (1..=usual.tile.1).map(starts).collect::<Option<_>>()?;
+        let kernels = Kernels { patches: patches::pick(isa), weights: weights::pick(isa), results: results::pick(isa) };
         let Found { channels, steps, first, .. } = found;
-        Some(move |usual| Winograd {
-            usual,
-            windows,
-            places,
-            plane,
-            channels,
-            steps,
-            first,
-            patches: all,
-            block,
-            width,
-            lines,
-            kernels,
-        })
-    }
-
-    /// The rows that are computed together.
-    fn group(&self) -> usize {
-        self.usual.tile.0
+        Some(move |usual| Winograd { usual, windows, places, plane, channels, steps, first, plan, lines, kernels })
     }
 
     /// The elements of the transformed weights at one place.
@@ -177,183 +166,193 @@ impl Winograd {
         PLACES * self.weights() + self.usual.loops.rows.size
     }
 
-    /// The elements of memory that a block takes: the copy, the largest element of each patch, the transformed patches, and
-    /// products and results of a group of rows.
+    /// Transforms all weights, which are the value of this number.
+    ///
+    /// # Safety
+    /// `memory` has the weights; `to` has room for [`Winograd::room_of_weights`].
+    unsafe fn transform_all_weights(&self, memory: Memory, value: u32, to: KeptAt, threads: usize) {
+        threads::share(self.usual.loops.rows.size, threads, self.weights() as f64 * TRANSFORMED, &|claims| {
+            for rows in claims {
+                let a = (memory.at(value) as *const f32).wrapping_offset(self.usual.loops.places[0].offset);
+                // SAFETY: the caller upholds the contract, and parts have disjoint rows.
+                unsafe { self.transform_weights(a, to.element(0), rows) };
+            }
+        });
+    }
+
+    /// The rows whose products are computed before their results.
+    fn rows_together(&self) -> usize {
+        ROWS.min(self.usual.loops.rows.size).next_multiple_of(self.usual.tile.0)
+    }
+
+    /// The elements of the copy of a block, with those behind it that panels read.
+    fn copied(&self) -> usize {
+        self.windows.elements() + MOST_VECTORS * LANES
+    }
+
+    /// The elements from place to place of the transformed patches of a panel.
+    fn place(&self, vectors: usize) -> usize {
+        apart(self.channels.size * width(vectors))
+    }
+
+    /// The elements from place to place of the products of a panel.
+    fn products(&self, vectors: usize) -> usize {
+        apart(self.rows_together() * vectors * LANES)
+    }
+
+    /// The elements of memory that a thread takes: the copy of a block, the largest element of each patch of a panel, its
+    /// transformed patches, and the products of some rows.
     fn room(&self) -> usize {
-        let group = self.group() * self.width;
-        self.windows.elements() + (PLACES * self.channels.size + 1) * self.width + (PLACES + RESULTS) * group
+        let widest = self.plan.widest;
+        self.copied() + width(widest) + PLACES * (self.place(widest) + self.products(widest))
     }
 
-    /// The first row of patches of a block, and their number.
-    fn rows_of(&self, block: usize) -> (usize, usize) {
-        let first = block * self.block;
-        (first, self.block.min(self.patches.0 - first))
-    }
-
-    /// The columns of a block with this many rows of patches.
-    fn columns(&self, rows: usize) -> usize {
-        ((rows - 1) * self.windows.axes[1].pitch() + self.patches.1).next_multiple_of(LANES)
-    }
-
-    /// Copies and transforms the patches of a block, and notes the largest element of each.
+    /// Copies a block of patches.
     ///
     /// # Safety
     /// `b` is the start of the windows; there is [`Winograd::room`].
-    unsafe fn transform(&self, b: *const f32, block: usize, room: *mut f32) {
-        let (channels, width) = (self.channels.size, self.width);
-        let (first, rows) = self.rows_of(block);
-        let count = self.columns(rows);
-        let largest = room.wrapping_add(self.windows.elements());
-        let transformed = largest.wrapping_add(width);
-        // SAFETY: the caller upholds the contract; lines have `count` elements, with those behind the copy.
+    unsafe fn copy(&self, b: *const f32, block: usize, room: *mut f32) {
+        // SAFETY: the caller upholds the contract of this function.
         unsafe {
-            self.windows.copy(b, room, first);
-            std::ptr::write_bytes(largest, 0, count);
-            for channel in 0..channels {
-                let from = self.places.map(|place| room.wrapping_add(place + channel * self.plane) as *const f32);
-                let to = transformed.wrapping_add(channel * width);
-                (self.kernels.patches)(&Patches { from, to, step: channels * width, largest, count });
-            }
+            self.windows.copy(b, room, block * self.plan.block);
+            std::ptr::write_bytes(room.add(self.windows.elements()), 0, MOST_VECTORS * LANES);
         }
     }
 
-    /// Computes rows of a block from its transformed patches; returns whether the results are exact enough, and finite.
+    /// Transforms the patches of a panel, and notes the largest element of each.
+    ///
+    /// # Safety
+    /// There is [`Winograd::room`], with the copy of the panel's block.
+    unsafe fn transform(&self, panel: &Panel, room: *mut f32) {
+        let largest = room.wrapping_add(self.copied());
+        let transformed = largest.wrapping_add(width(self.plan.widest));
+        let (line, all) = (width(panel.vectors), panel.vectors * LANES);
+        for (n, (run, from)) in panel.runs.iter().zip(&panel.from).enumerate() {
+            // The last run has all columns up to the end of the panel. Those behind its patches are numbers.
+            let end = panel.runs.get(n + 1).map_or(all, |next| next.at);
+            let p = Patches {
+                from: self.places.map(|place| room.wrapping_add(place + from) as *const f32),
+                from_channel: self.plane,
+                to: transformed.wrapping_add(run.at),
+                steps: (self.place(panel.vectors), line),
+                channels: self.channels.size,
+                largest: largest.wrapping_add(run.at),
+                count: end - run.at,
+            };
+            // SAFETY: the caller upholds the contract; the last vector of a run ends in the room behind a line.
+            unsafe { (self.kernels.patches)(&p) };
+        }
+        // Columns behind the last patch say nothing about how exact the results are.
+        // SAFETY: the caller upholds the contract; there are magnitudes for all columns.
+        unsafe { std::ptr::write_bytes(largest.add(panel.columns), 0, all - panel.columns) };
+    }
+
+    /// Computes rows of a panel from its transformed patches; returns whether the results are exact enough, and finite.
     ///
     /// # Safety
     /// `weights` are the transformed weights, `c` is the start of the result, of which no other thread writes these rows
-    /// of this block; `room` has the transformed patches.
+    /// of this panel; `room` has the transformed patches.
     unsafe fn rows(
         &self,
         weights: *const f32,
         c: *mut f32,
-        block: usize,
+        panel: &Panel,
         (from, end): (usize, usize),
         room: *mut f32,
     ) -> bool {
-        let (channels, width) = (self.channels.size, self.width);
-        let (first, rows) = self.rows_of(block);
-        let count = self.columns(rows);
-        let largest = room.wrapping_add(self.windows.elements());
-        let transformed = largest.wrapping_add(width);
-        let products = transformed.wrapping_add(PLACES * channels * width);
-        let sums = products.wrapping_add(PLACES * self.group() * width);
+        let (channels, together) = (self.channels.size, self.rows_together());
+        let all = panel.vectors * LANES;
+        let largest = room.wrapping_add(self.copied());
+        let transformed = largest.wrapping_add(width(self.plan.widest));
+        let products = transformed.wrapping_add(PLACES * self.place(self.plan.widest));
+        let (from_place, to_place) = (self.place(panel.vectors), self.products(panel.vectors));
         let of_rows = weights.wrapping_add(PLACES * self.weights());
+        let [down, across] = self.usual.loops.columns.0.as_slice() else { return false };
         let rounded = f32::EPSILON * ROUNDED * (channels as f32).sqrt() / TOLERANCE;
-        let (mut row, mut good) = (from, true);
-        while row < end {
-            let group = [8, 4, 2, 1].into_iter().find(|n| *n <= (end - row).min(self.group())).unwrap_or(1);
+        let mut good = true;
+        for first in (from..end).step_by(together) {
+            let rows = together.min(end - first);
             for place in 0..PLACES {
-                let mut column = 0;
-                for vectors in tiles(count, self.usual.tile.1) {
+                let mut row = 0;
+                while row < rows {
+                    let group =
+                        [8, 4, 2, 1].into_iter().find(|n| *n <= (rows - row).min(self.usual.tile.0)).unwrap_or(1);
                     let tile = Tile {
                         rows: group,
-                        vectors,
-                        a: weights.wrapping_add(place * self.weights() + row * channels),
+                        vectors: panel.vectors,
+                        a: weights.wrapping_add(place * self.weights() + (first + row) * channels),
                         row: channels as isize,
-                        b: transformed.wrapping_add(place * channels * width + column),
-                        lines: &self.lines,
-                        to: products.wrapping_add(place * self.group() * width + column),
-                        to_row: width,
+                        b: transformed.wrapping_add(place * from_place),
+                        lines: &self.lines[panel.vectors - 1],
+                        to: products.wrapping_add(place * to_place + row * all),
+                        to_row: all,
                         add: false,
                     };
                     // SAFETY: the caller upholds the contract; the rows exist, and lines have the columns.
                     unsafe { (self.usual.compute)(&tile) };
-                    column += vectors * LANES;
+                    row += group;
                 }
             }
-            for line in 0..group {
-                // SAFETY: the row exists.
-                let share = rounded * unsafe { *of_rows.add(row + line) };
+            for row in 0..rows {
                 let p = Products {
-                    from: products.wrapping_add(line * width),
-                    step: self.group() * width,
-                    to: sums.wrapping_add(RESULTS * line * width),
-                    to_step: width,
+                    from: products.wrapping_add(row * all),
+                    step: to_place,
                     largest,
-                    share,
-                    count,
+                    // SAFETY: the row exists.
+                    share: rounded * unsafe { *of_rows.add(first + row) },
+                    vectors: panel.vectors,
+                    runs: &panel.runs,
+                    to: c.wrapping_offset((first + row) as isize * self.usual.loops.rows.c),
+                    steps: (down.to, across.to),
                 };
-                // SAFETY: the products were computed, and the sums have room.
-                unsafe {
-                    good &= (self.kernels.results)(&p);
-                    for at in 0..RESULTS {
-                        good &= (self.kernels.finite)(p.to.wrapping_add(at * width), count);
-                    }
-                    let to = c.wrapping_offset((row + line) as isize * self.usual.loops.rows.c);
-                    self.write(p.to, to, (first, rows));
-                }
+                // SAFETY: the products were computed, and the results of the runs exist.
+                good &= unsafe { (self.kernels.results)(&p) };
             }
-            row += group;
         }
         good
     }
 
-    /// Writes the results of rows of patches.
+    /// Computes the convolution with weights that were transformed before, if there are such.
     ///
     /// # Safety
-    /// `sums` has the four results of the patches, and `c` is the start of a row of the product.
-    unsafe fn write(&self, sums: *const f32, c: *mut f32, (first, rows): (usize, usize)) {
-        let [down, across] = self.usual.loops.columns.0.as_slice() else { return };
-        for (row, bottom) in (0..rows).flat_map(|row| [(row, 0), (row, 1)]) {
-            let line = STEP * (first + row) + bottom;
-            if line >= down.size {
-                continue;
-            }
-            let at = row * self.windows.axes[1].pitch();
-            let p = Pairs {
-                left: sums.wrapping_add(2 * bottom * self.width + at),
-                right: sums.wrapping_add((2 * bottom + 1) * self.width + at),
-                to: c.wrapping_offset(line as isize * down.to),
-                step: across.to,
-                count: across.size,
-            };
-            // SAFETY: the caller upholds the contract; the line exists.
-            unsafe { (self.kernels.pairs)(&p) };
-        }
-    }
-}
-
-impl Method for Winograd {
-    fn facts(&self) -> ProductFacts {
-        ProductFacts { over: "patches (Winograd)", ..self.usual.facts() }
-    }
-
-    unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault> {
+    /// The contract of [`Method::multiply`] holds.
+    unsafe fn multiply_with(&self, operands: Memory, kept: Option<KeptAt>, threads: usize) -> Result<bool, Fault> {
         let loops = &self.usual.loops;
         let rows = loops.rows.size;
-        let block = Block::new(size_of::<f32>() * self.room_of_weights()).map_err(|e| Fault::OutOfMemory(e.bytes))?;
-        let blocks = self.patches.0.div_ceil(self.block);
-        let around = loops.outer.iter().map(|l| l.size).product::<usize>() * blocks;
-        // Few blocks are divided further, by their rows.
+        let bytes = if kept.is_some() { 0 } else { size_of::<f32>() * self.room_of_weights() };
+        let block = Block::new(bytes).map_err(|e| Fault::OutOfMemory(e.bytes))?;
+        let weights = kept.unwrap_or(KeptAt(block.data() as *mut f32));
+        if kept.is_none() {
+            // SAFETY: the caller upholds the contract, and the block has the room.
+            unsafe { self.transform_all_weights(operands, 0, weights, threads) };
+        }
+        let panels = self.plan.panels.len();
+        let around = self.usual.around() * panels;
+        // Few panels are divided further, by their rows.
         let part = self.usual.part(rows, around, threads);
         let parts = rows.div_ceil(part);
         let (fault, good) = (FirstFault::default(), AtomicBool::new(true));
-        let transformed = self.weights() as f64 * TRANSFORMED;
-        threads::share(rows, threads, transformed, &|claims| {
-            for rows in claims {
-                // SAFETY: the caller upholds the contract, and parts have disjoint rows.
-                unsafe {
-                    let a = (operands.at(0) as *const f32).offset(loops.places[0].offset);
-                    self.transform_weights(a, block.data() as *mut f32, rows);
-                }
-            }
-        });
         threads::share(around * parts, threads, self.usual.cost, &|claims| {
             let Some(room) = fault.block(size_of::<f32>() * self.room()) else { return };
             let room = room.data() as *mut f32;
-            let mut patches = None;
+            let (mut copied, mut transformed) = (None, None);
             for task in claims.flatten() {
                 let (number, first) = (task / parts, task % parts * part);
-                let at = start(&loops.places, &loops.outer, number / blocks);
+                let panel = &self.plan.panels[number % panels];
+                let at = start(&loops.places, &loops.outer, number / panels);
                 // SAFETY: the caller upholds the contract; tasks write disjoint elements.
                 unsafe {
-                    if patches != Some(number) {
-                        self.transform((operands.at(1) as *const f32).wrapping_offset(at.b), number % blocks, room);
-                        patches = Some(number);
+                    if copied != Some((number / panels, panel.block)) {
+                        copied = Some((number / panels, panel.block));
+                        self.copy((operands.at(1) as *const f32).wrapping_offset(at.b), panel.block, room);
+                    }
+                    if transformed != Some(number) {
+                        transformed = Some(number);
+                        self.transform(panel, room);
                     }
                     let c = (operands.at(2) as *mut f32).offset(at.c);
                     let rows = (first, (first + part).min(rows));
-                    if !self.rows(block.data() as *const f32, c, number % blocks, rows, room) {
+                    if !self.rows(weights.element(0), c, panel, rows, room) {
                         good.store(false, Ordering::Relaxed);
                     }
                 }
@@ -365,6 +364,17 @@ impl Method for Winograd {
         }
         // SAFETY: the caller upholds the contract.
         unsafe { self.usual.multiply(operands, threads) }
+    }
+}
+
+impl Method for Arc<Winograd> {
+    fn facts(&self) -> ProductFacts {
+        ProductFacts { over: "patches (Winograd)", ..self.usual.facts() }
+    }
+
+    unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault> {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { self.multiply_with(operands, None, threads) }
     }
 }
 
@@ -408,13 +418,13 @@ fn found(c: &Contract, env: &Env, usual: &LineProduct) -> Option<Found> {
 }
 
 /// The nanoseconds for the transform of the weights of a row and channel.
-const TRANSFORMED: f64 = 3.0;
+const TRANSFORMED: f64 = 2.5;
 
-/// Whether the transforms pay: `columns` are those of the result, and those of all patches.
+/// Whether the transforms pay: `columns` are those of the result, and those of all panels.
 fn pays(rows: usize, channels: usize, (columns, patches): (usize, usize)) -> bool {
     /// Products a nanosecond, and nanoseconds for a patch of a channel or of a row.
-    const PRODUCTS: f64 = 45.0;
-    const PATCH: f64 = 2.5;
+    const PRODUCTS: f64 = 120.0;
+    const PATCH: f64 = 1.0;
     if rows < LEAST || channels < LEAST || PLACES * rows * channels > MOST_WEIGHTS {
         return false;
     }
@@ -422,5 +432,5 @@ fn pays(rows: usize, channels: usize, (columns, patches): (usize, usize)) -> boo
     let direct = pairs * (TERMS * TERMS * columns) as f64 / PRODUCTS;
     let products = pairs * (PLACES * patches) as f64 / PRODUCTS;
     let transforms = pairs * TRANSFORMED + ((rows + channels) * patches) as f64 * PATCH;
-    products + transforms < 0.85 * direct
+    products + transforms < 0.9 * direct
 }

@@ -1,6 +1,6 @@
 //! Products with an operand that is copied one part at a time, just before the part is used, such as windows.
 
-use super::{Product, ProductLoop, Real};
+use super::{Product, ProductLoop};
 use crate::executors::cpu::im2col::Im2col;
 use crate::executors::cpu::tiles::{self, Program};
 use crate::executors::fusion::fuse::{Form, Group};
@@ -11,6 +11,7 @@ use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
+use fulgurite_kernels::tiny_gemm::Factor;
 use gemm::Parallelism;
 
 /// An operand that is copied one part at a time, just before the part is used.
@@ -118,7 +119,7 @@ impl Product {
     ///
     /// # Safety
     /// The contract of [`Product::run_small`] holds; `T` is the type of the dtype.
-    unsafe fn run_columns<T: Real>(
+    unsafe fn run_columns<T: Factor>(
         &self,
         pack: &Pack,
         windows: &Im2col,
