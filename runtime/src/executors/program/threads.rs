@@ -16,7 +16,7 @@ use std::sync::{Mutex, OnceLock, TryLockError};
 pub const WORTH_SHARING: f64 = 15_000.0;
 
 /// A part has at least this many estimated nanoseconds of work.
-const PART: f64 = 5_000.0;
+const PART: f64 = 10_000.0;
 
 /// The number of threads; 0 if it was not set yet.
 static THREADS: AtomicUsize = AtomicUsize::new(0);

@@ -27,6 +27,7 @@ use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_VECTORS, Tile};
+use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::winograd::{PLACES, Patches, Products, WindowWeights, patches, results, weights};
 pub(super) use kept::KeptWinograd;
 use panels::{Panel, Plan};
@@ -48,6 +49,9 @@ const MOST_COPIED: usize = 128 * 1024;
 /// they stay in the second-level cache, and the transformed patches of a place in the first while it is multiplied by
 /// them.
 const ROWS: usize = 64;
+
+/// Up to this many transformed weights stay in the second-level cache beside a panel.
+const NEAR_WEIGHTS: usize = 1 << 17;
 
 /// The bound of the error of a result may be this share of the largest result of its patch. The bound takes the largest
 /// element, weight and rounding of each term together, so errors are smaller by a factor of ten and more. With a tenth of
@@ -149,11 +153,12 @@ impl Winograd {
         let channels = self.channels.size;
         let largest = to.wrapping_add(PLACES * self.weights());
         for row in rows {
+            let (first, count) = self.together(row);
             let w = WindowWeights {
                 from: a.wrapping_offset(row as isize * self.usual.loops.rows.a + self.first),
                 steps: (self.channels.a, self.steps.0, self.steps.1),
-                to: to.wrapping_add(row * channels),
-                step: self.weights(),
+                to: to.wrapping_add((PLACES * first + row - first) * channels),
+                step: count * channels,
                 channels,
             };
             // SAFETY: the caller upholds the contract; the row exists.
@@ -183,6 +188,12 @@ impl Winograd {
     /// The rows whose products are computed before their results.
     fn rows_together(&self) -> usize {
         ROWS.min(self.usual.loops.rows.size).next_multiple_of(self.usual.tile.0)
+    }
+
+    /// The first of the rows whose products are computed together with those of this row, and their number.
+    fn together(&self, row: usize) -> (usize, usize) {
+        let first = row - row % self.rows_together();
+        (first, self.rows_together().min(self.usual.loops.rows.size - first))
     }
 
     /// The elements of the copy of a block, with those behind it that panels read.
@@ -247,7 +258,8 @@ impl Winograd {
         unsafe { std::ptr::write_bytes(largest.add(panel.columns), 0, all - panel.columns) };
     }
 
-    /// Computes rows of a panel from its transformed patches; returns whether the results are exact enough, and finite.
+    /// Computes rows of a panel from its transformed patches, as many as are computed together or all that are left; returns
+    /// whether the results are exact enough, and finite.
     ///
     /// # Safety
     /// `weights` are the transformed weights, `c` is the start of the result, of which no other thread writes these rows
@@ -269,18 +281,26 @@ impl Winograd {
         let of_rows = weights.wrapping_add(PLACES * self.weights());
         let [down, across] = self.usual.loops.columns.0.as_slice() else { return false };
         let rounded = f32::EPSILON * ROUNDED * (channels as f32).sqrt() / TOLERANCE;
+        let panel_bytes = self.usual.tile.0 * channels * size_of::<f32>();
+        let far = PLACES * self.weights() > NEAR_WEIGHTS;
         let mut good = true;
         for first in (from..end).step_by(together) {
             let rows = together.min(end - first);
+            let of_places = weights.wrapping_add(PLACES * first * channels);
             for place in 0..PLACES {
                 let mut row = 0;
                 while row < rows {
                     let group =
                         [8, 4, 2, 1].into_iter().find(|n| *n <= (rows - row).min(self.usual.tile.0)).unwrap_or(1);
+                    let a = of_places.wrapping_add((place * rows + row) * channels);
+                    if far {
+                        // Weights are read in the order in which they lie: the next rows arrive while these are used.
+                        prefetch(a.wrapping_add(group * channels) as *const u8, panel_bytes);
+                    }
                     let tile = Tile {
                         rows: group,
                         vectors: panel.vectors,
-                        a: weights.wrapping_add(place * self.weights() + (first + row) * channels),
+                        a,
                         row: channels as isize,
                         b: transformed.wrapping_add(place * from_place),
                         lines: &self.lines[panel.vectors - 1],
@@ -329,7 +349,7 @@ impl Winograd {
         let panels = self.plan.panels.len();
         let around = self.usual.around() * panels;
         // Few panels are divided further, by their rows.
-        let part = self.usual.part(rows, around, threads);
+        let part = self.usual.part(rows, around, threads).next_multiple_of(self.rows_together());
         let parts = rows.div_ceil(part);
         let (fault, good) = (FirstFault::default(), AtomicBool::new(true));
         threads::share(around * parts, threads, self.usual.cost, &|claims| {
