@@ -1,7 +1,7 @@
 //! Random programs of several lines on the cpu executor ([`fulgurite_tests::draws`]).
 
 use fulgurite_tests::draws::{self, Property, Verdict};
-use fulgurite_tests::layers::Network;
+use fulgurite_tests::layers::RandomLayers;
 use fulgurite_tests::products::RandomProducts;
 use fulgurite_tests::programs::Random;
 use std::cell::Cell;
@@ -63,7 +63,7 @@ fn networks_give_exact_results_in_every_way() {
     let property = Property { name, test: "--test programs", cases: NETWORKS, shrinks: true };
     let held = draws::hold(
         &property,
-        |_, rng| Some(Arc::new(Network::draw(rng, 8))),
+        |_, rng| Some(Arc::new(RandomLayers::draw(rng, 8))),
         |network, _| network.agrees().map(|()| Verdict::Held),
     );
     held.unwrap_or_else(|fault| panic!("{fault}"));

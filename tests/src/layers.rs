@@ -38,7 +38,7 @@ const BATCHES: [usize; 6] = [1, 2, 3, 5, 8, 16];
 enum Layer {
     /// Every feature of the last axis from all of them, by weights that are stored by result, perhaps with a bias.
     Linear(usize, Option<usize>),
-    /// The same with weights that are stored by input.
+    /// The product with weights that are stored by input.
     Product(usize),
     /// A convolution with this stride, padding and number of groups, perhaps with a bias.
     Windows(usize, Option<usize>, [usize; 3]),
@@ -65,7 +65,7 @@ enum Layer {
 }
 
 /// A network with its weights and two sets of inputs, which differ in the size of the batch.
-pub struct Network {
+pub struct RandomLayers {
     layers: Vec<Layer>,
     /// The sizes of a sample before each layer, and after the last one.
     shapes: Vec<Vec<usize>>,
@@ -101,14 +101,14 @@ impl Numbers {
 /// A network under construction: a bound of its values, of what a result's cotangent becomes before each layer, and of
 /// the numbers of terms of gradients.
 struct Draft<'a> {
-    network: Network,
+    network: RandomLayers,
     bounds: Vec<f64>,
     /// By how much each layer may enlarge a cotangent.
     factors: Vec<f64>,
     rng: &'a mut Rng,
 }
 
-impl fmt::Display for Network {
+impl fmt::Display for RandomLayers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -238,9 +238,9 @@ impl Draft<'_> {
     }
 }
 
-impl Network {
+impl RandomLayers {
     /// A network of up to `most` layers.
-    pub fn draw(rng: &mut Rng, most: usize) -> Network {
+    pub fn draw(rng: &mut Rng, most: usize) -> RandomLayers {
         let sample = match rng.below(3) {
             0 => vec![*rng.pick(&CHANNELS), *rng.pick(&PIXELS), *rng.pick(&PIXELS)],
             1 => vec![*rng.pick(&STEPS), *rng.pick(&FEATURES)],
@@ -252,7 +252,7 @@ impl Network {
         };
         let inputs = of(&sample, INPUT as i64, rng);
         let threads = 1 + rng.below(3);
-        let network = Network {
+        let network = RandomLayers {
             layers: Vec::new(),
             shapes: vec![sample],
             weights: Vec::new(),
@@ -314,7 +314,7 @@ impl Network {
 
 /// A network's weights and inputs, in f32 for the ways that are compared and in f64 for what they must give.
 struct Ways {
-    network: Arc<Network>,
+    network: Arc<RandomLayers>,
     weights: Vec<Tensor>,
     wanted: Vec<Tensor>,
     /// By batch: the input and the cotangent.
@@ -322,7 +322,7 @@ struct Ways {
     wanted_batches: [(Tensor, Tensor); 2],
 }
 
-/// The batches of calls, one after the other. The same weights in several calls have prepared copies.
+/// The batches of calls, one after the other. Weights that stay have prepared copies from the second call on.
 const CALLS: [usize; 6] = [0, 0, 1, 0, 1, 1];
 
 /// Copies in memory of their own, in which they may be written.
@@ -361,12 +361,12 @@ fn compare(what: &str, got: Result<Vec<Tensor>, Error>, want: &[Tensor]) -> Resu
     }
 }
 
-impl Network {
+impl RandomLayers {
     /// Compares all ways with single calls in f64.
     ///
     /// # Errors
     /// The first way that differs.
-    pub fn agrees(self: &Arc<Network>) -> Result<(), String> {
+    pub fn agrees(self: &Arc<RandomLayers>) -> Result<(), String> {
         executors::set_threads(self.threads);
         let all = |all: &[Numbers], dtype: DType| all.iter().map(|w| w.tensor(dtype)).collect::<Vec<_>>();
         let batches = |dtype: DType| [0, 1].map(|n| (self.inputs[n].tensor(dtype), self.signs[n].tensor(dtype)));
