@@ -1,14 +1,19 @@
 //! Random programs of several lines on the cpu executor ([`fulgurite_tests::draws`]).
 
 use fulgurite_tests::draws::{self, Property, Verdict};
+use fulgurite_tests::layers::RandomLayers;
 use fulgurite_tests::products::RandomProducts;
 use fulgurite_tests::programs::Random;
 use std::cell::Cell;
+use std::sync::Arc;
 
 const PROGRAMS: usize = 400;
 
 /// Programs of products, which take longer.
 const PRODUCTS: usize = 100;
+
+/// Networks, which run in many ways.
+const NETWORKS: usize = 40;
 
 /// Programs that Miri runs in some minutes.
 const SMALL_PROGRAMS: usize = 10;
@@ -50,6 +55,18 @@ fn products_agree(name: &str, cases: usize, (sizes, inner, lines): (&[usize], &[
 fn products_in_blocks_of_rows_give_exact_results() {
     let name = "products_in_blocks_of_rows_give_exact_results";
     products_agree(name, PRODUCTS, (&[64, 16, 40, 33, 100, 136], &[16, 1, 3, 20], 12));
+}
+
+#[test]
+fn networks_give_exact_results_in_every_way() {
+    let name = "networks_give_exact_results_in_every_way";
+    let property = Property { name, test: "--test programs", cases: NETWORKS, shrinks: true };
+    let held = draws::hold(
+        &property,
+        |_, rng| Some(Arc::new(RandomLayers::draw(rng, 8))),
+        |network, _| network.agrees().map(|()| Verdict::Held),
+    );
+    held.unwrap_or_else(|fault| panic!("{fault}"));
 }
 
 #[test]

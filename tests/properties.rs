@@ -15,6 +15,8 @@ mod cases;
 mod derivatives;
 #[path = "properties/determinism.rs"]
 mod determinism;
+#[path = "properties/fallbacks.rs"]
+mod fallbacks;
 #[path = "properties/halves.rs"]
 mod halves;
 #[path = "properties/higher.rs"]
@@ -98,5 +100,6 @@ fn main() {
         trials.push(Trial::test(law.name.clone(), move || law.of("--test properties").check().map_err(Failed::from)));
     }
     trials.extend(meaning::other_instruction_sets());
+    trials.push(fallbacks::trial());
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -9,7 +9,7 @@
 //! | [`classes`] | the laws of every tensor subclass, also for tests in its own crate |
 //! | [`bridge`] | calls on the runtime |
 //! | [`recorded`] | values that PyTorch gave |
-//! | [`programs`], [`products`] | random programs of several lines |
+//! | [`programs`], [`products`], [`layers`] | random programs of several lines |
 //! | [`draws`] | the loop over drawn cases: proptest draws, shrinks and repeats them |
 //! | [`rng`] | random numbers that are equal on every machine |
 
@@ -24,6 +24,7 @@ pub mod classes;
 pub mod draws;
 pub mod functions;
 pub mod guard;
+pub mod layers;
 pub mod oracle;
 pub mod products;
 pub mod programs;

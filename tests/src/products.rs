@@ -38,6 +38,8 @@ struct Draft<'a> {
     batches: usize,
     builder: Builder,
     values: Vec<Batched>,
+    /// Results that no line reads: sums over all batches.
+    totals: Vec<ProxyId>,
     inputs: Vec<Buffer>,
     rng: &'a mut Rng,
 }
@@ -60,12 +62,43 @@ fn int(i: i64) -> Value<ProxyId> {
 
 impl Draft<'_> {
     fn input(&mut self, rows: usize, cols: usize) -> Result<(), Error> {
-        let shape = [self.batches, rows, cols];
-        let most = INPUT as i64;
-        let numbers: Vec<f32> = (0..self.batches * rows * cols).map(|_| self.rng.int(-most, most) as f32).collect();
-        let id = self.builder.input("x", ProxyTy::tensor(TensorTy::new(DType::F32, &shape)));
-        self.inputs.push(Buffer::from_slice(&numbers, &shape).map_err(|e| Error::new("E743", e.to_string()))?);
+        let id = self.numbers(&[self.batches, rows, cols])?;
         self.values.push(Batched { id, rows, cols, bound: INPUT });
+        Ok(())
+    }
+
+    /// An input of this shape.
+    fn numbers(&mut self, shape: &[usize]) -> Result<ProxyId, Error> {
+        let most = INPUT as i64;
+        let numbers: Vec<f32> = (0..shape.iter().product()).map(|_| self.rng.int(-most, most) as f32).collect();
+        let id = self.builder.input("x", ProxyTy::tensor(TensorTy::new(DType::F32, shape)));
+        self.inputs.push(Buffer::from_slice(&numbers, shape).map_err(|e| Error::new("E743", e.to_string()))?);
+        Ok(id)
+    }
+
+    /// The product with one matrix for all batches, as that with a weight.
+    fn weighted(&mut self, x: Batched) -> Result<Batched, Error> {
+        let x = self.small(x, INPUT, x.cols)?;
+        let cols = if self.rng.one_in(2) { x.cols } else { 1 + self.rng.below(40) };
+        let w = self.numbers(&[x.cols, cols])?;
+        let made = Batched { cols, bound: x.bound * INPUT * x.cols as u64, ..x };
+        self.bind("matmul", vec![Value::Tensor(x.id), Value::Tensor(w)], made)
+    }
+
+    /// The product of two values with as many rows, summed over the rows of all batches, as the gradient of a weight is.
+    fn total(&mut self, x: Batched, y: Batched) -> Result<(), Error> {
+        let terms = x.rows * self.batches;
+        let y = self.small(y, 1, terms)?;
+        let x = self.small(x, y.bound, terms)?;
+        let y = self.small(y, x.bound, terms)?;
+        let mut joined = |x: Batched| {
+            let sizes = Value::List(vec![int(terms as i64), int(x.cols as i64)]);
+            self.bind("reshape", vec![Value::Tensor(x.id), sizes], x)
+        };
+        let (x, y) = (joined(x)?, joined(y)?);
+        let x = self.transposed(x)?;
+        let total = self.bind("matmul", vec![Value::Tensor(x.id), Value::Tensor(y.id)], x)?;
+        self.totals.push(total.id);
         Ok(())
     }
 
@@ -107,7 +140,7 @@ impl Draft<'_> {
     fn line(&mut self) -> Option<Result<Batched, Error>> {
         let (x, y) = (self.pick(), self.pick());
         let tensor = Value::Tensor(x.id);
-        Some(match self.rng.below(12) {
+        Some(match self.rng.below(15) {
             0..=2 if x.cols == y.rows => self.product(x, y),
             0..=2 if x.cols == y.cols => self.transposed(y).and_then(|y| self.product(x, y)),
             0..=2 if x.rows == y.rows => self.transposed(x).and_then(|x| self.product(x, y)),
@@ -140,6 +173,8 @@ impl Draft<'_> {
                 self.bind(op, vec![tensor], x)
             }
             11 => self.transposed(x),
+            12 => self.weighted(x),
+            13 | 14 if x.rows == y.rows => self.total(x, y).map(|()| x),
             _ => return None,
         })
     }
@@ -160,6 +195,8 @@ impl RandomProducts {
     pub fn agrees(&self) -> Result<usize, String> {
         let (trace, inputs) = self.0.as_ref().map_err(Error::to_string)?;
         let run = |compiled: &fulgurite::executors::Compiled| compiled.run(inputs).map_err(|e| e.to_string());
+        // A program that runs again has prepared copies of what it reads.
+        let again = |compiled: &fulgurite::executors::Compiled| run(compiled).and_then(|_| run(compiled));
         let want = run(&compile(trace, "interp").map_err(|e| e.to_string())?)?;
         let mut steps = 0;
         let blocked = THREADS.map(|threads| (threads, BLOCKS_FROM));
@@ -170,7 +207,7 @@ impl RandomProducts {
             })
             .map_err(|e| e.to_string())?;
             steps = steps.max(compiled.describe().to_string().matches(BLOCKS).count());
-            for (n, (got, want)) in run(&compiled)?.iter().zip(&want).enumerate() {
+            for (n, (got, want)) in again(&compiled)?.iter().zip(&want).enumerate() {
                 let (got, want) = (got.to_f64(), want.to_f64());
                 if let Some(at) = got.iter().zip(&want).position(|(a, b)| a != b) {
                     let how = format!("{threads} threads, blocks from {blocks_from} bytes");
@@ -186,7 +223,8 @@ impl RandomProducts {
 fn drawn(rng: &mut Rng, sizes: &[usize], inner: &[usize], lines: usize) -> Result<(Trace, Vec<Buffer>), Error> {
     let (rows, cols, terms) = (*rng.pick(sizes), *rng.pick(sizes), *rng.pick(inner));
     let batches = 1 << rng.below(4);
-    let mut draft = Draft { batches, builder: Builder::new("main"), values: vec![], inputs: vec![], rng };
+    let mut draft =
+        Draft { batches, builder: Builder::new("main"), values: vec![], totals: vec![], inputs: vec![], rng };
     for (rows, cols) in [(rows, terms), (terms, cols), (cols, terms)] {
         draft.input(rows, cols)?;
     }
@@ -210,5 +248,6 @@ fn drawn(rng: &mut Rng, sizes: &[usize], inner: &[usize], lines: usize) -> Resul
         }
     }
     outs.push(last.id);
+    outs.append(&mut draft.totals);
     Ok((draft.builder.finish(&outs), draft.inputs))
 }

@@ -45,15 +45,17 @@ impl FlowParts<'_> {
     }
 
     /// The whole numbers of a named argument; none if it is left out.
-    fn numbers(&self, name: &str) -> Vec<i64> {
-        let number = |value: &GraphValue| match value {
-            GraphValue::Number(x) => Some(x.as_f64() as i64),
-            _ => None,
+    ///
+    /// # Errors
+    /// E936 if it has something else.
+    fn numbers(&self, name: &str) -> Result<Vec<i64>, Error> {
+        let number = |value: &GraphValue| {
+            value.whole().ok_or_else(|| odd(&format!("`{name}` has {}, and no whole number", value.kind())))
         };
         match self.named.iter().find(|(n, _)| *n == name).map(|(_, value)| value) {
-            Some(GraphValue::List(items)) => items.iter().filter_map(number).collect(),
-            Some(one) => number(one).into_iter().collect(),
-            None => Vec::new(),
+            Some(GraphValue::List(items)) => items.iter().map(number).collect(),
+            Some(one) => Ok(vec![number(one)?]),
+            None => Ok(Vec::new()),
         }
     }
 }

@@ -155,12 +155,12 @@ impl Function {
             }
             (Function::SizesOf, [x]) => {
                 let shape = shape(x)?;
-                let bound = |name: &str, default: usize| {
-                    let given = named.iter().find(|(n, _)| *n == name).and_then(|(_, value)| value.whole());
-                    let at = given.map_or(default as i64, |at| if at < 0 { at + shape.len() as i64 } else { at });
-                    at.clamp(0, shape.len() as i64) as usize
+                let rank = shape.len() as i64;
+                let bound = |name: &str, default: i64| {
+                    let at = GraphValue::whole_named(named, name, default).ok()?;
+                    Some((if at < 0 { at + rank } else { at }).clamp(0, rank) as usize)
                 };
-                let (start, end) = (bound("start", 0), bound("end", shape.len()));
+                let (start, end) = (bound("start", 0)?, bound("end", rank)?);
                 let part = shape[start..end.max(start)].to_vec();
                 known::of_sizes(vec![part.len()], part)
             }

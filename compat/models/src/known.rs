@@ -114,7 +114,9 @@ fn by_formula(form: &ForeignForm, args: &[(Name, Given)]) -> Option<GraphValue> 
     let sizes: Option<Vec<Dim>> =
         results.iter().map(|r| if let Val::Int(size) = r { Some(*size) } else { None }).collect();
     if let Some(sizes) = sizes {
-        return of_sizes(shape, sizes);
+        // The arithmetic of sizes stays at the largest number where that of tensors begins again at the least.
+        let exact = |size: &Dim| !size.is_const() || !matches!(size.value(), i64::MIN | i64::MAX);
+        return sizes.iter().all(exact).then(|| of_sizes(shape, sizes)).flatten();
     }
     let truths =
         results.iter().map(|r| if let Val::Bool(b) = r { Some(*b) } else { None }).collect::<Option<Vec<_>>>()?;
@@ -149,9 +151,8 @@ fn elements(given: &Given) -> Option<(Vec<usize>, Vec<Dim>)> {
     match given {
         Given::List(items) => Some((vec![items.len()], items.iter().map(one).collect::<Option<_>>()?)),
         Given::Tensor(x) => {
-            let buffer = x.buffer().ok().filter(|b| b.len() <= MOST && b.dtype().is_int())?;
-            let whole = |x: Scalar| Dim::from(x.as_f64() as i64);
-            Some((buffer.shape().to_vec(), buffer.scalars().into_iter().map(whole).collect()))
+            let (shape, numbers) = GraphValue::Known(x.clone()).whole_elements(MOST).filter(|_| x.dtype().is_int())?;
+            Some((shape, numbers.into_iter().map(Dim::from).collect()))
         }
         given => Some((Vec::new(), vec![one(given)?])),
     }

@@ -50,7 +50,7 @@ pub fn call(
 ) -> Result<Vec<GraphValue>, String> {
     use GraphValue::List;
     use SequenceFunction as F;
-    let option = |name: &str| named.iter().find(|(n, _)| *n == name).and_then(|(_, value)| value.whole());
+    let option = |name: &str, default: i64| GraphValue::whole_named(named, name, default);
     let place = |at: Option<&GraphValue>, items: usize, most: usize| {
         let Some(at) = at.filter(|at| !matches!(at, GraphValue::None)) else { return Ok(items) };
         let at = at.whole().ok_or("a place in a list is not known")?;
@@ -81,13 +81,14 @@ pub fn call(
         (F::Length, [List(items)]) => GraphValue::Tensor(Tensor::scalar(items.len() as i64)),
         (F::Split, [x, parts @ ..]) => {
             let x = x.tensor().ok_or("it splits something that is no tensor")?;
-            split(&x, parts.first(), option("axis").unwrap_or(0), option("keepdims").unwrap_or(1) != 0)?
+            split(&x, parts.first(), option("axis", 0)?, option("keepdims", 1)? != 0)?
         }
         (F::Concat, [List(items)]) => {
             let tensors = items.iter().map(GraphValue::tensor).collect::<Option<Vec<_>>>();
             let tensors = tensors.filter(|all| !all.is_empty()).ok_or("it joins items that are no tensors")?;
-            let dim = option("axis").ok_or("it has no axis")?;
-            GraphValue::Tensor(match option("new_axis").unwrap_or(0) {
+            let given = named.iter().any(|(name, _)| *name == "axis");
+            let dim = if given { option("axis", 0)? } else { return Err("it has no axis".to_owned()) };
+            GraphValue::Tensor(match option("new_axis", 0)? {
                 0 => ops::cat_with(&tensors, ops::Cat { dim: dim.into() }),
                 _ => ops::stack_with(&tensors, ops::Stack { dim: dim.into() }),
             })
@@ -115,9 +116,7 @@ fn split(x: &Tensor, parts: Option<&GraphValue>, axis: i64, keepdim: bool) -> Re
     let at = usize::try_from(if axis < 0 { axis + rank } else { axis }).ok().filter(|at| *at < x.rank());
     let size = x.shape()[at.ok_or_else(|| format!("there is no axis {axis}"))?].len() as i64;
     let known = |value: &GraphValue| match value {
-        GraphValue::Tensor(x) | GraphValue::Known(x) => {
-            x.buffer().ok().map(|b| b.to_f64().iter().map(|n| *n as i64).collect::<Vec<_>>())
-        }
+        GraphValue::Tensor(_) | GraphValue::Known(_) => value.whole_elements(MOST as usize).map(|(_, sizes)| sizes),
         value => value.whole().map(|n| vec![n]),
     };
     let few = |count: i64| match count <= MOST {

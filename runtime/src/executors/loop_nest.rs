@@ -13,18 +13,23 @@ pub struct NestKernel {
     nest: Arc<Nest>,
     tensors: usize,
     outs: usize,
+    why: &'static str,
 }
 
 impl NestKernel {
-    /// A kernel for the first `outs` results of a nest over `tensors` tensors.
-    pub fn new(nest: Arc<Nest>, tensors: usize, outs: usize) -> NestKernel {
-        NestKernel { nest, tensors, outs }
+    /// A kernel for the first `outs` results of a nest over `tensors` tensors. `why` says why no faster kernel runs
+    /// it; it is empty if none was looked for.
+    pub fn new(nest: Arc<Nest>, tensors: usize, outs: usize, why: &'static str) -> NestKernel {
+        NestKernel { nest, tensors, outs, why }
     }
 }
 
 impl Kernel for NestKernel {
     fn name(&self) -> String {
-        "loop nest".to_owned()
+        match self.why {
+            "" => "loop nest".to_owned(),
+            why => format!("loop nest, because {why}"),
+        }
     }
 
     fn run(&self, inputs: &[TensorRef<'_>], outs: &mut [TensorMut<'_>]) -> Result<(), ExecError> {

@@ -80,22 +80,25 @@ fn repeat(
 /// Runs the body on each slice of the last values, the sequences; the first values are the initial states.
 fn scan(parts: &FlowParts, values: &[GraphValue], run: &mut Runner) -> Result<Vec<GraphValue>, Error> {
     let body = parts.program("body")?;
-    let count = parts.numbers("num_scan_inputs").first().and_then(|n| usize::try_from(*n).ok());
+    let count = parts.numbers("num_scan_inputs")?.first().and_then(|n| usize::try_from(*n).ok());
     let states =
         count.and_then(|count| values.len().checked_sub(count)).ok_or_else(|| odd("a scan has no sequence"))?;
     let (initial, sequences) = values.split_at(states);
-    let entry = |name: &str, at: usize| parts.numbers(name).get(at).copied().unwrap_or(0);
+    let numbers = |name: &str| parts.numbers(name);
+    let (input_axes, input_directions) = (numbers("scan_input_axes")?, numbers("scan_input_directions")?);
+    let (output_axes, output_directions) = (numbers("scan_output_axes")?, numbers("scan_output_directions")?);
+    let entry = |numbers: &[i64], at: usize| numbers.get(at).copied().unwrap_or(0);
     // a sequence runs along its first axis, from its first slice to the last
     let forward = |(at, value): (usize, &GraphValue)| {
-        let x = tensor(value)?.move_axes([entry("scan_input_axes", at)], [0]);
-        Ok(GraphValue::Tensor(if entry("scan_input_directions", at) == 1 { x.flip([0]) } else { x }))
+        let x = tensor(value)?.move_axes([entry(&input_axes, at)], [0]);
+        Ok(GraphValue::Tensor(if entry(&input_directions, at) == 1 { x.flip([0]) } else { x }))
     };
     let sequences = sequences.iter().enumerate().map(forward).collect::<Result<Vec<_>, Error>>()?;
     let mut results = lines::scan(initial, &sequences, &[], false, &mut |values| body.run(run, values))?;
     for (at, result) in results.iter_mut().skip(initial.len()).enumerate() {
         let x = tensor(result)?;
-        let x = if entry("scan_output_directions", at) == 1 { x.flip([0]) } else { x };
-        *result = GraphValue::Tensor(x.move_axes([0], [entry("scan_output_axes", at)]));
+        let x = if entry(&output_directions, at) == 1 { x.flip([0]) } else { x };
+        *result = GraphValue::Tensor(x.move_axes([0], [entry(&output_axes, at)]));
     }
     Ok(results)
 }

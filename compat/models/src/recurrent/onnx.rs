@@ -3,7 +3,6 @@
 use super::cell::{Activation, RecurrentCell, RecurrentKind, part};
 use super::{Pass, RecurrentLayer};
 use crate::value::GraphValue;
-use fulgurite::core::Scalar;
 use fulgurite::prelude::zeros_like;
 use fulgurite::{Tensor, TensorOps, ops};
 
@@ -23,15 +22,17 @@ impl Given<'_> {
 pub fn call(layer: RecurrentLayer, args: &[GraphValue], named: &[(&str, GraphValue)]) -> Result<Vec<Tensor>, String> {
     let given = Given(args);
     let option = |name: &str| named.iter().find(|(n, _)| *n == name).map(|(_, value)| value);
-    let whole = |name: &str| option(name).and_then(GraphValue::whole).unwrap_or(0);
     let (Some(x), Some(w), Some(r)) = (given.tensor(0), given.tensor(1), given.tensor(2)) else {
         return Err("a recurrent layer needs a sequence and weights".to_owned());
     };
-    let batch_first = whole("layout") != 0;
+    let batch_first = GraphValue::whole_named(named, "layout", 0)? != 0;
     let x = if batch_first { swapped(&x, 1) } else { x };
     let directions: &[bool] = match option("direction") {
         Some(GraphValue::Text(word)) if word == "reverse" => &[true],
         Some(GraphValue::Text(word)) if word == "bidirectional" => &[false, true],
+        Some(GraphValue::Text(word)) if word != "forward" => {
+            return Err(format!("a recurrent layer with the direction `{word}`"));
+        }
         _ => &[false],
     };
     let lengths = given.tensor(4);
@@ -92,14 +93,14 @@ fn cell(
 ) -> Result<RecurrentCell, String> {
     use Activation::{Sigmoid, Tanh};
     let option = |name: &str| named.iter().find(|(n, _)| *n == name).map(|(_, value)| value);
-    let flag = |name: &str| option(name).and_then(GraphValue::whole).unwrap_or(0) != 0;
+    let flag = |name: &str| GraphValue::whole_named(named, name, 0).map(|n| n != 0);
     let peepholes = peepholes.map(|p| [0, 1, 2].map(|at| part(&p, at, 3, 0)));
     let (kind, defaults) = match layer {
         RecurrentLayer::OnnxGru => {
-            (RecurrentKind::Gru { update: 0, reset: 1, after: flag("linear_before_reset") }, vec![Sigmoid, Tanh])
+            (RecurrentKind::Gru { update: 0, reset: 1, after: flag("linear_before_reset")? }, vec![Sigmoid, Tanh])
         }
         RecurrentLayer::OnnxLstm => {
-            let coupled = flag("input_forget");
+            let coupled = flag("input_forget")?;
             (RecurrentKind::Lstm { input: 0, output: 1, forget: 2, peepholes, coupled }, vec![Sigmoid, Tanh, Tanh])
         }
         _ => (RecurrentKind::Simple, vec![Tanh]),
@@ -119,7 +120,7 @@ fn cell(
         [] => [Sigmoid, Tanh, Tanh],
     };
     let clip = match option("clip") {
-        Some(GraphValue::Number(Scalar::Float(most))) => Some(*most),
+        Some(GraphValue::Number(most)) => Some(most.as_f64()),
         _ => None,
     };
     Ok(RecurrentCell { kind, activations, clip })

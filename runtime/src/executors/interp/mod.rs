@@ -22,6 +22,6 @@ impl Executor for Interp {
             return Some(Claim::line(line, kernel));
         }
         let nest = line.nest()?.ok()?;
-        Some(Claim::line(line, Arc::new(NestKernel::new(nest, line.tensors.len(), line.outs.len()))))
+        Some(Claim::line(line, Arc::new(NestKernel::new(nest, line.tensors.len(), line.outs.len(), ""))))
     }
 }

@@ -234,7 +234,7 @@ impl Fuser {
     /// Adds a nest without a graph, which the interpreter's kernel runs.
     fn slow(&mut self, s: Slow, values: &mut Values) {
         let refuses = refusals::of_nest(&s.nest);
-        let kernel = NestKernel::new(s.nest, s.tensors.len(), s.outs.len());
+        let kernel = NestKernel::new(s.nest, s.tensors.len(), s.outs.len(), s.why);
         let inputs = s.tensors.iter().chain(&s.nums).copied().collect();
         self.opaque(Opaque { kernel: Arc::new(kernel), inputs, outs: s.outs, refuses }, values);
     }

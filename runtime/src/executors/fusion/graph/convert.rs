@@ -42,7 +42,7 @@ pub type Why = &'static str;
 pub fn convert(line: &LineIo, values: &mut Values) -> Vec<Piece> {
     match Converter::new(line, values).and_then(Converter::run) {
         Ok(pieces) => pieces,
-        Err(_) => {
+        Err(why) => {
             let outs = (line.nest.outs.iter().zip(&line.outs))
                 .map(|(o, v)| {
                     v.unwrap_or_else(|| values.add(o.dtype, &o.shape.iter().map(|d| d.len()).collect::<Vec<_>>()))
@@ -53,6 +53,7 @@ pub fn convert(line: &LineIo, values: &mut Values) -> Vec<Piece> {
                 tensors: line.tensors.clone(),
                 nums: line.nums.clone(),
                 outs,
+                why,
             })]
         }
     }
@@ -95,6 +96,8 @@ const SPARE: usize = 6;
 pub(super) struct Scope {
     pub graph: Graph,
     pub vars: Vec<Option<Bound>>,
+    /// A variable that has a computed value, and this value.
+    pub chosen: Option<(usize, NodeId)>,
     /// The implicit position of pointwise nests, one index per axis.
     pub position: Vec<(Affine, usize)>,
     /// The condition under which the current expression is evaluated.
@@ -111,6 +114,7 @@ impl Scope {
         Scope {
             graph: Graph::default(),
             vars: vec![None; vars],
+            chosen: None,
             position: Vec::new(),
             cond: None,
             skips: Vec::new(),
@@ -340,7 +344,10 @@ impl<'a> Converter<'a> {
                 let node = s.graph.add(Op::Load(load), self.values.ty(value).dtype.opmath());
                 s.graph.add(Op::Cast(node), ty)
             }
-            SOp::Var(_) => return Err("an index variable is not bound"),
+            SOp::Var(v) => match s.chosen {
+                Some((var, node)) if var == *v => node,
+                _ => return Err("an index variable is not bound"),
+            },
             SOp::Elem(t) => self.elem(s, *t, ty)?,
             SOp::Load { tensor, idx, outside } => self.load(s, *tensor, idx, outside, ty)?,
             SOp::Call(b, args) => self.call(s, *b, args, ty)?,
@@ -435,8 +442,18 @@ impl<'a> Converter<'a> {
             return Err("an access has another rank");
         }
         let stored = v.dtype.opmath();
-        if v.shape.contains(&0) && (s.cond.is_some() || *outside != SOutside::Refuse) {
-            return Err("an access to an empty tensor that is perhaps not made");
+        if v.shape.contains(&0) {
+            // Every index is outside.
+            let nowhere = s.graph.constant(Scalar::Bool(false), DType::Bool);
+            match outside {
+                SOutside::Refuse if s.cond.is_none() => {}
+                SOutside::Refuse => return Err("an access to an empty tensor that is perhaps not made"),
+                SOutside::Skip => {
+                    self.skip_unless(s, nowhere);
+                    return Ok(s.graph.constant(Scalar::Int(0), ty));
+                }
+                SOutside::Value(e) => return self.expr(s, e),
+            }
         }
         if *outside == SOutside::Refuse
             && idx.iter().any(|e| self.affine(s, e).is_none())
@@ -519,16 +536,7 @@ impl<'a> Converter<'a> {
             // The row's checks proved the access in range, or it is not reached, so no error is reported.
             SOutside::Refuse => get(s, Some(nothing)),
             SOutside::Skip => {
-                let under = s.cond;
-                let keep = match under {
-                    // An access that is not made does not skip its element.
-                    Some(c) => {
-                        let not = s.graph.add(Op::Call(Builtin::Not, smallvec![c]), DType::Bool);
-                        s.graph.add(Op::Call(Builtin::Or, smallvec![not, inside]), DType::Bool)
-                    }
-                    None => inside,
-                };
-                s.skips.push(keep);
+                self.skip_unless(s, inside);
                 get(s, Some(nothing))
             }
             SOutside::Value(e) => {
@@ -543,6 +551,19 @@ impl<'a> Converter<'a> {
                 }
             }
         })
+    }
+
+    /// Leaves the current element out of the innermost reduction unless an access of it is inside of its tensor.
+    fn skip_unless(&self, s: &mut Scope, inside: NodeId) {
+        let keep = match s.cond {
+            // An access that is not made does not skip its element.
+            Some(c) => {
+                let not = s.graph.add(Op::Call(Builtin::Not, smallvec![c]), DType::Bool);
+                s.graph.add(Op::Call(Builtin::Or, smallvec![not, inside]), DType::Bool)
+            }
+            None => inside,
+        };
+        s.skips.push(keep);
     }
 
     /// The position in memory order that the indices name, if they were made from one position that is in range.

@@ -5,7 +5,7 @@ use super::vars::mentions;
 use super::{Affine, Axis, Dim, NodeId};
 use fulgurite_core::Scalar;
 use fulgurite_core::builtins::Builtin;
-use fulgurite_core::loop_nest::{LoopExpr, SOp, range_of};
+use fulgurite_core::loop_nest::{LoopExpr, SOp, SRange, range_of};
 
 /// An equation `e == target` that places elements along a free variable.
 pub(super) struct Placement {
@@ -144,15 +144,21 @@ impl Converter<'_> {
         }
     }
 
+    /// Whether a range has no values, whatever those of the others are.
+    pub(super) fn is_over_nothing(&self, s: &Scope, vars: &[SRange]) -> bool {
+        vars.iter().any(|r| self.ends(s, r).is_some_and(|((lo, _), (_, hi))| hi <= lo))
+    }
+
+    /// The least and the largest value of each end of a range.
+    fn ends(&self, s: &Scope, r: &SRange) -> Option<((i64, i64), (i64, i64))> {
+        self.reach(s, &r.lo).zip(self.reach(s, &r.hi))
+    }
+
     /// Binds a reduction's variables; returns tests for ranges that depend on other variables.
-    pub(super) fn bind_ranges(
-        &mut self,
-        s: &mut Scope,
-        vars: &[fulgurite_core::loop_nest::SRange],
-    ) -> Result<Vec<NodeId>, Why> {
+    pub(super) fn bind_ranges(&mut self, s: &mut Scope, vars: &[SRange]) -> Result<Vec<NodeId>, Why> {
         let mut tests = Vec::new();
         for r in vars {
-            let ends = self.reach(s, &r.lo).zip(self.reach(s, &r.hi));
+            let ends = self.ends(s, r);
             let ((lo, lo_most), (hi_least, hi)) = ends.ok_or("a range without bounds")?;
             let size = usize::try_from(hi.saturating_sub(lo)).unwrap_or(0);
             self.bind(s, r.var, Range { lo, size })?;

@@ -211,4 +211,6 @@ pub struct Slow {
     pub nums: Vec<ValueId>,
     /// The results.
     pub outs: Vec<ValueId>,
+    /// The reason why the nest has no graph.
+    pub why: &'static str,
 }

@@ -36,6 +36,15 @@ pub(super) enum Adjoint {
     Whole(ValueId),
 }
 
+/// The value of a reduction over nothing.
+fn of_nothing(red: Red, dtype: DType) -> Result<Scalar, Why> {
+    match red {
+        Red::ArgMax | Red::ArgMin | Red::First | Red::Last | Red::Only => Err("a choice among no elements"),
+        Red::Mean => Ok(Scalar::Float(f64::NAN)),
+        _ => Ok(neutral(red, dtype)),
+    }
+}
+
 impl Converter<'_> {
     /// Computes the reduction `e` as a value of its own, and loads it.
     pub(super) fn reduction(&mut self, s: &mut Scope, e: &LoopExpr) -> Result<NodeId, Why> {
@@ -43,6 +52,13 @@ impl Converter<'_> {
         let extent = |v: usize| self.line.nest.vars.get(v).and_then(|d| usize::try_from(d.value()).ok());
         if let Some(apart) = factor::apart(e, &extent) {
             return self.expr(s, &apart);
+        }
+        if self.is_over_nothing(s, vars) {
+            let value = match otherwise {
+                Some(other) => self.expr(s, other)?,
+                None => s.graph.constant(of_nothing(*red, body.ty())?, body.ty()),
+            };
+            return Ok(s.graph.add(Op::Cast(value), e.ty()));
         }
         let mut free = Vec::new();
         walk(e, &mut FxHashSet::default(), &mut |e| {
@@ -228,6 +244,9 @@ impl Converter<'_> {
                 };
             }
         }
+        if let (Red::First | Red::Last, [v]) = (r.red, r.vars) {
+            return self.choice(r, v.var);
+        }
         let mut mask = self.mask(&mut sub, tests, &conds)?;
         let value = self.expr(&mut sub, r.body)?;
         sub.cond = None;
@@ -288,6 +307,37 @@ impl Converter<'_> {
         let node =
             sub.graph.add(Op::Reduce { red, arg: value, mask: mask.filter(|_| extremum), order: order.clone() }, ty);
         Ok(sub.graph.add(Op::Cast(node), r.ty))
+    }
+
+    /// Converts the choice of the first or the last element along a variable: the least or the largest value of the
+    /// variable is found, and the element there is read.
+    fn choice(&mut self, r: &Reduction, var: usize) -> Result<ValueId, Why> {
+        let red = if r.red == Red::First { Red::Min } else { Red::Max };
+        let at = LoopExpr::new(SOp::Var(var), DType::I64);
+        let (vars, filter, free) = (r.vars, r.filter, r.free.clone());
+        let place = Reduction { red, vars, filter, body: &at, otherwise: None, ty: DType::I64, free };
+        let places = self.over_map(&place)?;
+        let (mut sub, axes) = self.inner(&r.free)?;
+        let idx = self.positions(&sub, &r.free)?;
+        let load = Load { value: places, idx, outside: None, no_minus_zero: false };
+        let place = sub.graph.add(Op::Load(load), DType::I64);
+        let nowhere = sub.graph.constant(neutral(red, DType::I64), DType::I64);
+        let found = sub.graph.add(Op::Call(Builtin::Ne, smallvec![place, nowhere]), DType::Bool);
+        (sub.chosen, sub.cond) = (Some((var, place)), Some(found));
+        let here = self.expr(&mut sub, r.body)?;
+        if !sub.skips.is_empty() {
+            return Err("a choice of one element, of which some are outside");
+        }
+        sub.cond = Some(sub.graph.add(Op::Call(Builtin::Not, smallvec![found]), DType::Bool));
+        let other = match r.otherwise {
+            Some(other) => self.expr(&mut sub, other)?,
+            None => sub.graph.constant(neutral(r.red, r.ty), r.ty),
+        };
+        let [here, other] = [here, other].map(|node| sub.graph.add(Op::Cast(node), r.ty));
+        let node = sub.graph.add(Op::Select(found, here, other), r.ty);
+        let out = self.temporary(&r.free, r.ty);
+        self.emit(sub, out, node, Place::Axes(axes));
+        Ok(out)
     }
 
     /// Selects `value` if any element took part, and `other` otherwise.
