@@ -84,13 +84,21 @@ fn names_of_other_libraries_are_known() {
 #[test]
 fn numbers_that_do_not_fit_are_refused() {
     let f = Folder::new("eval-numbers");
-    for expression in
-        ["full([1], 300, u8)", "where([true], [1] as u8, 300)", "clamp([1] as i8, lo = 128)", "full([1], inf, i64)"]
-    {
+    for expression in [
+        "full([1], 300, u8)",
+        "where([true], [1] as u8, 300)",
+        "clamp([1] as i8, lo = 128)",
+        "full([1], inf, i64)",
+        "full([1], 70000, f16)",
+        "masked_fill([1] as bf16, [true], -1e39)",
+    ] {
         let ran = fulgurite(&f.0, &["eval", expression]).refused(1, "E704");
         assert!(ran.err.contains("can't hold"), "{}", ran.err);
     }
     assert_eq!(fulgurite(&f.0, &["eval", "where([false], [1] as u8, -1)"]).fine().out, "[255]  u8[1]\n");
+    assert_eq!(fulgurite(&f.0, &["eval", "full([1], inf, f16)"]).fine().out, "[inf]  f16[1]\n");
+    assert_eq!(fulgurite(&f.0, &["eval", "full([1], 65504, f16)"]).fine().out, "[65504]  f16[1]\n");
+    assert_eq!(fulgurite(&f.0, &["eval", "([1] as f16) * 70000"]).fine().out, "[inf]  f16[1]\n");
     assert_eq!(fulgurite(&f.0, &["eval", "hardtanh([3] as u8)"]).fine().out, "[1]  u8[1]\n");
     assert_eq!(fulgurite(&f.0, &["eval", "floor_divide([100] as u8, 300)"]).fine().out, "[0]  u8[1]\n");
 }

@@ -65,6 +65,21 @@ fn every_dtype_is_cast_to_every_other_one() {
     }
 }
 
+/// A compiler makes one cast of two where the inner one loses nothing, and only there.
+#[test]
+fn a_cast_of_a_cast_rounds_twice() {
+    for from in dtypes() {
+        let numbers = numbers(from);
+        let x = Tensor::from_buffer(Buffer::from_numbers(from, &[numbers.len()], numbers.iter().copied()).unwrap());
+        for to in dtypes() {
+            for last in [from, DType::F32, DType::F64] {
+                let compiled = jit(move |x: Tensor| x.cast(to).cast(last)).call(x.clone()).unwrap();
+                assert_eq!(bits(&compiled), bits(&x.cast(to).cast(last)), "{from} to {to} to {last}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_large_u64_is_printed_read_and_kept_as_it_is() {
     let x = Tensor::from([u64::MAX, 1 << 63, 5]);

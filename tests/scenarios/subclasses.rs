@@ -178,6 +178,23 @@ fn s4_13_what_is_read_of_a_subclass_is_what_its_fields_agree_in() {
     assert_eq!((e.code(), e.loc().line), ("E733", line), "{e}");
 }
 
+/// An error names a few fields, however many there are.
+#[test]
+fn s4_28_the_fields_of_a_long_list_are_counted() {
+    /// A list of tensors that can't be read as one.
+    #[derive(TensorSubclass)]
+    #[subclass(default = "each", read = "equal", cotangent = "same")]
+    struct Row {
+        #[field]
+        items: Vec<Tensor>,
+    }
+    let items: Vec<Tensor> = (0..3000).map(|i| Tensor::from([i as f32])).collect();
+    let e = Tensor::from(Row { items }).to_vec::<f32>().unwrap_err();
+    let said = e.to_string();
+    assert_eq!(e.code(), "E733");
+    assert!(said.contains("`items.4`, and 2995 more") && !said.contains("items.5"), "{said}");
+}
+
 /// D69: a write runs once, and never puts a tensor of a class where a plain one lives.
 #[test]
 fn s4_14_writes_go_to_the_fields() {

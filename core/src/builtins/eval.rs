@@ -238,7 +238,7 @@ pub fn eval_int(builtin: Builtin, args: &[i64], dtype: DType) -> Result<i64, Int
         }
         Shr => x >> if in_width(y, dtype) { y as u32 } else { 63 },
         Gcd => gcd(x, y),
-        Lcm => lcm(x, y),
+        Lcm => lcm(x, y, dtype),
         _ => return Err(IntError::Undefined),
     };
     Ok(dtype.wrapped(wide))
@@ -253,12 +253,15 @@ pub fn gcd(x: i64, y: i64) -> i64 {
     a as i64
 }
 
-/// The least common multiple, wrapping; 0 if either is 0.
-pub fn lcm(x: i64, y: i64) -> i64 {
-    match gcd(x, y) {
-        0 => 0,
-        divisor => x.wrapping_div(divisor).wrapping_mul(y).wrapping_abs(),
+/// The least common multiple before it wraps to the dtype; 0 if either is 0. In i32, as in i64, the product wraps before
+/// its sign is taken away, as PyTorch's does.
+pub fn lcm(x: i64, y: i64, dtype: DType) -> i64 {
+    let divisor = gcd(x, y);
+    if divisor == 0 {
+        return 0;
     }
+    let product = x.wrapping_div(divisor).wrapping_mul(y);
+    (if dtype == DType::I32 { dtype.wrapped(product) } else { product }).wrapping_abs()
 }
 
 fn in_width(shift: i64, dtype: DType) -> bool {

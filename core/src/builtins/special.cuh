@@ -160,5 +160,8 @@ template <class T> FG T fg_gcd(T x, T y) {
 template <class T> FG T fg_lcm(T x, T y) {
   long long divisor = (long long)fg_gcd((long long)x, (long long)y);
   if (divisor == 0) return T(0);
-  return T(fg_abs(fg_mul(fg_div_trunc((long long)x, divisor), (long long)y)));
+  long long product = fg_mul(fg_div_trunc((long long)x, divisor), (long long)y);
+  // In 32 bits, as in 64, the product wraps before its sign is taken away.
+  if (sizeof(T) == 4 && T(-1) < T(0)) product = (int)product;
+  return T(fg_abs(product));
 }

@@ -1,4 +1,4 @@
-//! Numbers beside tensors of integers that the dtype of these can't hold.
+//! Numbers beside tensors that the dtype of these can't hold.
 //!
 //! A number adapts to the dtype of the tensors beside it: `x + 300` is computed in the dtype of `x`. Sums, differences
 //! and products are taken modulo the size of the dtype in any case, so it does no harm there that 300 becomes 44. In all
@@ -8,6 +8,9 @@
 //!
 //! As in PyTorch, a negative number is also the unsigned one that has its bits where it fills a tensor or is equal to an
 //! element: a u8 that is filled with -1 holds 255, and is equal to -1. It is not less than 0.
+//!
+//! A finite number that is too large for a float dtype is refused where it would be an element as it is: a tensor of f16
+//! that is filled with 70000 would be infinite. A computed one is infinite, as it is everywhere in floats.
 
 use super::Refusal;
 use super::const_eval::{self, At, Val};
@@ -28,19 +31,19 @@ pub(super) fn computes(
     joined: DType,
     compute: DType,
 ) -> Result<DType, Refusal> {
+    if joined.is_float() {
+        return check_floats(row, env, kind, joined).map(|()| compute);
+    }
     if !joined.is_int() || !compute.is_int() {
         return Ok(compute);
     }
     let params = row.sig.params.iter().filter(|p| p.ty.elem.first() == Some(&Elem::Var(Name::new("T"))));
-    let options = row.sig.opts.iter().filter(|o| matches!(o.ty, OptType::Num | OptType::F64));
-    let given = params.map(|p| (p.name.name, true)).chain(options.map(|o| (o.name.name, false)));
+    let given = params.map(|p| (p.name.name, true)).chain(options(row).map(|name| (name, false)));
     let Some(body) = row.index_body() else { return Ok(compute) };
     let mut wide = compute;
     for (name, is_param) in given {
         let Some(number) = outlier(env, name, joined) else { continue };
-        let (lets, seen) = (Vec::new(), Vec::new());
-        let mut uses = Uses { env, name, is_param, lets, seen, element: false, equal: false, operand: false };
-        uses.block(body, Context::Element);
+        let uses = Uses::of(env, name, is_param, body);
         let computed = kind.is_some_and(|kind| kind != Kind::Keep);
         let Outlier::Known(number) = number else {
             if computed && (uses.element || uses.operand || uses.equal) {
@@ -56,15 +59,51 @@ pub(super) fn computes(
             Scalar::Float(_) if computed && fits() => {}
             _ if computed && (!uses.element || fits()) => wide = DType::I64,
             _ if !compared && has_bits(joined, number) => {}
-            _ => {
-                let (least, most) = joined.integers();
-                let claim = format!("`{}`: `{name}` is {number}, which {joined} can't hold", row.op);
-                let help = format!("{joined} has {least}..={most}; cast the tensors to a wider dtype first");
-                return Err(Refusal::new("E704", claim).arg(name).help(help));
-            }
+            _ => return Err(unheld(row, name, number, joined)),
         }
     }
     Ok(wide)
+}
+
+/// The options of a row that are numbers.
+fn options(row: &Row) -> impl Iterator<Item = Name> {
+    row.sig.opts.iter().filter(|o| matches!(o.ty, OptType::Num | OptType::F64)).map(|o| o.name.name)
+}
+
+/// Refuses a number that would be an element of floats which can't hold it: an option, or an argument of a row whose
+/// arguments must have one dtype. Elsewhere a number stands for a tensor of its own dtype, which is infinite after a cast.
+fn check_floats(row: &Row, env: &Env, kind: Option<Kind>, joined: DType) -> Result<(), Refusal> {
+    let Some(body) = row.index_body() else { return Ok(()) };
+    let names: Vec<Name> = match kind {
+        None | Some(Kind::Keep) => options(row).collect(),
+        Some(Kind::Equal) => row.sig.params.iter().map(|p| p.name.name).collect(),
+        _ => return Ok(()),
+    };
+    for name in names {
+        let number = match env.item(name) {
+            Some(Item::Num(number)) => *number,
+            Some(Item::Int(size)) => Scalar::Int(size.value()),
+            _ => continue,
+        };
+        let large = number.as_f64().is_finite() && number.as_f64().abs() > joined.largest();
+        if large && Uses::of(env, name, false, body).element {
+            return Err(unheld(row, name, number, joined));
+        }
+    }
+    Ok(())
+}
+
+/// The refusal of a number that would be an element of a dtype which can't hold it.
+fn unheld(row: &Row, name: Name, number: Scalar, joined: DType) -> Refusal {
+    let range = if joined.is_float() {
+        format!("{}..={}, and infinities", joined.lowest(), joined.largest())
+    } else {
+        let (least, most) = joined.integers();
+        format!("{least}..={most}")
+    };
+    let claim = format!("`{}`: `{name}` is {number}, which {joined} can't hold", row.op);
+    let help = format!("{joined} has {range}; cast the tensors to a wider dtype first");
+    Refusal::new("E704", claim).arg(name).help(help)
 }
 
 /// A number that a dtype can't hold.
@@ -74,7 +113,7 @@ enum Outlier {
     Runtime,
 }
 
-/// The number of this name, if `joined` can't hold it.
+/// The number of this name, if the integer dtype `joined` can't hold it.
 fn outlier(env: &Env, name: Name, joined: DType) -> Option<Outlier> {
     let (least, most) = joined.integers();
     // a u64 is held as the i64 of its bits
@@ -135,6 +174,13 @@ struct Uses<'a> {
 }
 
 impl<'a> Uses<'a> {
+    fn of(env: &'a Env, name: Name, is_param: bool, body: &'a Block) -> Uses<'a> {
+        let (lets, seen) = (Vec::new(), Vec::new());
+        let mut uses = Uses { env, name, is_param, lets, seen, element: false, equal: false, operand: false };
+        uses.block(body, Context::Element);
+        uses
+    }
+
     fn block(&mut self, block: &'a Block, context: Context) {
         let outer = self.lets.len();
         for stmt in &block.stmts {

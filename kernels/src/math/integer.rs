@@ -133,7 +133,7 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn lcm(self, y: $t) -> $t {
-                builtins::lcm(self as i64, y as i64) as $t
+                builtins::lcm(self as i64, y as i64, DType::$dtype) as $t
             }
         }
     )*};

@@ -168,17 +168,24 @@ impl Wrapped {
     fn ambiguous(&self, claim: String, loc: Loc) -> Error {
         let class = self.layout.class.name();
         let fields: Vec<Name> = self.layout.fields.iter().map(|(n, _)| *n).collect();
-        let names: Vec<String> = fields.iter().map(|n| format!("`{n}`")).collect();
+        let mut names: Vec<String> = fields.iter().take(NAMED).map(|n| format!("`{n}`")).collect();
+        if fields.len() > NAMED {
+            names.push(format!("and {} more", fields.len() - NAMED));
+        }
         Error::new("E733", claim)
             .kind_is(ErrorKind::SubclassAmbiguous { class, fields })
             .help(format!("read the plain tensor, `plain()`, or a field: {}", names.join(", ")))
             .at(loc)
     }
 
+    /// The class and the type that programs see, without the fields, of which there may be thousands.
     fn text(&self) -> String {
-        ProxyTy::Tensor(self.ty.clone()).to_string()
+        format!("{}[{}]", self.layout.class.name(), self.outer())
     }
 }
+
+/// At most this many fields are named in an error, because a list of tensors may be very long.
+const NAMED: usize = 5;
 
 /// The arguments of the symbol that makes a tensor of this layout from fields.
 pub(crate) fn with_fields<V>(like: &SubclassLayout, mut field: impl FnMut(usize) -> V) -> Vec<Value<V>> {

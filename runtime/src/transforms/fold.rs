@@ -175,7 +175,14 @@ fn is_ordered(line: &BoundSymbol, permutes: Option<usize>) -> bool {
 /// Whether `to` can represent every value of `from`.
 fn is_exact(from: DType, to: DType) -> bool {
     use DType::*;
-    if from == to || from == Bool {
+    if from == to {
+        return true;
+    }
+    // f32 has every number of the floats of storage, and no dtype of storage has all those of another dtype
+    if from.is_storage() || to.is_storage() {
+        return from.is_float() && matches!(to, F32 | F64);
+    }
+    if from == Bool {
         return true;
     }
     match (from.is_int(), to.is_float()) {
@@ -200,5 +207,32 @@ fn convert(number: Scalar, dtype: DType) -> Option<Scalar> {
         (Scalar::Int(i), d) if d.is_float() && i.unsigned_abs() <= 256 => Some(Scalar::Float(i as f64)),
         (Scalar::Int(_), DType::I64) | (Scalar::Bool(_), DType::Bool) => Some(number),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulgurite_core::builtins::cast_scalar;
+
+    #[test]
+    fn an_exact_cast_gives_every_number_back() {
+        let numbers = (-140..140).flat_map(|e| [1.0, 1.125, 1.9375, -1.75].map(|x: f64| x * 2f64.powi(e)));
+        let numbers: Vec<f64> = numbers.chain((-260..260).map(f64::from)).collect();
+        let real = |d: &DType| d.is_int() || d.is_float();
+        for from in DType::ALL.into_iter().filter(real) {
+            for to in DType::ALL.into_iter().filter(|to| real(to) && is_exact(from, *to)) {
+                for &x in &numbers {
+                    let x = cast_scalar(Scalar::Float(x), from);
+                    let back = cast_scalar(cast_scalar(x, to), from);
+                    assert!(
+                        back == x || x.as_f64().is_nan() && back.as_f64().is_nan(),
+                        "{x:?} of {from} as {to}: {back:?}"
+                    );
+                }
+            }
+        }
+        assert!(!is_exact(DType::F32, DType::F8E8M0FNU) && !is_exact(DType::I8, DType::F8E4M3FN));
+        assert!(is_exact(DType::F8E5M2, DType::F32) && is_exact(DType::F16, DType::F32));
     }
 }

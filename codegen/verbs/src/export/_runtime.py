@@ -255,9 +255,9 @@ class _Operator:
                 fragment.impl(self.name, self.run_program, key)
         else:
             operators.library.register(operators.namespace, self.name, self.row, self.letters, self.is_list)
-        if not any(letter in "TtKkX" for letter in self.letters):
-            cpu = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-            fragment.impl(self.name, lambda keys, *args: self.op.redispatch(cpu, *args), "BackendSelect", with_keyset=True)
+        if not any(letter in "TK" for letter in self.letters):
+            # a call without tensors, whose lists are empty and whose optional ones are absent, has no device of its own
+            fragment.impl(self.name, self.without_tensors, "CompositeExplicitAutograd")
         torch.library.register_fake(self.full, self.fake, lib=fragment)
         torch.library.register_vmap(self.full, self.batched, lib=fragment)
         torch.library.register_torch_dispatch(self.full, ProxyTorchDispatchMode, self.traced, lib=fragment)
@@ -302,6 +302,11 @@ class _Operator:
         count = self.count or len(self.types(what, sizes, tensors))
         return self.results(self.operators.program(json.dumps(what), sizes, tensors, count))
 
+    def without_tensors(self, *args):
+        if tensors := self.read(self.complete(args))[2]:
+            raise NotImplementedError(f"{self.full} has no kernel for tensors of {tensors[0].device}")
+        return self.op.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args)
+
     def fake(self, *args):
         what, sizes, tensors = self.read(self.complete(args))
         device = _device(tensors)
@@ -329,11 +334,17 @@ class _Operator:
         if any(axes[i] is not None for i in keys_of(what)):
             return self.one_by_one(info.batch_size, in_dims, args)
         what = {"vmap": what, "axes": axes}
-        count = self.count or len(self.types(what, sizes, tensors))
-        return self.results(self.operators.program(json.dumps(what), sizes, tensors, count)), self.results([0] * count)
+        try:
+            count = self.count or len(self.types(what, sizes, tensors))
+            made = self.operators.program(json.dumps(what), sizes, tensors, count)
+        except RuntimeError as e:
+            if "[E726]" not in str(e):
+                raise
+            return self.one_by_one(info.batch_size, in_dims, args)
+        return self.results(made), self.results([0] * count)
 
     def one_by_one(self, size, in_dims, args):
-        """A batch whose slices have keys of their own, which the library does not take: its calls in a loop."""
+        """A batch that the library does not take, such as one whose slices have keys of their own: its calls in a loop."""
         made = [self.op(*(_slice(x, axis, i) for x, axis in zip(args, in_dims))) for i in range(size)]
         if self.count == 1:
             return torch.stack(made), 0

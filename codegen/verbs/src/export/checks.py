@@ -1,6 +1,7 @@
 """The checks of an operator: what PyTorch's own tools say, and every way of running it against a plain call."""
 
 import contextlib
+import inspect
 import random
 import typing
 from concurrent.futures import ThreadPoolExecutor
@@ -158,8 +159,9 @@ def check(function, operator, facts, call):
     smooth = facts.differentiable and floats and all(x.dtype == torch.float64 for x in floats)
     outs = [y.dtype for y in _results(plain) if y.is_floating_point()]
     smooth = smooth and outs and all(dtype == torch.float64 for dtype in outs)
-    # an argument that the schema gives no default is not left out
-    needed = {a.name: None for a in operator._schema.arguments if not a.has_default_value()}
+    # an argument that the schema gives no default is not left out; the Python function may have one
+    defaults = {name: p.default for name, p in inspect.signature(function).parameters.items() if p.default is not p.empty}
+    needed = {a.name: defaults.get(a.name) for a in operator._schema.arguments if not a.has_default_value()}
     tensors = {a.name for a in operator._schema.arguments if "Tensor" in str(a.type) and "List" not in str(a.type)}
 
     def leaves():
