@@ -63,8 +63,8 @@ fn of_weights(g: [Vector; 3]) -> [Vector; 4] {
     let ends = sum(g[0], g[2]);
     let mut halves = [sum(ends, g[1]), difference(ends, g[1])];
     for half in &mut halves {
-        for l in 0..LANES {
-            half[l] *= 0.5;
+        for x in half {
+            *x *= 0.5;
         }
     }
     [g[0], halves[0], halves[1], g[2]]
