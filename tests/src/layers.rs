@@ -405,7 +405,7 @@ impl Ways {
             let added = added.tensor(w.dtype());
             let written = match at % 3 {
                 0 => w.add_(&added),
-                1 => w.select(0, 0).add_(&added.select(0, 0)),
+                1 => w.select(0, 0).add_(added.select(0, 0)),
                 _ => w.copy_(&added),
             };
             written.check().map_err(|e| format!("a weight is written: {e}"))?;
@@ -452,7 +452,7 @@ impl Ways {
         let (network, added) = (self.network.clone(), self.network.added.clone());
         let f = jit(move |weights: Vec<Tensor>, x: Tensor| {
             let y = network.run(&weights, &x);
-            weights.iter().zip(&added).for_each(|(w, added)| _ = w.add_(&added.tensor(DType::F32)));
+            weights.iter().zip(&added).for_each(|(w, added)| _ = w.add_(added.tensor(DType::F32)));
             y
         });
         let (weights, mut wanted) = (copies(&self.weights), self.wanted.clone());
