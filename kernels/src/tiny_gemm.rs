@@ -13,7 +13,7 @@ const MOST_TERMS: usize = 64;
 const LANES: usize = 16;
 
 /// A number of a product.
-pub trait Factor: Copy + 'static {
+pub trait ProductNumber: Copy + 'static {
     /// The number 0.
     const ZERO: Self;
     /// The number 1.
@@ -23,7 +23,7 @@ pub trait Factor: Copy + 'static {
     fn times_added<I: Isa>(self, by: Self, to: Self) -> Self;
 }
 
-impl Factor for f32 {
+impl ProductNumber for f32 {
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
 
@@ -33,7 +33,7 @@ impl Factor for f32 {
     }
 }
 
-impl Factor for f64 {
+impl ProductNumber for f64 {
     const ZERO: f64 = 0.0;
     const ONE: f64 = 1.0;
 
@@ -68,7 +68,7 @@ impl TinyGemm {
     ///
     /// # Safety
     /// [`is_tiny`] holds; the operands and the result have these sizes and strides, and no other thread writes to the result.
-    pub unsafe fn run<T: Factor>(&self) {
+    pub unsafe fn run<T: ProductNumber>(&self) {
         // SAFETY: the caller upholds the contract of this function.
         unsafe { product::pick::<T>(Level::current())(self) }
     }
@@ -79,7 +79,7 @@ multi! {
     ///
     /// # Safety
     /// The contract of [`TinyGemm::run`] holds.
-    unsafe fn product<T: Factor>(p: &TinyGemm) {
+    unsafe fn product<T: ProductNumber>(p: &TinyGemm) {
         let columns = p.sizes[1];
         for first in (0..columns).step_by(LANES) {
             let count = LANES.min(columns - first);
@@ -102,7 +102,7 @@ multi! {
 // Indices step through registers and memory at once, and their constant bounds let the compiler unroll the loops.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
-unsafe fn side_by_side<I: Isa, T: Factor, const W: usize>(p: &TinyGemm, first: usize, count: usize) {
+unsafe fn side_by_side<I: Isa, T: ProductNumber, const W: usize>(p: &TinyGemm, first: usize, count: usize) {
     let [rows, _, terms] = p.sizes;
     let mut copy = MaybeUninit::<[[T; W]; MOST_TERMS]>::uninit();
     let copied = copy.as_mut_ptr() as *mut [T; W];
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     /// All sizes up to a few, in all orders of their axes, against sums of integers, which are exact.
-    fn tiny_products<T: Factor + From<i8> + PartialEq + std::fmt::Debug>() {
+    fn tiny_products<T: ProductNumber + From<i8> + PartialEq + std::fmt::Debug>() {
         for isa in Level::ALL.into_iter().filter(|i| *i <= Level::detect()) {
             for (rows, columns, terms) in
                 [(1, 1, 1), (4, 4, 4), (3, 5, 7), (2, 8, 6), (7, 16, 3), (2, 21, 4), (6, 33, 2), (5, 9, 0), (1, 16, 64)]

@@ -191,7 +191,7 @@ multi! {
 
 /// Patches that lie side by side among the products, and in a row of patches.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub struct PatchRun {
     /// The first of them among the products.
     pub at: usize,
     /// Their results in a line of results: two for each patch, or one fewer at the end of a line of odd length.
@@ -216,7 +216,7 @@ pub struct Products<'a> {
     /// The number of patches divided by [`LANES`], at most [`MOST_VECTORS`].
     pub vectors: usize,
     /// The patches whose results are written.
-    pub runs: &'a [Run],
+    pub runs: &'a [PatchRun],
     /// The place from which the places of results are counted.
     pub to: *mut f32,
     /// The distances from line to line of results, and from column to column.
@@ -366,7 +366,7 @@ mod tests {
             let mut runs = Vec::new();
             for (n, columns) in lengths.into_iter().enumerate() {
                 let at = lengths[..n].iter().sum::<usize>() / 2;
-                runs.push(Run { at, columns, lines: 1 + n % 2, to: 200 * n as isize });
+                runs.push(PatchRun { at, columns, lines: 1 + n % 2, to: 200 * n as isize });
             }
             for (share, step) in [(0.999, 1), (1.001, 1), (0.999, 2)] {
                 let mut y = vec![f32::NAN; 1000];

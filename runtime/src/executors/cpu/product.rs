@@ -17,7 +17,7 @@ use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::small_gemm::{self, SmallGemm};
-use fulgurite_kernels::tiny_gemm::{self, Factor, TinyGemm};
+use fulgurite_kernels::tiny_gemm::{self, ProductNumber, TinyGemm};
 use gemm::Parallelism;
 use packed::{Pack, copying};
 
@@ -327,7 +327,7 @@ impl Product {
     ///
     /// # Safety
     /// The contract of [`Product::matrices`] holds; `T` is the type of the dtype.
-    unsafe fn matrices_of<T: Factor>(
+    unsafe fn matrices_of<T: ProductNumber>(
         &self,
         at: &Memory,
         (m, n): (ProductLoop, ProductLoop),
@@ -359,7 +359,7 @@ impl Product {
 ///
 /// # Safety
 /// From the pointers on, the operands and the result have these loops, and no other thread writes to the result.
-pub(super) unsafe fn matrix<T: Factor>(
+pub(super) unsafe fn matrix<T: ProductNumber>(
     [m, n, k]: [ProductLoop; 3],
     (a, b, c): (*const T, *const T, *mut T),
     add: bool,

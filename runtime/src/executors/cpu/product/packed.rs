@@ -11,7 +11,7 @@ use crate::executors::program::host_step::{Fault, FirstFault, Memory};
 use crate::executors::program::threads;
 use fulgurite_core::DType;
 use fulgurite_kernels::abi::Level;
-use fulgurite_kernels::tiny_gemm::Factor;
+use fulgurite_kernels::tiny_gemm::ProductNumber;
 use gemm::Parallelism;
 
 /// An operand that is copied one part at a time, just before the part is used.
@@ -119,7 +119,7 @@ impl Product {
     ///
     /// # Safety
     /// The contract of [`Product::run_small`] holds; `T` is the type of the dtype.
-    unsafe fn run_columns<T: Factor>(
+    unsafe fn run_columns<T: ProductNumber>(
         &self,
         pack: &Pack,
         windows: &Im2col,

@@ -3,7 +3,7 @@
 use super::super::columns::{Column, tiles};
 use super::STEP;
 use fulgurite_kernels::line_gemm::LANES;
-use fulgurite_kernels::winograd::Run;
+use fulgurite_kernels::winograd::PatchRun;
 
 /// Patches that are transformed and multiplied together: a few vectors of columns, across the ends of rows of patches.
 pub(super) struct Panel {
@@ -14,7 +14,7 @@ pub(super) struct Panel {
     /// The number of patches.
     pub columns: usize,
     /// The patches of each row, with the places of their results.
-    pub runs: Vec<Run>,
+    pub runs: Vec<PatchRun>,
     /// The place of the first patch of each run in a plane of the block's copy.
     pub from: Vec<usize>,
 }
@@ -83,7 +83,7 @@ fn panel(
         let (row, col) = (at / cols, at % cols);
         let patches = (cols - col).min(end - at);
         let (line, place) = (STEP * (first + row), STEP * col);
-        runs.push(Run {
+        runs.push(PatchRun {
             at: at - column,
             columns: (STEP * patches).min(across.size - place),
             lines: STEP.min(down.size - line),
