@@ -36,6 +36,10 @@ fn bits(x: &Tensor) -> Vec<u32> {
 
 #[test]
 fn weights_that_stay_are_kept_and_those_that_change_are_not() {
+    // without fused multiply-add no product reads lines, so none keeps a copy of them
+    if Level::current() == Level::Baseline {
+        return;
+    }
     let (rows, depth, columns) = (37, 96, 200);
     let run = jit(|x: Tensor, w: Tensor| linear(&x, &w));
     let at_once = |x: &Tensor, w: &Tensor| bits(&linear(x, w));
@@ -88,8 +92,7 @@ fn weights_that_stay_are_kept_and_those_that_change_are_not() {
         for _ in 0..4 {
             assert_eq!(bits(&convolution.call((image.clone(), w.clone())).unwrap()), wanted);
         }
-        let transformed = kept_bytes() >= 4 * 16 * channels * channels;
-        assert_eq!(transformed, Level::current() != Level::Baseline);
+        assert!(kept_bytes() >= 4 * 16 * channels * channels);
     }
     drop(convolution);
     assert_eq!(kept_bytes(), 0);
