@@ -13,6 +13,7 @@ mod kept;
 mod operands;
 mod pixels;
 mod places;
+mod prepared;
 mod shape;
 mod step;
 mod tail;
@@ -36,11 +37,12 @@ use fulgurite_kernels::transpose::{Moved, move_to};
 use kept::KeptLines;
 use operands::{Loops, Source, block, start};
 use places::PlaceProduct;
+use prepared::{KeptAt, KeptProduct};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use step::{KeptMethod, LineStep, Method, ProductFacts};
+use step::{LineStep, Method, ProductFacts};
 use tail::{Packed, Tail};
-use winograd::{KeptWinograd, Winograd};
+use winograd::Winograd;
 
 /// The step of a contraction, if it is such a product.
 pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
@@ -55,7 +57,7 @@ pub fn step(c: &Contract, env: &Env, isa: Level) -> Option<Box<dyn HostStep>> {
         return Some(match Winograd::of(c, env, &lines, isa) {
             Some(winograd) => {
                 let winograd = Arc::new(winograd(lines));
-                let kept: Box<dyn KeptMethod> = Box::new(KeptWinograd::new(winograd.clone()));
+                let kept = KeptProduct::new(winograd.clone());
                 Box::new(LineStep::new(winograd, exact()).with_kept(Some(kept)))
             }
             None => {
@@ -84,22 +86,6 @@ struct LineProduct {
     checks: bool,
     cost: f64,
 }
-
-/// The copies of all blocks of lines.
-#[derive(Clone, Copy)]
-struct KeptAt(*mut f32);
-
-impl KeptAt {
-    /// The element of this number.
-    fn element(self, at: usize) -> *mut f32 {
-        self.0.wrapping_add(at)
-    }
-}
-
-// SAFETY: threads that make the copies write different blocks, and those of a product only read them.
-unsafe impl Send for KeptAt {}
-// SAFETY: threads that make the copies write different blocks, and those of a product only read them.
-unsafe impl Sync for KeptAt {}
 
 /// The rows of a tile are prefetched if they have at most this many bytes. Longer rows are streams that the hardware
 /// recognises, and would leave the caches before they are used.

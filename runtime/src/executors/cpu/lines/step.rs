@@ -1,5 +1,6 @@
 //! The step of a product of f32 that computes the terms outside of windows as zeros.
 
+use super::prepared::KeptProduct;
 use crate::executors::cpu::product::Literal;
 use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
 
@@ -32,30 +33,6 @@ pub trait Method: Send + Sync {
     unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault>;
 }
 
-/// A way to compute a product with a prepared copy of an operand.
-pub trait KeptMethod: Send + Sync {
-    /// The value that is copied, and the bytes of the copy.
-    fn keeps(&self) -> (u32, usize);
-
-    /// Sets the storage of the copy.
-    fn keep(&mut self, storage: u32);
-
-    /// Replaces values by the numbers of their storages.
-    fn remap(&mut self, storage: &dyn Fn(u32) -> u32);
-
-    /// Makes the copy.
-    ///
-    /// # Safety
-    /// `memory` has the operand and the copy, which no other thread uses.
-    unsafe fn prepare(&self, memory: Memory, threads: usize);
-
-    /// Computes the product, if there is a copy; returns whether all of it is finite.
-    ///
-    /// # Safety
-    /// `memory` has valid memory of the operands, the result and the copy.
-    unsafe fn multiply(&self, memory: Memory, threads: usize) -> Option<Result<bool, Fault>>;
-}
-
 /// The step.
 pub struct LineStep<M> {
     method: M,
@@ -63,7 +40,7 @@ pub struct LineStep<M> {
     /// The loops that run instead if an operand is not finite.
     exact: Option<Box<Literal>>,
     /// The product that runs instead while there is a prepared copy of an operand.
-    kept: Option<Box<dyn KeptMethod>>,
+    kept: Option<KeptProduct>,
 }
 
 impl<M: Method> LineStep<M> {
@@ -73,7 +50,7 @@ impl<M: Method> LineStep<M> {
     }
 
     /// The step, with the product of prepared copies of an operand.
-    pub fn with_kept(self, kept: Option<Box<dyn KeptMethod>>) -> LineStep<M> {
+    pub(super) fn with_kept(self, kept: Option<KeptProduct>) -> LineStep<M> {
         LineStep { kept, ..self }
     }
 }

@@ -10,13 +10,13 @@
 //! terms. All results are computed again without transforms if one is not finite, or if that error may be more than
 //! [`TOLERANCE`] of the largest of the four results of a patch: for example if the weights of large elements are zero.
 
-mod kept;
 mod panels;
 
+use super::LineProduct;
 use super::operands::{Source, start};
+use super::prepared::{KeptAt, KeptMethod};
 use super::step::{Method, ProductFacts};
 use super::windows::{Axis, Windows};
-use super::{KeptAt, LineProduct};
 use crate::buffer::pool::Block;
 use crate::executors::cpu::product::{InMemory, ProductLoop, dims_of};
 use crate::executors::fusion::graph::piece::Contract;
@@ -29,7 +29,6 @@ use fulgurite_kernels::abi::Level;
 use fulgurite_kernels::line_gemm::{LANES, MOST_VECTORS, Tile};
 use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::winograd::{PLACES, Patches, Products, WindowWeights, patches, results, weights};
-pub(super) use kept::KeptWinograd;
 use panels::{Panel, Plan};
 use std::ops::Range;
 use std::sync::Arc;
@@ -171,14 +170,14 @@ impl Winograd {
         PLACES * self.weights() + self.usual.loops.rows.size
     }
 
-    /// Transforms all weights, which are the value of this number.
+    /// Transforms all weights.
     ///
     /// # Safety
-    /// `memory` has the weights; `to` has room for [`Winograd::room_of_weights`].
-    unsafe fn transform_all_weights(&self, memory: Memory, value: u32, to: KeptAt, threads: usize) {
+    /// `operands` has the weights as 0; `to` has room for [`Winograd::room_of_weights`].
+    unsafe fn transform_all_weights(&self, operands: Memory, to: KeptAt, threads: usize) {
         threads::share(self.usual.loops.rows.size, threads, self.weights() as f64 * TRANSFORMED, &|claims| {
             for rows in claims {
-                let a = (memory.at(value) as *const f32).wrapping_offset(self.usual.loops.places[0].offset);
+                let a = (operands.at(0) as *const f32).wrapping_offset(self.usual.loops.places[0].offset);
                 // SAFETY: the caller upholds the contract, and parts have disjoint rows.
                 unsafe { self.transform_weights(a, to.element(0), rows) };
             }
@@ -344,7 +343,7 @@ impl Winograd {
         let weights = kept.unwrap_or(KeptAt(block.data() as *mut f32));
         if kept.is_none() {
             // SAFETY: the caller upholds the contract, and the block has the room.
-            unsafe { self.transform_all_weights(operands, 0, weights, threads) };
+            unsafe { self.transform_all_weights(operands, weights, threads) };
         }
         let panels = self.plan.panels.len();
         let around = self.usual.around() * panels;
@@ -395,6 +394,26 @@ impl Method for Arc<Winograd> {
     unsafe fn multiply(&self, operands: Memory, threads: usize) -> Result<bool, Fault> {
         // SAFETY: the caller upholds the contract of this function.
         unsafe { self.multiply_with(operands, None, threads) }
+    }
+}
+
+impl KeptMethod for Arc<Winograd> {
+    fn values(&self) -> [u32; 3] {
+        self.facts().values
+    }
+
+    fn copies(&self) -> (usize, usize) {
+        (0, self.room_of_weights())
+    }
+
+    unsafe fn prepare(&self, operands: Memory, to: KeptAt, threads: usize) {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { self.transform_all_weights(operands, to, threads) };
+    }
+
+    unsafe fn multiply(&self, operands: Memory, copy: KeptAt, threads: usize) -> Result<bool, Fault> {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { self.multiply_with(operands, Some(copy), threads) }
     }
 }
 
