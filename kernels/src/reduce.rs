@@ -10,7 +10,7 @@ mod fold;
 mod position;
 
 use crate::abi::Level;
-use crate::math::CastTo;
+use crate::math::{CastTo, Isa};
 use crate::multi::multi;
 use crate::{with_fold, with_register};
 use fulgurite_core::DType;
@@ -42,6 +42,19 @@ trait Source: Copy {
     /// # Safety
     /// The source holds at least `i` elements.
     unsafe fn from(self, i: usize) -> Self;
+    /// The first `n` elements, fewer than [`LANES`], and neutral elements behind them.
+    ///
+    /// # Safety
+    /// The source holds `n` elements.
+    #[inline(always)]
+    unsafe fn end<I: Isa, F: Fold>(self, n: usize) -> [<Self::T as Reducible>::Lane; LANES] {
+        let mut end = [F::start(); LANES];
+        for j in 0..n {
+            // SAFETY: the caller upholds the contract of this function.
+            end[j] = unsafe { self.at(j) };
+        }
+        end
+    }
 }
 
 /// A line of elements in memory.
@@ -60,6 +73,11 @@ impl<T: Reducible> Source for Line<T> {
         // SAFETY: the caller upholds the contract of this function.
         Line(unsafe { self.0.add(i) })
     }
+    #[inline(always)]
+    unsafe fn end<I: Isa, F: Fold>(self, n: usize) -> [T::Lane; LANES] {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe { T::end::<I, F>(self.0, n) }
+    }
 }
 
 /// The products of two lines, rounded as elements are.
@@ -77,6 +95,16 @@ impl Source for Products {
     unsafe fn from(self, i: usize) -> Products {
         // SAFETY: the caller upholds the contract of this function.
         unsafe { Products(self.0.add(i), self.1.add(i)) }
+    }
+    // Only sums have such a source, and zeros have the product zero, which is neutral.
+    #[inline(always)]
+    unsafe fn end<I: Isa, F: Fold>(self, n: usize) -> [f32; LANES] {
+        // SAFETY: the caller upholds the contract of this function.
+        let (x, mut y) = unsafe { (f32::end::<I, Sum>(self.0, n), f32::end::<I, Sum>(self.1, n)) };
+        for j in 0..LANES {
+            y[j] *= x[j];
+        }
+        y
     }
 }
 
@@ -124,7 +152,7 @@ impl<L: Accumulator> Lanes<L> {
 /// # Safety
 /// `x` holds `n` elements.
 #[inline(always)]
-unsafe fn fold_block<S: Source, F: Fold>(x: S, n: usize) -> <S::T as Reducible>::Lane {
+unsafe fn fold_block<I: Isa, S: Source, F: Fold>(x: S, n: usize) -> <S::T as Reducible>::Lane {
     // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let mut lanes = match n / LANES {
@@ -138,9 +166,10 @@ unsafe fn fold_block<S: Source, F: Fold>(x: S, n: usize) -> <S::T as Reducible>:
             7 => Lanes::of::<S, F, 7>(x),
             _ => return Lanes::of::<S, F, 8>(x).total::<F>(),
         };
-        let rest = x.from(n / LANES * LANES);
-        for j in 0..n % LANES {
-            lanes.add::<F>(j, rest.at(j));
+        // Neutral elements change no lane: none is the zero below zero, because all start at the neutral element.
+        let end = x.from(n / LANES * LANES).end::<I, F>(n % LANES);
+        for j in 0..LANES {
+            lanes.add::<F>(j, end[j]);
         }
         lanes.total::<F>()
     }
@@ -163,7 +192,7 @@ unsafe fn fold_few<S: Source, F: Fold>(x: S, n: usize) -> <S::T as Reducible>::L
 /// # Safety
 /// `x` holds `n` elements, `acc` one accumulator that no other code uses.
 #[inline(always)]
-unsafe fn fold_into<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
+unsafe fn fold_into<I: Isa, S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
     // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let acc = acc as *mut <S::T as Reducible>::Acc;
@@ -172,7 +201,7 @@ unsafe fn fold_into<S: Source, F: Fold>(x: S, n: usize, acc: *mut u8) {
         while at < n {
             let x = x.from(at);
             let k = (n - at).min(BLOCK);
-            let folded = if k < FEW { fold_few::<S, F>(x, k) } else { fold_block::<S, F>(x, k) };
+            let folded = if k < FEW { fold_few::<S, F>(x, k) } else { fold_block::<I, S, F>(x, k) };
             total = F::step(total, folded.cast());
             at += k;
         }
@@ -202,7 +231,7 @@ multi! {
     /// `src` holds `n` registers of `T`, `acc` one accumulator that no other code uses.
     unsafe fn line<T: Reducible, F: Fold>(src: *const u8, n: usize, acc: *mut u8) {
         // SAFETY: the caller upholds the contract of this function.
-        unsafe { fold_into::<_, F>(Line(src as *const T), n, acc) }
+        unsafe { fold_into::<I, _, F>(Line(src as *const T), n, acc) }
     }
 }
 
@@ -224,7 +253,7 @@ multi! {
     /// `x` and `y` hold `n` registers of f32, `acc` one accumulator that no other code uses.
     unsafe fn products(x: *const u8, y: *const u8, n: usize, acc: *mut u8) {
         // SAFETY: the caller upholds the contract of this function.
-        unsafe { fold_into::<_, Sum>(Products(x as *const f32, y as *const f32), n, acc) }
+        unsafe { fold_into::<I, _, Sum>(Products(x as *const f32, y as *const f32), n, acc) }
     }
 }
 

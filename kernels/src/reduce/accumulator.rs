@@ -1,7 +1,7 @@
 //! The numbers in which lanes and blocks are accumulated.
 
 use super::{Fold, LANES};
-use crate::math::{CastTo, Elem};
+use crate::math::{CastTo, Elem, Isa, Level};
 
 /// A number type in which lanes or blocks are accumulated; [`Elem`] has sums, products and extrema.
 pub trait Accumulator: Elem {
@@ -102,15 +102,79 @@ pub trait Reducible: Elem + CastTo<<Self as Reducible>::Lane> {
     type Lane: Accumulator + CastTo<Self::Acc>;
     /// The type of accumulators, f64 or i64.
     type Acc: Accumulator + CastTo<Self>;
+    /// The `n` elements at `x`, fewer than [`LANES`], as lanes, and neutral elements behind them.
+    ///
+    /// # Safety
+    /// `x` holds `n` elements.
+    #[inline(always)]
+    unsafe fn end<I: Isa, F: Fold>(x: *const Self, n: usize) -> [Self::Lane; LANES] {
+        let mut end = [F::start(); LANES];
+        for j in 0..n {
+            // SAFETY: the caller upholds the contract of this function.
+            end[j] = unsafe { x.add(j).read() }.cast();
+        }
+        end
+    }
 }
 
 macro_rules! reducible {
-    ($($t:ty: $lane:ty, $acc:ty;)+) => {$(
+    ($($t:ty: $lane:ty, $acc:ty $(, $end:ident)?;)+) => {$(
         impl Reducible for $t {
             type Lane = $lane;
             type Acc = $acc;
+            $(#[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            unsafe fn end<I: Isa, F: Fold>(x: *const $t, n: usize) -> [$lane; LANES] {
+                // SAFETY: the caller upholds the contract of this function.
+                unsafe { $end::<I, F>(x, n) }
+            })?
         }
     )+};
+}
+
+/// [`Reducible::end`] by loads under masks: lanes that were written one by one would be read as vectors only after a wait.
+///
+/// # Safety
+/// `x` holds `n` elements; the processor has the instructions of `I`, for which this function is compiled.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn masked<I: Isa, F: Fold>(x: *const f32, n: usize) -> [f32; LANES] {
+    use std::arch::x86_64::*;
+    let mut end: [f32; LANES] = [F::start(); LANES];
+    // SAFETY: the caller upholds the contract of this function; masks leave out elements that are not there, and a
+    // vector of lanes lies within the array.
+    unsafe {
+        match I::LEVEL {
+            Level::Avx512 => {
+                let mask = (1u32 << n) - 1;
+                for half in 0..2 {
+                    let lanes = end.as_mut_ptr().add(16 * half);
+                    let there = (mask >> (16 * half)) as __mmask16;
+                    let found = _mm512_mask_loadu_ps(_mm512_loadu_ps(lanes), there, x.wrapping_add(16 * half));
+                    _mm512_storeu_ps(lanes, found);
+                }
+            }
+            Level::Avx2 => {
+                for part in 0..4 {
+                    let lanes = end.as_mut_ptr().add(8 * part);
+                    let number =
+                        _mm256_add_epi32(_mm256_set1_epi32(8 * part as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+                    let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), number);
+                    let found = _mm256_maskload_ps(x.wrapping_add(8 * part), there);
+                    _mm256_storeu_ps(
+                        lanes,
+                        _mm256_blendv_ps(_mm256_loadu_ps(lanes), found, _mm256_castsi256_ps(there)),
+                    );
+                }
+            }
+            Level::Baseline => {
+                for j in 0..n {
+                    end[j] = x.add(j).read();
+                }
+            }
+        }
+    }
+    end
 }
 reducible! {
     u8: i64, i64;
@@ -118,6 +182,6 @@ reducible! {
     i16: i64, i64;
     i32: i64, i64;
     i64: i64, i64;
-    f32: f32, f64;
+    f32: f32, f64, masked;
     f64: f64, f64;
 }

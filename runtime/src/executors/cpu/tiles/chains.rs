@@ -52,7 +52,7 @@ impl Emit<'_> {
                 continue;
             }
             let mut members = self.members(root, &readers, &outs);
-            while members.len() > 1 || !members.is_empty() && self.leaves_caches(root) {
+            while members.len() > 1 || !members.is_empty() && (self.leaves_caches(root) || self.has_edge()) {
                 match self.compile_chain(&members) {
                     Ok(chain) => {
                         self.vanished.extend(members.iter().filter(|at| **at != root));
@@ -65,6 +65,13 @@ impl Emit<'_> {
                 }
             }
         }
+    }
+
+    /// Whether some tiles are no whole chunks. Kernels work on whole chunks, so that the elements of such a tile are copied
+    /// to a register and back; machine code takes any number of elements where they are.
+    fn has_edge(&self) -> bool {
+        let whole = |n: usize| n.is_multiple_of(CHUNK);
+        !whole(self.n.tile.0 * self.n.tile.1) || !whole(self.n.sizes[self.n.last()])
     }
 
     /// The largest chain that ends in `root`: the nodes that only members read, in the order of the graph. An operand
