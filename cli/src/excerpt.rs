@@ -13,7 +13,7 @@ const LONGEST: usize = 80;
 pub struct Excerpt {
     /// The part, in bytes of the whole text.
     pub span: Range<usize>,
-    /// Its start: line and column from 1, in characters.
+    /// The start of the line: line and column from 1, in characters.
     pub place: (usize, usize),
     /// The line, or its part near the mark.
     line: String,

@@ -57,7 +57,7 @@ pub enum ChainOperand {
 pub struct Operation {
     /// The builtin; [`is_code`] says which ones are possible.
     pub builtin: Builtin,
-    /// Its operands.
+    /// The operands of the builtin.
     pub args: Vec<ChainOperand>,
 }
 

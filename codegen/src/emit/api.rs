@@ -22,7 +22,7 @@ pub const TYPES: &str = "
 pub struct Export {
     /// The modules that hold it: `["ops"]`, `["torch", "nn", "functional"]`.
     pub module: Vec<String>,
-    /// Its name in the module of all rows, prefixed by the names of its modules.
+    /// The name of the item in the module of all rows, prefixed by the names of its modules.
     pub item: String,
 }
 

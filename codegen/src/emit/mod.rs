@@ -47,9 +47,9 @@ pub struct Emitted {
 /// A file to be written below the output folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Its path, with `/`.
+    /// The path of the file below the output folder, with `/`.
     pub path: String,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
 }
 

@@ -35,11 +35,11 @@ pub enum Style {
 pub struct Text {
     /// The text that YAML reads; numbers and truth values are kept as written.
     pub text: String,
-    /// Its YAML type.
+    /// The YAML type of the scalar.
     pub kind: ScalarKind,
-    /// Its bytes in the file, including quotes, without the header of a block.
+    /// The bytes of the scalar in the file, including quotes, without the header of a block.
     pub place: Place,
-    /// Its style.
+    /// The style of the scalar.
     pub style: Style,
     /// A ` # …` directly after a plain scalar: a comment to YAML, but perhaps not to its author.
     pub comment: Option<Place>,

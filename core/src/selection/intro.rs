@@ -36,7 +36,8 @@ pub(super) fn all<E: Copy, T: Item>(line: &[E], key: impl Fn(E) -> u64) -> Vec<T
     items
 }
 
-/// This many keys are compared without a branch, because few items enter a heap of the smallest ones.
+/// The number of keys that are compared without a branch, because few items enter a heap of the
+/// smallest ones.
 const TOGETHER: usize = 32;
 
 /// Makes a heap of the smallest items: of those in `heap`, and of `more` from this position on.

@@ -38,13 +38,13 @@ pub fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Static<D
 /// How two sizes broadcast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meeting {
-    /// They are equal.
+    /// The sizes are equal.
     Equal,
     /// The first is 1, and the second may be another size.
     FirstIsOne,
     /// The second is 1, and the first may be another size.
     SecondIsOne,
-    /// They do not broadcast.
+    /// The sizes do not broadcast.
     Apart,
 }
 

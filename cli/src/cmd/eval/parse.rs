@@ -19,7 +19,7 @@ use std::ops::Range;
 pub struct Expr {
     /// The kind of the expression, with its parts.
     pub kind: Kind,
-    /// Its bytes in the text.
+    /// The bytes of the expression in the text.
     pub span: Range<usize>,
 }
 
@@ -44,7 +44,7 @@ pub enum Kind {
 /// An argument of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arg {
-    /// Its name, if it was given by name.
+    /// The name of the argument, if it was given by name.
     pub name: Option<String>,
     pub value: Expr,
 }

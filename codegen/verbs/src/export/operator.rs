@@ -23,10 +23,10 @@ pub struct PythonTypes {
 }
 
 impl PythonTypes {
-    /// Those of PyTorch.
+    /// The operators of PyTorch.
     pub const TORCH: PythonTypes =
         PythonTypes { array: "Tensor", number: "Tensor | float", dtype: "torch.dtype", result: "Tensor" };
-    /// Those of JAX.
+    /// The functions of JAX.
     pub const JAX: PythonTypes =
         PythonTypes { array: "ArrayLike", number: "ArrayLike", dtype: "DTypeLike", result: "Array" };
 }
@@ -51,15 +51,16 @@ pub struct Operator {
 
 /// An argument.
 pub struct OperatorArgument {
-    /// Its name in the schema and in Python.
+    /// The name of the argument in the schema and in Python.
     pub name: String,
-    /// Its kind, for the kernel: see `fulgurite_torch::torch::schema`. A small letter is an optional argument.
+    /// The kind of the argument, for the kernel: see `fulgurite_torch::torch::schema`. A small
+    /// letter is an optional argument.
     pub letter: char,
-    /// Its type in the schema.
+    /// The type of the argument in the schema.
     pub schema: String,
-    /// Its type in Python.
+    /// The type of the argument in Python.
     pub python: String,
-    /// Its default: in the schema, and in Python.
+    /// The default of the argument: in the schema, and in Python.
     pub default: Option<(String, String)>,
     /// The function of `_runtime` that brings the Python argument to the schema's type, if it admits others.
     pub through: Option<&'static str>,

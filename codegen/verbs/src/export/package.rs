@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A package to be written.
 pub struct ExportedPackage<'a> {
-    /// Its name in Python, which is also the namespace of its operators.
+    /// The name of the package in Python, which is also the namespace of its operators.
     pub name: String,
     /// The rows.
     pub rows: Vec<ExportedRow<'a>>,

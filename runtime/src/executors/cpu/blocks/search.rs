@@ -27,15 +27,16 @@ pub(in crate::executors::cpu) struct BlockSearch {
 
 /// The blocks that are left out.
 pub(in crate::executors::cpu) enum LeftOut {
-    /// Those of the result that are not used, because a test fails there.
+    /// Blocks of the result that are not used, because a test fails there.
     Unused {
         tests: Vec<BlockTest>,
         /// Whether all elements are computed unless they are small.
         if_small: bool,
     },
-    /// Those of the result where a value of its layout has zeros; whether all elements are computed unless they are small.
+    /// Blocks of the result where a value of its layout has zeros; the flag tells whether all
+    /// elements are computed unless they are small.
     ZerosOf { value: u32, if_small: bool },
-    /// Those of the left operand that are zeros.
+    /// Blocks of the left operand that are zeros.
     Zeros,
     /// None.
     Nothing,

@@ -17,11 +17,12 @@ use smallvec::smallvec;
 /// How the lines of the right operand come to lie side by side.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    /// They lie so already.
+    /// The lines lie in the operand already.
     Lines,
-    /// They are copied: the loops of the sum, slowest first, and the distance from column to column.
+    /// The lines are copied: the loops of the sum, slowest first, and the distance from column to
+    /// column.
     Copied { sums: Vec<(usize, isize)>, column: isize },
-    /// They are windows.
+    /// The lines are windows.
     Windows(WindowCopy),
 }
 
