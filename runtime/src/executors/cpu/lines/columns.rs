@@ -22,7 +22,7 @@ pub(super) struct Columns(pub SmallVec<[Column; 3]>);
 /// A tile that was computed.
 #[derive(Clone, Copy)]
 pub(super) struct Done {
-    /// Its first row, whose rows lie `width` apart.
+    /// The first row of the tile; its rows lie `width` apart.
     pub at: *const f32,
     /// The number of columns.
     pub width: usize,

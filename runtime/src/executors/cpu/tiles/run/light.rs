@@ -1,5 +1,5 @@
-//! Walks whose lines are one tile each, of few steps: the pointers move by equal distances from line to line, so that they
-//! are not computed anew for each line.
+//! Walks whose lines are one tile each, of a few steps. Their pointers move by equal distances from
+//! line to line, so they are not computed anew for each line.
 
 use super::super::program::*;
 use super::{Fault, Worker};
