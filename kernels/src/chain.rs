@@ -188,7 +188,7 @@ impl ChainCode {
         self.streaming.is_some()
     }
 
-    /// Whether the code takes any number of elements, and touches no element behind the last.
+    /// Whether the code takes any number of elements, and touches no element after the last.
     pub fn is_exact(&self) -> bool {
         self.exact
     }

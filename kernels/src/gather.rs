@@ -276,7 +276,7 @@ mod tests {
         // an element on each side of the axis
         let mut to = [0f32; 7];
         let at = Named { coordinate, step: 0, n: 5 };
-        // SAFETY: the line has five indices and elements, and the axis five elements behind the first.
+        // SAFETY: the line has five indices and elements, and the axis five elements after the first.
         unsafe { scatter_line::<f32>(to.as_mut_ptr().add(1).cast(), &at, from.as_ptr().cast(), Combine::Add) };
         assert_eq!(to, [0.0, 8.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
     }

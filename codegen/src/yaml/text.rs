@@ -94,7 +94,7 @@ impl Text {
 
     /// The place of a part of the text in the file; the whole scalar where these are not parallel.
     pub fn at(&self, span: Span) -> Place {
-        // The end of the text is behind its last word, not behind the line break that ends a block.
+        // The end of the text is after its last word, not after the line break that ends a block.
         let words = self.text.trim_end().len() as u32;
         let (start, end) = (span.start.min(words), span.end.min(words));
         let Some(first) = self.offset(start) else { return self.place };

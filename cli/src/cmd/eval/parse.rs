@@ -234,7 +234,7 @@ impl Parser<'_> {
         Ok(if negative { Expr { span: start..expr.span.end, ..call("neg", vec![expr]) } } else { expr })
     }
 
-    /// The casts behind an operand, which bind as tightly as in rows.
+    /// The casts after an operand, which bind as tightly as in rows.
     fn casts(&mut self, mut expr: Expr) -> Result<Expr, Fault> {
         while *self.peek() == Token::Name("as".to_owned()) {
             self.at += 1;

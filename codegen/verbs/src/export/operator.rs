@@ -97,7 +97,7 @@ impl Operator {
         self.arguments.iter().map(|a| a.letter).collect()
     }
 
-    /// The schema behind the name: `(Tensor x, float b=4.) -> Tensor`. A default that stands before an argument without
+    /// The schema after the name: `(Tensor x, float b=4.) -> Tensor`. A default that stands before an argument without
     /// one is that of the Python function alone, because PyTorch does not allow it in a schema.
     pub fn schema(&self) -> String {
         let last = self.arguments.iter().rposition(|a| a.default.is_none()).map_or(0, |last| last + 1);

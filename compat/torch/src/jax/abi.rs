@@ -57,7 +57,7 @@ pub struct ApiVersion {
     pub minor: i32,
 }
 
-/// What XLA asks of a handler when it is registered. XLA has filled the fields behind these with zeros, which mean that
+/// What XLA asks of a handler when it is registered. XLA has filled the fields after these with zeros, which mean that
 /// the handler has no state.
 #[repr(C)]
 pub struct HandlerMetadata {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 pub(super) struct Column {
     /// The number of columns.
     pub size: usize,
-    /// The number of columns with those that belong to no result, which lie behind the others.
+    /// The number of columns with those that belong to no result, which lie after the others.
     pub pitch: usize,
     /// The distance in the result.
     pub to: isize,

@@ -97,7 +97,7 @@ struct Found {
 }
 
 /// The elements from line to line of a panel of this many vectors. Runs of patches are transformed as whole vectors, the last
-/// of which ends behind the panel.
+/// of which ends after the panel.
 fn width(vectors: usize) -> usize {
     (vectors + 1) * LANES
 }
@@ -146,7 +146,7 @@ impl Winograd {
         self.usual.loops.rows.size * self.channels.size
     }
 
-    /// Transforms the weights of rows, and notes the largest of each row behind them.
+    /// Transforms the weights of rows, and notes the largest of each row after them.
     ///
     /// # Safety
     /// `a` is the start of the weights; `to` has room for [`Winograd::room_of_weights`].
@@ -197,7 +197,7 @@ impl Winograd {
         (first, self.rows_together().min(self.usual.loops.rows.size - first))
     }
 
-    /// The elements of the copy of a block, with those behind it that panels read.
+    /// The elements of the copy of a block, with those after it that panels read.
     fn copied(&self) -> usize {
         self.windows.elements() + MOST_VECTORS * LANES
     }
@@ -240,7 +240,7 @@ impl Winograd {
         let transformed = largest.wrapping_add(width(self.plan.widest));
         let (line, all) = (width(panel.vectors), panel.vectors * LANES);
         for (n, (run, from)) in panel.runs.iter().zip(&panel.from).enumerate() {
-            // The last run has all columns up to the end of the panel. Those behind its patches are numbers.
+            // The last run has all columns up to the end of the panel. Those after its patches are numbers.
             let end = panel.runs.get(n + 1).map_or(all, |next| next.at);
             let p = Patches {
                 from: self.places.map(|place| room.wrapping_add(place + from) as *const f32),
@@ -251,10 +251,10 @@ impl Winograd {
                 largest: largest.wrapping_add(run.at),
                 count: end - run.at,
             };
-            // SAFETY: the caller upholds the contract; the last vector of a run ends in the room behind a line.
+            // SAFETY: the caller upholds the contract; the last vector of a run ends in the room after a line.
             unsafe { (self.kernels.patches)(&p) };
         }
-        // Columns behind the last patch say nothing about how exact the results are.
+        // Columns after the last patch say nothing about how exact the results are.
         // SAFETY: the caller upholds the contract; there are magnitudes for all columns.
         unsafe { std::ptr::write_bytes(largest.add(panel.columns), 0, all - panel.columns) };
     }

@@ -8,7 +8,7 @@ use super::{Fault, Worker};
 const LONGEST: usize = WHOLE;
 
 impl Phase {
-    /// Notes whether the steps of a tile touch no element behind its last: chains that take any number of elements, and
+    /// Notes whether the steps of a tile touch no element after its last: chains that take any number of elements, and
     /// folds, which know it.
     pub fn settle(&mut self) {
         self.exact = !self.in_place.is_empty()
