@@ -54,7 +54,7 @@ impl Open {
     /// The loops of the condition.
     ///
     /// # Errors
-    /// As [`lower::lower_with`].
+    /// The errors are those of [`lower::lower_with`].
     pub fn nest(&self, rows: &dyn Rows) -> Result<Arc<Nest>, Refusal> {
         if let Some(nest) = self.nest.get() {
             return Ok(nest.clone());

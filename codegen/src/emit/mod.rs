@@ -34,7 +34,7 @@ pub struct Emitted {
     pub file: String,
     /// The line of `op:`; a derived row has that of its origin.
     pub line: u32,
-    /// The row that it was derived from.
+    /// The row from which this one was derived.
     pub derived_from: Option<Name>,
     /// Rules by tensor subclass.
     pub subclass: Vec<(String, String)>,

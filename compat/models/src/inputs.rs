@@ -1,4 +1,4 @@
-//! The inputs of a model, and what they must be: dtypes, sizes and the ranges of sizes.
+//! The inputs of a model, and the conditions on them: dtypes, sizes and the ranges of sizes.
 
 use crate::size_text::SizeExpression;
 use fulgurite::buffer::Buffer;

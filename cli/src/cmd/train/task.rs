@@ -69,7 +69,7 @@ pub trait Task: Sized {
     /// Errors of the model.
     fn examine(&mut self, model: &Self::Model) -> Result<Option<Check>, Fault>;
 
-    /// Shows what the model can do after `step`, at more length the `last` time.
+    /// Shows what the model has learned after `step`, at more length the `last` time.
     ///
     /// # Errors
     /// Errors of the model.

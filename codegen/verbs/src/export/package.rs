@@ -43,7 +43,7 @@ pub struct ExportedRow<'a> {
     pub gradients: Vec<String>,
 }
 
-/// What differs between the packages for two frameworks.
+/// The parts in which the packages for two frameworks differ.
 pub struct FrameworkHalf {
     /// The framework as people call it.
     pub title: &'static str,
