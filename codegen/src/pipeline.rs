@@ -1,5 +1,5 @@
 //! The pipeline of a database: its files are read ([`crate::schema`]), its rows are checked
-//! ([`crate::check`]) and differentiated ([`fulgurite_core::derive`]), and the result is emitted as
+//! ([`crate::check`]) and differentiated (`fulgurite_core::derive`), and the result is emitted as
 //! Rust ([`crate::emit`]).
 
 use crate::check::gradients::Graded;
