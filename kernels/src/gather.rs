@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// A scatter leaves out what is not in range.
+    /// A scatter leaves out elements that are not in range.
     #[test]
     fn a_line_is_scattered_within_its_axis() {
         let (index, from) = ([4, 5, -1, 0, i64::MAX], [1f32, 2.0, 4.0, 8.0, 16.0]);

@@ -217,7 +217,7 @@ fn results(outs: &[Out], types: &PythonTypes) -> Result<(String, String), &'stat
     }
 }
 
-/// A name that is no keyword of Python, and none that the code of a package uses itself.
+/// A name that is not a keyword of Python, and none that the code of a package uses itself.
 pub fn identifier(name: &str) -> String {
     const TAKEN: [&str; 41] = [
         "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",

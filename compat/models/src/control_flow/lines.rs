@@ -8,7 +8,7 @@ use std::cell::RefCell;
 /// The tensors of values.
 ///
 /// # Errors
-/// E936 for a value that is no tensor.
+/// E936 for a value that is not a tensor.
 pub fn tensors(values: &[GraphValue]) -> Result<Vec<Tensor>, Error> {
     let tensor =
         |value: &GraphValue| value.tensor().ok_or_else(|| odd("a program of a loop has a value that is no tensor"));

@@ -342,7 +342,7 @@ impl Assumed<'_> {
     }
 
     /// Whether a node is finite if the load's element is small and everything else is as it is: a small multiple of the
-    /// element, perhaps added to one other number. Longer sums could overflow by what they round.
+    /// element, perhaps added to one other number. Longer sums could overflow by their roundings.
     fn is_small(&self, n: NodeId) -> bool {
         if !self.contains[n as usize] || self.is_multiple(n) {
             return true;

@@ -289,7 +289,7 @@ impl LineProduct {
         packed
     }
 
-    /// Computes rows `from..to` of a block of columns; returns whether they are finite, as far as that matters.
+    /// Computes rows `from..to` of a block of columns; returns whether they are finite, if that matters.
     ///
     /// # Safety
     /// `a` and `c` are the broadcast operand and the result at row 0, `lines` and `copy` the lines and their copy;

@@ -89,7 +89,7 @@ struct Kernels {
 /// The parts of a contraction with such windows.
 struct Found {
     slides: [Slide; 2],
-    /// The summed dim that is no term of a window.
+    /// The summed dim that is not a term of a window.
     channels: ProductLoop,
     steps: (isize, isize),
     first: isize,

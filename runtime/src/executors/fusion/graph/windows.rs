@@ -103,7 +103,7 @@ impl Converter<'_> {
         }
         let product = self.contraction(&whole, Some((r, value)));
         self.digits = digits;
-        // A sum that is no product over windows is left as it is.
+        // A sum that is not a product over windows is left as it is.
         let product = product.unwrap_or(None);
         if product.is_none() {
             self.pieces.truncate(before);
