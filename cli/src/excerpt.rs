@@ -13,7 +13,7 @@ const LONGEST: usize = 80;
 pub struct Excerpt {
     /// The part, in bytes of the whole text.
     pub span: Range<usize>,
-    /// Its start: line and column from 1, in characters.
+    /// The start of the line: line and column from 1, in characters.
     pub place: (usize, usize),
     /// The line, or its part near the mark.
     line: String,
@@ -75,7 +75,7 @@ mod tests {
     fn the_part_is_marked_in_its_line() {
         let shown = Excerpt::new("gleu([1])", 0..4).to_string();
         assert_eq!(shown, " --> expression:1:1\n  |\n1 | gleu([1])\n  | ^^^^");
-        // The second line; a part over two lines; a part behind the end.
+        // The second line; a part over two lines; a part after the end.
         assert_eq!(Excerpt::new("é +\n\tx($)", 8..9).to_string(), " --> expression:2:4\n  |\n2 |  x($)\n  |    ^");
         assert_eq!(Excerpt::new("ab(\nc)", 0..6).to_string(), " --> expression:1:1\n  |\n1 | ab(\n  | ^^^");
         assert_eq!(Excerpt::new("", 0..0).to_string(), " --> expression:1:1\n  |\n1 | \n  | ^");

@@ -76,7 +76,7 @@ pub fn drawn<T>(
         calls.extend(drawn);
     }
     if calls.is_empty() {
-        // data that are drawn do not meet what the row asks of elements
+        // random data do not meet the conditions of a row on elements
         calls.extend(points::arguments(source, row).filter_map(|args| write(&args)).take(most));
     }
     calls

@@ -1,4 +1,6 @@
-//! The pipeline: read → check → derive → emit.
+//! The pipeline of a database: its files are read ([`crate::schema`]), its rows are checked
+//! ([`crate::check`]) and differentiated (`fulgurite_core::derive`), and the result is emitted as
+//! Rust ([`crate::emit`]).
 
 use crate::check::gradients::Graded;
 use crate::check::{self, closure};

@@ -182,7 +182,7 @@ pub enum Partial {
 pub struct Record {
     /// The builtin that the record describes.
     pub builtin: Builtin,
-    /// Its name in `expr` (operators have one too: `neg`, `add`, …).
+    /// The name of the builtin in `expr` (operators have one too: `neg`, `add`, …).
     pub name: &'static str,
     /// Argument names, as the partials use them: `x`, `x y`, or `c x y`.
     pub args: &'static [&'static str],

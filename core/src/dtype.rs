@@ -93,7 +93,7 @@ impl DType {
         }
     }
 
-    /// Its category.
+    /// The category of the dtype.
     #[inline]
     pub fn category(self) -> Category {
         match self {

@@ -98,7 +98,8 @@ fn filled(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io
     out.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
-/// What the names of temporary files contain after that of the file: no other program makes such names.
+/// The part of the names of temporary files that follows the name of the file: no other program
+/// makes such names.
 const MARK: &str = ".unfinished-";
 
 /// A new file in the folder of `path`, because a rename is atomic only within one file system.

@@ -211,11 +211,11 @@ impl LoopExpr {
     pub fn weight(&self) -> u32 {
         self.0.weight
     }
-    /// Its operation.
+    /// The operation at the root of the expression.
     pub fn op(&self) -> &SOp {
         &self.0.op
     }
-    /// Its dtype.
+    /// The dtype of the expression.
     pub fn ty(&self) -> DType {
         self.0.ty
     }

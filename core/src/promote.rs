@@ -33,7 +33,7 @@ pub fn join_dtypes(dtypes: impl IntoIterator<Item = DType>) -> Option<DType> {
 pub enum Operand {
     /// A tensor.
     Tensor {
-        /// Its dtype.
+        /// The dtype of the tensor.
         dtype: DType,
         /// Whether its rank is 0: then it only decides the category, unless nothing outranks it.
         rank0: bool,

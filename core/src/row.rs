@@ -120,13 +120,13 @@ crate::words! {
     /// How autocast treats the float arguments of a row. f64 stays f64 in every class.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
     pub enum Class: word, from_word {
-        /// They are cast to the region's dtype.
+        /// The arguments are cast to the region's dtype.
         Lower = "lower",
-        /// They are cast to f32.
+        /// The arguments are cast to f32.
         Fp32 = "fp32",
-        /// They are cast to the widest dtype among them.
+        /// The arguments are cast to the widest dtype among them.
         Promote = "promote",
-        /// They keep their dtype.
+        /// The arguments keep their dtype.
         None = "none",
     }
 }
@@ -152,15 +152,15 @@ impl Require {
 /// A parsed row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its name.
+    /// The name of the row.
     pub op: Name,
-    /// Its signature.
+    /// The signature of the row.
     pub sig: Sig,
     /// Promotion kind: an expression over static options whose value is a kind's name.
     pub promote: Option<Expr>,
     /// Accepted joined dtypes.
     pub dtypes: Option<Expr>,
-    /// Its meaning.
+    /// The meaning of the row.
     pub meaning: Meaning,
     /// Conditions.
     pub require: Vec<Require>,

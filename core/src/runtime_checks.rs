@@ -18,7 +18,7 @@ use crate::{DType, Name, TensorTy};
 pub struct Condition {
     /// The row.
     pub row: Row,
-    /// Its body.
+    /// The body of the row.
     pub body: Block,
     /// The solved call, with the result of the condition.
     pub solved: Solved,

@@ -23,7 +23,7 @@ impl Scalar {
         }
     }
 
-    /// Its value as f64 (i64 beyond 2^53 rounds).
+    /// The value of the number as f64 (i64 beyond 2^53 rounds).
     pub fn as_f64(self) -> f64 {
         match self {
             Scalar::Bool(b) => b as i64 as f64,
@@ -32,7 +32,7 @@ impl Scalar {
         }
     }
 
-    /// Its value as i64; floats truncate and saturate.
+    /// The value of the number as i64; floats truncate and saturate.
     pub fn as_i64(self) -> i64 {
         match self {
             Scalar::Bool(b) => b as i64,

@@ -195,7 +195,7 @@ pub type Grads = Vec<(Name, Block)>;
 /// A parsed class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
-    /// Its name.
+    /// The name of the class.
     pub name: Name,
     /// Fields, metadata, and the type that programs see.
     pub sig: Sig,
@@ -313,12 +313,12 @@ impl Class {
         self.grads.iter().find(|(o, _)| *o == op).map(|(_, grads)| grads)
     }
 
-    /// Its fields, in order.
+    /// The fields of the class, in order.
     pub fn fields(&self) -> impl Iterator<Item = Name> + '_ {
         self.sig.params.iter().map(|p| p.name.name)
     }
 
-    /// Its metadata, in order.
+    /// The metadata of the class, in order.
     pub fn meta(&self) -> impl Iterator<Item = Name> + '_ {
         self.sig.opts.iter().map(|o| o.name.name)
     }

@@ -32,7 +32,7 @@ macro_rules! words {
             /// The word of each value.
             $vis const WORDS: [&'static str; $name::ALL.len()] = [$($text),*];
 
-            /// Its word.
+            /// The word of this variant.
             $vis const fn $word(self) -> &'static str {
                 match self { $($name::$value => $text),* }
             }

@@ -57,7 +57,7 @@ pub enum ChainOperand {
 pub struct Operation {
     /// The builtin; [`is_code`] says which ones are possible.
     pub builtin: Builtin,
-    /// Its operands.
+    /// The operands of the builtin.
     pub args: Vec<ChainOperand>,
 }
 
@@ -188,7 +188,7 @@ impl ChainCode {
         self.streaming.is_some()
     }
 
-    /// Whether the code takes any number of elements, and touches no element behind the last.
+    /// Whether the code takes any number of elements, and touches no element after the last.
     pub fn is_exact(&self) -> bool {
         self.exact
     }

@@ -77,37 +77,37 @@ trait MaskedVector: Copy {
     /// Zeros.
     ///
     /// # Safety
-    /// As [`MaskedVector::mask`].
+    /// The contract of [`MaskedVector::mask`] holds.
     unsafe fn zeros() -> Self;
 
     /// The elements that the lanes `lo..hi` read if they are two apart: those of the first vector, and of the next.
     ///
     /// # Safety
-    /// As [`MaskedVector::mask`].
+    /// The contract of [`MaskedVector::mask`] holds.
     unsafe fn evens(lo: usize, hi: usize) -> [Self::Mask; 2];
 
     /// The elements at `from` of these lanes; zeros in the others.
     ///
     /// # Safety
-    /// As [`MaskedVector::mask`]; the elements of the lanes exist.
+    /// The contract of [`MaskedVector::mask`] holds; the elements of the lanes exist.
     unsafe fn read(from: *const f32, lanes: Self::Mask) -> Self;
 
     /// The elements of even places of a vector and the next.
     ///
     /// # Safety
-    /// As [`MaskedVector::mask`].
+    /// The contract of [`MaskedVector::mask`] holds.
     unsafe fn halved(self, next: Self) -> Self;
 
     /// Adds `factor` times the elements.
     ///
     /// # Safety
-    /// As [`MaskedVector::mask`].
+    /// The contract of [`MaskedVector::mask`] holds.
     unsafe fn add(self, factor: f32, elements: Self) -> Self;
 
     /// Writes the lanes to `to`.
     ///
     /// # Safety
-    /// As [`MaskedVector::mask`]; the elements of the lanes exist.
+    /// The contract of [`MaskedVector::mask`] holds; the elements of the lanes exist.
     unsafe fn write(self, to: *mut f32, lanes: Self::Mask);
 }
 

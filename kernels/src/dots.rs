@@ -80,7 +80,7 @@ unsafe fn some<I: Isa, const N: usize>(d: &Dots<'_>, first: usize) {
                     }
                 }
             }
-            // What lies behind a row may be no number, so it is not multiplied by the zeros of the left operand.
+            // What lies after a row may be no number, so it is not multiplied by the zeros of the left operand.
             let v = d.vectors - 1;
             let a = (row.add(v * LANES) as *const [f32; LANES]).read_unaligned();
             for n in 0..N {
@@ -125,12 +125,12 @@ mod tests {
                 }
                 let lines: Vec<u32> = (0..terms).map(|k| (k % 4) as u32).collect();
                 let mut b: Vec<f32> = (0..rows * pitch + 4 + vectors * LANES).map(|i| (i % 13) as f32 - 6.0).collect();
-                // behind the last row of the line that starts last
+                // after the last row of the line that starts last
                 b[rows * pitch..].fill(f32::NAN);
                 let mut sums = vec![0f32; terms * LANES];
                 let (last, to) = (cols - (vectors - 1) * LANES, sums.as_mut_ptr());
                 let d = Dots { a: a.as_ptr(), rows, vectors, last, b: b.as_ptr(), pitch, lines: &lines, to };
-                // SAFETY: rows have these sizes, and lines start at most 3 elements behind the first.
+                // SAFETY: rows have these sizes, and lines start at most 3 elements after the first.
                 unsafe { sums::pick(isa)(&d) };
                 for (k, parts) in sums.as_chunks::<LANES>().0.iter().enumerate() {
                     let place = |r: usize, j: usize| r * pitch + j + lines[k] as usize;

@@ -170,7 +170,7 @@ mod tests {
         for (cols, pitch) in [(1, 2), (7, 9), (32, 33)] {
             for (equal, base) in [(false, -3), (false, 3), (true, -3), (false, -1000), (false, 1000)] {
                 let mut to = vec![9u8; 4 * pitch];
-                // SAFETY: there are three lines of `pitch` bytes, and one behind them.
+                // SAFETY: there are three lines of `pitch` bytes, and one after them.
                 unsafe { test(to.as_mut_ptr(), pitch, equal, base, 1, 1, 3, cols) };
                 for (i, got) in to.iter().enumerate() {
                     let (l, c) = (i / pitch, i % pitch);

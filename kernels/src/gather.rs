@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// A scatter leaves out what is not in range.
+    /// A scatter leaves out elements that are not in range.
     #[test]
     fn a_line_is_scattered_within_its_axis() {
         let (index, from) = ([4, 5, -1, 0, i64::MAX], [1f32, 2.0, 4.0, 8.0, 16.0]);
@@ -276,7 +276,7 @@ mod tests {
         // an element on each side of the axis
         let mut to = [0f32; 7];
         let at = Named { coordinate, step: 0, n: 5 };
-        // SAFETY: the line has five indices and elements, and the axis five elements behind the first.
+        // SAFETY: the line has five indices and elements, and the axis five elements after the first.
         unsafe { scatter_line::<f32>(to.as_mut_ptr().add(1).cast(), &at, from.as_ptr().cast(), Combine::Add) };
         assert_eq!(to, [0.0, 8.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
     }

@@ -1,4 +1,4 @@
-//! Kernels of the processor that are written by hand, and the parts of which the generator makes those of the rows.
+//! Kernels of the processor that are written by hand, and the parts from which the generator builds kernels of rows.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -7,13 +7,14 @@
 //! | [`builtin`] | tile kernels of the builtins |
 //! | [`chain`] | chains of pointwise operations as machine code |
 //! | [`abi`] | the instruction set of this machine, and the choice of a form for it |
-//! | [`cast`], [`half`] | conversions between dtypes |
-//! | [`fill`], [`copy`], [`transpose`], [`window`], [`gather`], [`select`] | tiles made of nothing, moved, read from and written to named places, chosen |
+//! | [`cast`], [`narrow`] | conversions between dtypes; numbers that are stored in fewer bits than they compute in |
+//! | [`fill`], [`copy`], [`transpose`], [`window`], [`gather`], [`select`] | tiles that are filled, moved, read and written at computed places, or chosen |
 //! | [`prefetch`] | hints that memory is needed soon |
-//! | [`peak`] | the arithmetic that the processor can do at most |
+//! | [`peak`] | the speed of arithmetic that this processor can reach |
 //! | [`reduce`] | sums, products and extrema of lines |
 //! | [`direct`], [`channels`] | sums over windows of one plane where it lies, and of several channels side by side |
 //! | [`line_gemm`], [`dot_tile`], [`dots`] | products with a table of lines, their last columns as dot products, sums along such lines |
+//! | [`winograd`] | convolutions with windows of 3 × 3 as products of transformed patches |
 //! | [`small_gemm`], [`tiny_gemm`], [`quantised_gemm`] | products with few rows, of a few numbers, and with weights in groups of integers |
 //!
 //! Nothing here knows a trace or a row: a kernel gets pointers, sizes and strides. No kernel contracts or reorders what

@@ -163,7 +163,7 @@ mod tests {
                         let t =
                             Tile { rows, vectors, a: a.as_ptr(), row, b: b.as_ptr(), lines: &lines, to, to_row, add };
                         // SAFETY: rows have two elements more than lines, lines start before element 11, and the result has
-                        // this size; it is added to what the first tile wrote.
+                        // this size; it is added to the result of the first tile.
                         unsafe { tile::pick(isa)(&t) };
                     }
                     for i in 0..rows {

@@ -23,13 +23,13 @@ pub trait Tile {
     /// Runs over `n` elements.
     ///
     /// # Safety
-    /// As [`TileFn`].
+    /// The contract of [`TileFn`] holds.
     unsafe fn run<I: Isa>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
 
     /// The kernel for any CPU.
     ///
     /// # Safety
-    /// As [`TileFn`].
+    /// The contract of [`TileFn`] holds.
     unsafe fn baseline(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
         // SAFETY: the caller's promise.
         unsafe { Self::run::<Baseline>(n, ins, outs, nums) }
@@ -38,7 +38,7 @@ pub trait Tile {
     /// The kernel for AVX2.
     ///
     /// # Safety
-    /// As [`TileFn`]; the CPU has AVX2, FMA and F16C.
+    /// The contract of [`TileFn`] holds; the CPU has AVX2, FMA and F16C.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn avx2(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
@@ -49,7 +49,7 @@ pub trait Tile {
     /// The kernel for AVX-512.
     ///
     /// # Safety
-    /// As [`TileFn`]; the CPU has AVX-512 F, VL, DQ and BW.
+    /// The contract of [`TileFn`] holds; the CPU has AVX-512 F, VL, DQ and BW.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")]
     unsafe fn avx512(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
@@ -104,14 +104,14 @@ pub trait Step: Tile {
     /// [`Tile::run`].
     ///
     /// # Safety
-    /// As [`TileFn`] for elements `at..at + len`.
+    /// The contract of [`TileFn`] holds for elements `at..at + len`.
     unsafe fn step<I: Isa>(at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64);
 }
 
 /// Steps over `n` elements.
 ///
 /// # Safety
-/// As [`TileFn`].
+/// The contract of [`TileFn`] holds.
 #[inline(always)]
 pub unsafe fn steps<I: Isa, S: Step>(n: usize, ins: *const *const u8, outs: *const *mut u8, nums: *const u64) {
     let sizes = const {
@@ -138,13 +138,13 @@ pub(crate) trait Chunks {
     /// the instruction set around it.
     ///
     /// # Safety
-    /// As [`TileFn`] for elements `at..at + len`; `len` is in `1..=CHUNK`.
+    /// The contract of [`TileFn`] holds for elements `at..at + len`; `len` is in `1..=CHUNK`.
     unsafe fn chunk<I: Isa>(&self, at: usize, len: usize, ins: *const *const u8, outs: *const *mut u8);
 
     /// Computes `n` elements.
     ///
     /// # Safety
-    /// As [`TileFn`].
+    /// The contract of [`TileFn`] holds.
     #[inline(always)]
     unsafe fn all<I: Isa>(&self, n: usize, ins: *const *const u8, outs: *const *mut u8) {
         let whole = n / CHUNK * CHUNK;
@@ -178,7 +178,7 @@ type Buffers = [MaybeUninit<[u64; CHUNK]>; MAX_ARGS];
 /// Runs `this` on the `len` elements from `at` on, in padded copies.
 ///
 /// # Safety
-/// As [`TileFn`] for elements `at..at + len`; len < CHUNK; `sizes` are those of the kernel.
+/// The contract of [`TileFn`] holds for elements `at..at + len`; len < CHUNK; `sizes` are those of the kernel.
 #[inline(never)]
 unsafe fn rest(
     this: TileFn,

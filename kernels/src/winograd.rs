@@ -45,7 +45,7 @@ fn difference(a: Vector, b: Vector) -> Vector {
 fn larger(most: Vector, x: Vector) -> Vector {
     let mut to = most;
     for l in 0..LANES {
-        // as it stands, this is one instruction, which passes over what is not a number
+        // as it stands, this is one instruction, which passes over NaN
         to[l] = if x[l].abs() > most[l] { x[l].abs() } else { most[l] };
     }
     to

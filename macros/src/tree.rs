@@ -57,9 +57,9 @@ struct Variant {
 struct Field {
     /// `ln1` or `0`.
     member: TokenStream,
-    /// Its name in paths.
+    /// The name of the field in paths.
     name: String,
-    /// Its name in patterns.
+    /// The name of the field in patterns.
     binding: syn::Ident,
     ty: Type,
     fixed: bool,

@@ -17,6 +17,7 @@
 //! | [`checkpoint`] | trees in files |
 //! | [`viewer`] | stages of programs as pages for a browser |
 //! | [`devices`] | trees on devices |
+//! | `keys` | series of random keys |
 //! | [`parts`] | parts of a program, for crates that run them in an order of their own |
 //!
 //! **Invariant:** imports point down this list's order: `trace` does not import `bind`, and `transforms` and executors

@@ -1,4 +1,4 @@
-//! Autocast: S1-1, S1-10 to S1-12.
+//! Autocast: regions, their nesting, and the dtypes of gradients.
 
 use super::program::*;
 use fulgurite::ErrorKind;

@@ -1,4 +1,4 @@
-//! S2: writes in a backward, and forward and backward run apart.
+//! Writes in a backward, and forward and backward run apart.
 
 use super::program::close;
 use fulgurite::ErrorKind;
@@ -12,7 +12,7 @@ fn data(x: &Tensor) -> Vec<f64> {
     x.to_f64().unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The square of `x`, whose backward doubles `buf`: the program P of the reference.
+/// The square of `x`, whose backward doubles `buf`.
 fn doubling(x: &Tensor, buf: &Tensor) -> Tensor {
     let buf = buf.clone();
     custom_vjp(
@@ -435,7 +435,7 @@ fn s2_27_user_writes_between() {
     assert_eq!(data(&pull.run(&of(&[1.0, 1.0])).expect("runs")), [3.0, 4.0]);
 }
 
-/// S2-17 and S2-25 with the plan: values that a write of the forward replaces, and that the backward reads.
+/// The plan lists values that a write of the forward replaces, and that the backward reads.
 #[test]
 fn s2_17_s2_25_snapshots() {
     let b = of(&[3.0, 4.0]);

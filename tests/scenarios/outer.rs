@@ -1,4 +1,4 @@
-//! S4: executors that run operators on tensors of subclasses as a whole.
+//! Executors that run operators on tensors of subclasses as a whole.
 
 use fulgurite::executors::{self, ExecError, Executor, Kernel, Line, Outer, TensorMut, TensorRef};
 use fulgurite::prelude::*;

@@ -1,4 +1,4 @@
-//! S3: the backward cut in two, for the stages of pipelines. The cut itself: S3-1 to S3-10.
+//! The cut of a backward in two, for the stages of pipelines.
 //!
 //! Each test runs the whole backward (B) and the two parts (I, W) of the same stage, on the interpreter: the bits are the
 //! same, because the lines are the same.
@@ -154,7 +154,7 @@ fn s3_1_a_plain_stage() {
     grads(&stage.on(interp()), &params, &x, &matrix(5, 2, 4));
 }
 
-/// D53: a parameter whose gradients come from above and from below another one; PyTorch's W frees what it still needs.
+/// A parameter whose gradients come from above and from below another one; PyTorch's W frees what it still needs.
 #[test]
 fn s3_2_a_parameter_above_and_below_another() {
     let params = (number(3.0), number(5.0));
@@ -180,7 +180,7 @@ fn s3_2_a_parameter_above_and_below_another() {
     assert_eq!((values(&dx), values(&dw)), (vec![Some(vec![15.0])], vec![Some(vec![10.0]), Some(vec![11.0])]));
 }
 
-/// D53: a residual block that is applied twice.
+/// A residual block that is applied twice.
 #[test]
 fn s3_2_a_block_applied_twice() {
     type Block = (Pair, Pair);
@@ -198,7 +198,7 @@ fn s3_2_a_block_applied_twice() {
     assert_eq!((bits(&dx), bits(&dw)), (bits(&want), bits(&wanted)));
 }
 
-/// D51: a parameter used twice or more; the sum of its contributions is a line of W.
+/// A parameter used twice or more; the sum of its contributions is a line of W.
 #[test]
 fn s3_3_shared_weights() {
     let (x, w) = (number(2.0), number(3.0));
@@ -216,7 +216,7 @@ fn s3_3_shared_weights() {
     }
 }
 
-/// D54, D55: parameters that an output needs beside the inputs' paths.
+/// Parameters that an output needs beside the inputs' paths.
 #[test]
 fn s3_4_side_branches() {
     let params = (number(3.0), number(5.0));
@@ -235,7 +235,7 @@ fn s3_4_side_branches() {
     assert_eq!(values(&dw), [Some(vec![2.0]), Some(vec![10.0])]);
 }
 
-/// D56: a stage whose inputs have no gradient; PyTorch hides it by special code in its first stage.
+/// A stage whose inputs have no gradient; PyTorch hides it by special code in its first stage.
 #[test]
 fn s3_5_inputs_without_gradient() {
     let params = (matrix(5, 3, 1), matrix(3, 2, 2));
@@ -256,7 +256,7 @@ fn s3_5_inputs_without_gradient() {
     assert!(table[6..].iter().all(|x| *x == 0.0));
 }
 
-/// D61: parts that are frozen or unused, integers among the inputs. Known when the stage is compiled.
+/// Parts that are frozen or unused, integers among the inputs. Known when the stage is compiled.
 #[test]
 fn s3_6_frozen_and_unused() {
     type Three = (Tensor, Tensor, Tensor);
@@ -275,7 +275,7 @@ fn s3_6_frozen_and_unused() {
     assert_eq!(error.code(), "E756", "{error}");
 }
 
-/// D57: outputs that are views, or inputs.
+/// Outputs that are views, or inputs.
 #[test]
 fn s3_7_views_and_inputs_as_outputs() {
     let (w, x) = (matrix(3, 4, 1), matrix(5, 3, 2));
@@ -303,7 +303,7 @@ fn s3_7_views_and_inputs_as_outputs() {
     assert!((0..15).all(|i| (dx[i] - less[i] - direct[i]).abs() < 1e-6));
 }
 
-/// D58: an output that another output needs.
+/// An output that another output needs.
 #[test]
 fn s3_8_an_output_of_an_output() {
     let (params, x) = ((number(3.0), number(5.0)), number(2.0));
@@ -316,7 +316,7 @@ fn s3_8_an_output_of_an_output() {
     assert_eq!((values(&dx), values(&dw)), (vec![Some(vec![18.0])], vec![Some(vec![12.0]), Some(vec![6.0])]));
 }
 
-/// D52: a line with two results, each with a gradient of its own.
+/// A line with two results, each with a gradient of its own.
 #[test]
 fn s3_9_two_results_of_one_line() {
     let (w, x) = (number(5.0), number(2.0));

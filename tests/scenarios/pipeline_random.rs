@@ -1,4 +1,4 @@
-//! S3 on programs that nobody chose: random graphs of parameters and inputs, random absent cotangents, random cuts.
+//! Cuts of random programs: random graphs of parameters and inputs, random absent cotangents, random cuts.
 
 use super::pipeline::{Grads, data, disjoint, grads, interp, values};
 use fulgurite::pipeline::{Accumulate, Cut, Handover, Stage, StagedModel, run};

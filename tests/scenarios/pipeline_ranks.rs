@@ -1,4 +1,4 @@
-//! S3: schedules run on stages. S3-19, S3-23, S3-24, and models that are cut.
+//! Schedules that run on stages, and models that are cut into stages.
 
 use super::pipeline::{bits, data, disjoint, grads, interp, matrix, number, values};
 use fulgurite::pipeline::{Accumulate, Chain, Cut, Done, Edge, Stage, StagedModel, Transport, run, run_rank};

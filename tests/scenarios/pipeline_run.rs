@@ -1,4 +1,4 @@
-//! S3: a stage through a step: order, cotangents, accumulation, memory. S3-11 to S3-19, and S2-15.
+//! A stage through a step: order, cotangents, accumulation, memory.
 
 use super::pipeline::{Grads, bits, data, disjoint, grads, interp, matrix, number, of, values};
 use fulgurite::ErrorKind;
@@ -115,7 +115,7 @@ fn order(error: &Error, action: &str, mb: usize, state: &str, expected: &str) {
     assert_eq!((a.as_str(), *micro_batch, s.as_str(), e.as_str()), (action, mb, state, expected), "{error}");
 }
 
-/// D60: what is out of order is refused, and says what would be in order.
+/// What is out of order is refused, and says what would be in order.
 #[test]
 fn s3_14_errors_of_order() {
     let (stage, w, x) = quadratic();
@@ -141,7 +141,7 @@ fn s3_14_errors_of_order() {
     order(&run.backward(9, Cotangents::Loss).unwrap_err(), "B", 9, "missing", "another micro-batch");
 }
 
-/// D60: the second I and the second W name the step at which the first ran, and change nothing.
+/// The second I and the second W name the step at which the first ran, and change nothing.
 #[test]
 fn s3_15_twice() {
     let (stage, w, x) = quadratic();
@@ -162,7 +162,7 @@ fn s3_15_twice() {
     assert_eq!(values(&run.reduce().unwrap()), before);
 }
 
-/// D59: gradients add up, W gives what there is, and the mean is taken once.
+/// Gradients add up, W gives what there is, and the mean is taken once.
 #[test]
 fn s3_16_accumulation() {
     let (stage, w, _) = quadratic();
@@ -200,7 +200,7 @@ fn s3_16_the_order_of_addition() {
     }
 }
 
-/// D64: what is kept, in bytes, as it is and as the cut says.
+/// What is kept, in bytes, as it is and as the cut says.
 #[test]
 fn s3_17_memory() {
     type Three = (Tensor, Tensor, Tensor);
@@ -282,7 +282,7 @@ fn s3_18_written_in_between() {
     assert_eq!(bits(&run.weight_backward(0).unwrap()), bits(&want), "W does not read it");
 }
 
-/// A write by the backward is made by I, once, whatever becomes of W. D30.
+/// A write by the backward is made by I, once, whatever becomes of W.
 #[test]
 fn s2_15_a_backward_that_writes() {
     let hist = Tensor::from([0.1f64, 0.2, 0.3, 0.4]);

@@ -1,4 +1,4 @@
-//! S4, the classes of the database: floats of eight bits, weights in groups of integers, masks.
+//! The classes of the database: floats of eight bits, weights in groups of integers, masks.
 
 use super::subclasses::{both, two};
 use fulgurite::ErrorKind;
@@ -66,7 +66,7 @@ fn s4_5_float8_differentiates_the_outer_operator() {
     close(&rows.linear(&w_rows, None), &[7.0, 0.35546875, 3.5, -24.5], 0.07);
 }
 
-/// D67: what the class computes with has no gradient, and says so.
+/// What the class computes with has no gradient, and says so.
 #[test]
 fn s4_6_the_gradient_of_the_unrolled_forward_is_refused() {
     let p = (x(), Tensor::scalar(64.0f32));
@@ -138,7 +138,7 @@ fn masked_tensor(data: &Tensor, mask: &Tensor) -> Tensor {
     fulgurite::subclass::make(&fulgurite::classes::MASKED_TENSOR, vec![Operand::arg(data), Operand::arg(mask)])
 }
 
-/// D72: one mask is not compared with itself; two are, when the program runs.
+/// One mask is not compared with itself; two are, when the program runs.
 #[test]
 fn s4_16_masks_are_compared_only_where_they_may_differ() {
     let data = || Tensor::from([1.0f32, 2.0, 3.0]);
@@ -160,7 +160,7 @@ fn s4_16_masks_are_compared_only_where_they_may_differ() {
     assert!(e.to_string().contains("two values that must agree differ, first at [1]"), "{e}");
 }
 
-/// D73: where the mask hides an element no gradient comes from it, not even NaN.
+/// Where the mask hides an element no gradient comes from it, not even NaN.
 #[test]
 fn s4_17_hidden_elements_have_no_gradient() {
     let x = Tensor::from([4.0f32, 0.0]);
@@ -204,7 +204,7 @@ fn s4_18_casts_to_eight_bits() {
     assert_eq!(ops::cat(&[f8.clone(), f8]).dtype(), DType::F8E4M3FN);
 }
 
-/// D71 apart: an infinite magnitude is not hidden here either, it shows.
+/// An infinite magnitude is not hidden: it shows in the result.
 #[test]
 fn s4_19_zeros_have_the_scale_of_the_least_magnitude() {
     for x in [Tensor::from([0.0f32, 0.0]), Tensor::from([1e-20f32, 0.0])] {
@@ -215,7 +215,7 @@ fn s4_19_zeros_have_the_scale_of_the_least_magnitude() {
     }
 }
 
-/// D71: one infinite element would make all of them NaN.
+/// One infinite element would make all of them NaN.
 #[test]
 fn s4_19_an_infinite_magnitude_is_refused_where_that_is_asked() {
     let checked = |x: &Tensor| x.to_float8_with(ToFloat8 { checked: true, ..d() });

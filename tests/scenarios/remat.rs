@@ -1,4 +1,4 @@
-//! Checkpoints and recomputation: S1-13 to S1-17.
+//! Checkpoints and recomputation.
 
 use super::program::*;
 use fulgurite::prelude::*;

@@ -1,4 +1,4 @@
-//! S0: what the gradient transform may skip.
+//! The lines that the gradient transform may skip.
 
 use super::program::*;
 use fulgurite::ErrorKind;

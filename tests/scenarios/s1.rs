@@ -1,4 +1,4 @@
-//! S1: transforms that edit traces; tags. Autocast and recomputation stand apart.
+//! Transforms that edit traces, and tags. Autocast and recomputation stand apart.
 
 use super::program::*;
 use fulgurite::bind::Rewriter;

@@ -1,4 +1,4 @@
-//! S2: mutations. Writes are versions of values; a write through a view is one of its base.
+//! Mutations: writes are versions of values; a write through a view is one of its base.
 
 use super::program::close;
 use fulgurite::prelude::*;
@@ -319,7 +319,7 @@ fn s2_25_recompute_and_writes() {
     });
     close(&data(&g), &[3.0 * 3f64.cos(), 4.0 * 8f64.cos()]);
     assert_eq!(data(&b), [4.0, 5.0]);
-    // D28, D29: what runs again reads the value as it was
+    // a line that runs again reads the value as it was
     let b = of(&[3.0, 4.0]);
     let g = grad(&of(&[1.0, 2.0]), |x| {
         let y = x * tagged(fulgurite::trace::Tag::RECOMPUTE, || b.sigmoid());

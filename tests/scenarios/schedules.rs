@@ -1,4 +1,4 @@
-//! S3: schedules as data: generated, printed and read, checked, simulated.
+//! Schedules as data: generated, printed and read, checked, simulated.
 
 use fulgurite::schedule::{Costs, Generator, KINDS, Law, Limits, Schedule, Timeline, check, simulate};
 

@@ -1,4 +1,4 @@
-//! S4: tensors in pieces over a simulated mesh of ranks.
+//! Tensors in pieces over a simulated mesh of ranks.
 
 use fulgurite::ErrorKind;
 use fulgurite::ops::{Chunk, FromShards, Redistribute, RedistributePlace, Sdpa, Shard, Sum};

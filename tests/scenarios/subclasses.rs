@@ -1,4 +1,4 @@
-//! S4: tensor subclasses: dispatch while tracing, gradients of the outer operator, unrolling.
+//! Tensor subclasses: dispatch while tracing, gradients of the outer operator, unrolling.
 
 use fulgurite::ErrorKind;
 use fulgurite::ops::Slice;
@@ -53,7 +53,7 @@ pub fn both(t: &Tensor) -> (Vec<f32>, Vec<f32>) {
     (a.to_vec().unwrap(), b.to_vec().unwrap())
 }
 
-/// D65: what a program asks of a value is what the class's rule made of it.
+/// What a program asks of a value is what the class's rule made of it.
 #[test]
 fn s4_1_a_program_that_branches_on_a_dtype_is_told_the_truth() {
     let f = jit(|x: Tensor, y: Tensor| {
@@ -122,7 +122,7 @@ fn s4_3_a_class_whose_operators_give_plain_tensors_ends_there() {
     assert!(!exp.contains('|'), "{trace}");
 }
 
-/// D66: a program is used again for tensors of the same class only.
+/// A program is used again for tensors of the same class only.
 #[test]
 fn s4_10_a_class_is_part_of_what_a_program_was_compiled_for() {
     let f = jit(|a: Tensor| a + 1.0);
@@ -143,7 +143,7 @@ fn s4_10_a_class_is_part_of_what_a_program_was_compiled_for() {
     assert!(reasons.contains("`x.class` was TwoTensor, is Strict"), "{reasons}");
 }
 
-/// D68: what a class makes of a plain cotangent is decided while tracing.
+/// What a class makes of a plain cotangent is decided while tracing.
 #[test]
 fn s4_12_a_plain_cotangent_becomes_one_of_the_class_or_is_refused() {
     let ones = Tensor::from([1.0f32, 1.0]);
@@ -164,7 +164,7 @@ fn s4_12_a_plain_cotangent_becomes_one_of_the_class_or_is_refused() {
     assert_eq!((a.to_vec::<f32>().unwrap(), b.to_vec::<f32>().unwrap()), (vec![2.0, 2.0], vec![4.0, 4.0]));
 }
 
-/// D70: fields that disagree are not read as one.
+/// Fields that disagree are not read as one.
 #[test]
 fn s4_13_what_is_read_of_a_subclass_is_what_its_fields_agree_in() {
     assert_eq!(two(&[1.0, 2.0], &[1.0, 2.0]).sum().item::<f32>().unwrap(), 3.0);
@@ -195,7 +195,7 @@ fn s4_28_the_fields_of_a_long_list_are_counted() {
     assert!(said.contains("`items.4`, and 2995 more") && !said.contains("items.5"), "{said}");
 }
 
-/// D69: a write runs once, and never puts a tensor of a class where a plain one lives.
+/// A write runs once, and never puts a tensor of a class where a plain one lives.
 #[test]
 fn s4_14_writes_go_to_the_fields() {
     let p = Tensor::from([0.0f32, 0.0]);

@@ -17,9 +17,9 @@ pub type Ids = FxHashSet<Id>;
 /// A branch of an `if` or an arm of a `match`.
 #[derive(Clone, Debug)]
 pub struct Branch {
-    /// Its identity.
+    /// The identity of the branch.
     pub id: Id,
-    /// Its text.
+    /// The text of the branch.
     pub span: Span,
     /// Whether words, truth values, presence and ranks alone decide whether it is taken. Each of them has few values,
     /// so a finite branch that no tried call takes is dead.

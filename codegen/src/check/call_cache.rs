@@ -26,7 +26,7 @@ pub struct Resolved {
     pub row: Arc<Row>,
     /// Bindings of the signature.
     pub solved: Solved,
-    /// Its loops.
+    /// The loops of the call.
     nest: OnceLock<Arc<Nest>>,
     /// The conditions that its signature leaves open.
     conditions: OnceLock<Vec<Open>>,
@@ -40,7 +40,7 @@ pub struct Resolved {
 pub struct Open {
     /// The condition, as a row.
     pub condition: Condition,
-    /// Its loops, where they depend on no other row.
+    /// The loops of the condition, where they depend on no other row.
     nest: OnceLock<Arc<Nest>>,
 }
 
@@ -51,10 +51,10 @@ impl Open {
         open.map(|condition| Open { condition, nest: OnceLock::new() }).collect()
     }
 
-    /// Its loops.
+    /// The loops of the condition.
     ///
     /// # Errors
-    /// As [`lower::lower_with`].
+    /// The errors are those of [`lower::lower_with`].
     pub fn nest(&self, rows: &dyn Rows) -> Result<Arc<Nest>, Refusal> {
         if let Some(nest) = self.nest.get() {
             return Ok(nest.clone());

@@ -35,7 +35,7 @@ pub fn check(source: &RowSource, row: &Row, set: &RowSet) -> Option<Diag> {
     })
 }
 
-/// The first cast in a body that is no result stored in the dtype of the cast.
+/// The first cast in a body that is not a result stored in the dtype of the cast.
 fn idle(body: &Block, results: &[&[Elem]], set: &RowSet) -> Option<(Span, DType)> {
     let mut stored = Vec::new();
     ends(&body.value, results, &mut stored);

@@ -19,7 +19,7 @@ use crate::schema::RowSource;
 pub struct Call {
     /// The row called.
     pub op: Name,
-    /// Its place in the text.
+    /// The place of the call in the text.
     pub at: Span,
 }
 

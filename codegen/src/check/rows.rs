@@ -162,7 +162,7 @@ impl<'a> RowSet<'a> {
     /// Resolves a call without the cache, because hardly any other call will equal it.
     ///
     /// # Errors
-    /// As [`RowSet::resolve`].
+    /// The errors are those of [`RowSet::resolve`].
     pub fn resolve_anew(
         &self,
         op: Name,

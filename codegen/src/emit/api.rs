@@ -11,7 +11,8 @@ use fulgurite_core::row::{Meaning, Row};
 use fulgurite_core::signature::{Env, const_eval};
 use std::fmt::Write;
 
-/// The types that generated items use, apart by spaces; the types of a row's options must not have these names.
+/// The types that generated items use, separated by spaces; the types of a row's options must not
+/// have these names.
 pub const TYPES: &str = "
     Clone Database Debug Default Dim Dims DType Eq Into Key KeyArg Limit MeaningKind Name Number Operand Option
     PartialEq RowText Scalar ShapeArg Symbol Tensor Value Vec
@@ -20,9 +21,9 @@ pub const TYPES: &str = "
 /// A public item made from a row.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Export {
-    /// The modules that hold it: `["ops"]`, `["torch", "nn", "functional"]`.
+    /// The modules that hold the item: `["ops"]`, `["torch", "nn", "functional"]`.
     pub module: Vec<String>,
-    /// Its name in the module of all rows, prefixed by the names of its modules.
+    /// The name of the item in the module of all rows, prefixed by the names of its modules.
     pub item: String,
 }
 
@@ -48,7 +49,7 @@ pub struct Api {
     pub(super) result: Outcome,
     /// Whether the first parameter can be a method's `self`.
     pub(super) method: bool,
-    /// Whether a variant writes to it.
+    /// Whether a variant of the function writes to its first argument.
     in_place: bool,
 }
 
@@ -62,7 +63,7 @@ pub(super) struct Slot {
     value: String,
     /// The default as Rust, for fields.
     pub(super) default: String,
-    /// The name and text of an enum that must be emitted.
+    /// The name and the text of an enum that the argument needs.
     pub(super) words: Option<(String, String)>,
 }
 
@@ -394,7 +395,7 @@ fn sizes(ty: &Type) -> Option<Vec<DimKind>> {
     ty.dims.as_ref().map(|dims| dims.iter().map(one).collect())
 }
 
-/// `x`, `detach(x)`, `x as T`
+/// Whether an expression is its argument `x` with the same elements: `x`, `detach(x)`, `x as T`.
 fn is_identity(e: &Expr, x: fulgurite_core::Name) -> bool {
     match &*e.node {
         Node::Name(name) => *name == x,

@@ -10,7 +10,8 @@ use std::fmt::Write;
 /// The dtypes for which rows get kernels of their own; rows of other dtypes run as builtin tiles.
 const DTYPES: [DType; 1] = [DType::F32];
 
-/// The kernels of a row and the number of their entries; `None` if it needs none of its own.
+/// The kernels of a row and the number of their entries; `None` if the row needs no kernel of its
+/// own.
 pub fn unit(row: &Emitted, target: &Target, rows: &dyn Rows) -> Option<(String, usize)> {
     let mut text = names::head(&row.file);
     let kernels = target.kernels;

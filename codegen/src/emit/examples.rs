@@ -289,7 +289,7 @@ fn nested(elements: &[String], shape: &[usize]) -> String {
     }
 }
 
-/// What is asserted of a result.
+/// The assertions about a result, as lines of Rust.
 fn outcome(name: &str, t: &ExampleTensor) -> Option<Vec<String>> {
     let ExampleTensor::Array(array) = t else { return None };
     match array.len() {

@@ -34,7 +34,7 @@ pub struct Emitted {
     pub file: String,
     /// The line of `op:`; a derived row has that of its origin.
     pub line: u32,
-    /// The row that it was derived from.
+    /// The row from which this one was derived.
     pub derived_from: Option<Name>,
     /// Rules by tensor subclass.
     pub subclass: Vec<(String, String)>,
@@ -47,9 +47,9 @@ pub struct Emitted {
 /// A file to be written below the output folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Its path, with `/`.
+    /// The path of the file below the output folder, with `/`.
     pub path: String,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
 }
 

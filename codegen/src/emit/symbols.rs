@@ -135,7 +135,7 @@ fn module(path: &[String], exports: &[&Export]) -> String {
     text
 }
 
-/// What stands before the module of all functions.
+/// The text before the module of all functions.
 const OPERATORS: &str = "\
 /// Every operator as a function.
 ///
@@ -144,7 +144,7 @@ const OPERATORS: &str = "\
 /// shows the signature of its row, what the row refuses, and a point: a call with its result.
 ";
 
-/// What stands before the trait of all methods.
+/// The text before the trait of all methods.
 const METHODS: &str = "\
 /// Operators as methods of tensors: `x.softmax(-1)` is `ops::softmax(&x, -1)`.
 ///
@@ -152,7 +152,7 @@ const METHODS: &str = "\
 #[allow(clippy::too_many_arguments)]
 ";
 
-/// What stands before the module of a library's calls.
+/// The text before the module of a library's calls.
 const ALIASES: &str = "\
 ///
 /// Each is a row for calls that no list of arguments turns into a call of a row in [`ops`].

@@ -17,7 +17,7 @@ use crate::source::{FileId, Place, Sources};
 use crate::yaml::{self, Node, ScalarKind, Text, Value};
 use fulgurite_core::lang::{Alias, parse_alias};
 
-/// What a file says about an operator.
+/// The entries of a file for an operator.
 pub struct Further {
     /// The name of the operator.
     pub op: Text,

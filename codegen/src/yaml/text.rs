@@ -35,11 +35,11 @@ pub enum Style {
 pub struct Text {
     /// The text that YAML reads; numbers and truth values are kept as written.
     pub text: String,
-    /// Its YAML type.
+    /// The YAML type of the scalar.
     pub kind: ScalarKind,
-    /// Its bytes in the file, including quotes, without the header of a block.
+    /// The bytes of the scalar in the file, including quotes, without the header of a block.
     pub place: Place,
-    /// Its style.
+    /// The style of the scalar.
     pub style: Style,
     /// A ` # …` directly after a plain scalar: a comment to YAML, but perhaps not to its author.
     pub comment: Option<Place>,
@@ -94,7 +94,7 @@ impl Text {
 
     /// The place of a part of the text in the file; the whole scalar where these are not parallel.
     pub fn at(&self, span: Span) -> Place {
-        // The end of the text is behind its last word, not behind the line break that ends a block.
+        // The end of the text is after its last word, not after the line break that ends a block.
         let words = self.text.trim_end().len() as u32;
         let (start, end) = (span.start.min(words), span.end.min(words));
         let Some(first) = self.offset(start) else { return self.place };

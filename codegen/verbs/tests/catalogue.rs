@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fulgurite_ops_verbs::explain::pages::PAGES;
 
-/// Codes of the design's catalogue. A code has a page, or stands among those without one, with the reason.
+/// All codes of rows. A code has a page, or stands among those without one, with the reason.
 const CATALOGUE: &str = "E001 E002 E003 E004 E005 E006 E007 E008 E009 E010 E011 E012 E101 E102 E103 E104 E105 E106 E107 \
     E108 E109 E110 E111 E112 E113 E114 E115 E201 E202 E203 E204 E205 E206 E207 E208 E209 E301 E302 E303 E304 E305 E401 E402 \
     E403 E404 E405 E406 E407 E408 E409 E410 E411 E412 E413 E501 E502 E503 E504 E505 E506 E507 E508 E601 E602 E603 E604 \

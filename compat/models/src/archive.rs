@@ -47,7 +47,7 @@ impl Archive {
     }
 }
 
-/// What the first bytes say that the file is, if it is no zip archive.
+/// The format of a file that is not a zip archive, as its first bytes show; `None` if it is not known.
 fn other_format(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [] => Some("it is empty"),

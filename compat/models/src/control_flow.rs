@@ -19,7 +19,7 @@ pub type Runner<'r> = dyn FnMut(&ModelGraph, Vec<GraphValue>) -> Result<Vec<Grap
 
 /// A program among the arguments of a call.
 pub struct FlowProgram<'a> {
-    /// Its name, if it is a named argument.
+    /// The name of the argument, if it is a named one.
     pub name: &'a str,
     pub graph: &'a ModelGraph,
     /// The values of its last inputs.

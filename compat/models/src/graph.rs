@@ -1,4 +1,5 @@
-//! The program of a model in a form that no file format has a part in: values, calls and their arguments.
+//! The program of a model in a form that is independent of file formats: values, calls and their
+//! arguments.
 
 use crate::names::{Implementation, implementation};
 use fulgurite::core::loc::Loc;
@@ -36,7 +37,7 @@ pub struct ModelCall {
     pub loc: Loc,
     /// The values that no later node and no output uses.
     pub last_uses: Vec<ValueId>,
-    /// What the target stands for, once that was asked.
+    /// The implementation of the target, once it was looked up.
     pub resolved: OnceLock<Implementation>,
 }
 
@@ -96,7 +97,7 @@ impl CallArgument {
 }
 
 impl ModelCall {
-    /// What the call calls.
+    /// The implementation of the call.
     pub fn implementation(&self) -> &Implementation {
         self.resolved.get_or_init(|| implementation(&self.target))
     }
@@ -139,7 +140,8 @@ impl ModelGraph {
         }
     }
 
-    /// All nodes, those of programs in arguments behind the node that has them.
+    /// Visits all nodes; the nodes of programs in arguments come after the node that has these
+    /// arguments.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a ModelCall)) {
         for node in &self.nodes {
             visit(node);

@@ -8,22 +8,22 @@ use fulgurite::core::{Dim, Scalar};
 /// A function of numbers, by the number of its arguments.
 #[derive(Clone, Copy)]
 enum Function {
-    /// Of whole numbers and sizes, exactly; of other numbers in f64.
+    /// A function that is exact on whole numbers and sizes, and computes other numbers in f64.
     Both(fn(Dim, Dim) -> Option<Dim>, fn(f64, f64) -> f64),
     /// A comparison; sizes are compared symbolically.
     Compare(fn(Dim, Dim) -> bool, fn(f64, f64) -> bool),
-    /// In f64.
+    /// A function in f64.
     Float(fn(f64, f64) -> f64),
-    /// From f64 to a whole number.
+    /// A function from f64 to a whole number.
     Round(fn(f64) -> f64),
-    /// From f64 to f64.
+    /// A function from f64 to f64.
     Unary(fn(f64) -> f64),
     Truth(fn(bool, bool) -> bool),
     Not,
     Negate,
     /// The second argument if the first is true, otherwise the third.
     Choose,
-    /// A whole number of the number.
+    /// The number as a whole number.
     ToInt,
     /// The size of an axis of a tensor.
     SizeOf,
@@ -35,7 +35,8 @@ enum Function {
     CountOf,
     /// The element of a tensor of rank 0.
     Item,
-    /// A check that the exporter left in the program. What it checks of sizes, the ranges of inputs say too.
+    /// A check that the exporter left in the program. The ranges of inputs state the same condition
+    /// on sizes.
     Nothing,
 }
 

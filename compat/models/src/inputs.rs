@@ -1,4 +1,4 @@
-//! The inputs of a model, and what they must be: dtypes, sizes and the ranges of sizes.
+//! The inputs of a model, and the conditions on them: dtypes, sizes and the ranges of sizes.
 
 use crate::size_text::SizeExpression;
 use fulgurite::buffer::Buffer;
@@ -22,11 +22,12 @@ pub fn check_rank(axes: usize) -> Result<(), String> {
 /// An input of a model.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Its name in the model.
+    /// The name of the input in the model.
     pub name: String,
-    /// Its dtype; that of a size, which stands for a number of the program, is i64.
+    /// The dtype of the input. An input that is a size stands for a number of the program, and its
+    /// dtype is i64.
     pub dtype: DType,
-    /// Its sizes; none for a number.
+    /// The sizes of the input; a number has none.
     pub sizes: Vec<InputSize>,
     /// Whether the program takes a number here, which a tensor of rank 0 in memory gives.
     pub number: bool,

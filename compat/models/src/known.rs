@@ -13,8 +13,8 @@ use fulgurite::foreign::{self, ForeignForm, Given};
 use fulgurite::{Key, Tensor, scope};
 use std::collections::HashMap;
 
-/// A constant or a tensor of sizes has at most this many elements to be computed with, because its elements are looked
-/// at one by one.
+/// Only a constant or a tensor of sizes with at most this many elements is computed with, because
+/// its elements are visited one by one.
 const MOST: usize = 1 << 12;
 
 /// The value with these elements: a constant if none of them is symbolic.

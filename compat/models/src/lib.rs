@@ -74,8 +74,9 @@ pub fn import(path: impl AsRef<Path>) -> Result<Model, Error> {
     }
 }
 
-/// Like [`import`], for a model some of whose calls may have no row: it can be looked at, and [`missing`] lists them.
-/// Calling it fails at the first of them.
+/// Like [`import`], for a model some of whose calls may have no row. The program of such a model
+/// can be inspected, and [`missing`] lists the calls. A call of the model fails at the first of
+/// them.
 ///
 /// # Errors
 /// The errors of [`import`] except for E934.

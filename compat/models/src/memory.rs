@@ -1,5 +1,6 @@
-//! Values that share memory in PyTorch and not here: the parts of a tensor that was split. A program that writes one and
-//! reads the other is refused, because a write would not be seen.
+//! Values that share memory in PyTorch and not here: the parts of a tensor that was split. A
+//! program that writes one of them and reads another is refused, because the read would not see the
+//! write.
 
 use crate::graph::{CallArgument, CallResult, ModelCall, ModelGraph, ValueId};
 use fulgurite::foreign;
@@ -30,7 +31,7 @@ impl SharedMemory {
         self.roots.get(&id).copied().unwrap_or(id)
     }
 
-    /// Notes what a call of rows of these names makes.
+    /// Notes the values that a call of rows of these names makes.
     pub fn note(&mut self, node: &ModelCall, names: &[String]) {
         let (true, Some(CallArgument::Value(from))) = (self.writes, node.positional.first()) else { return };
         let root = self.root(*from);

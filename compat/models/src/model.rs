@@ -156,7 +156,7 @@ impl Model {
     /// Calls the model.
     ///
     /// # Errors
-    /// Those of [`Model::run`].
+    /// The errors are those of [`Model::run`].
     pub fn call<'a>(&self, inputs: impl IntoIterator<Item = &'a Tensor>) -> Result<Vec<Tensor>, Error> {
         Ok(self.run(inputs)?.outputs)
     }

@@ -1,15 +1,15 @@
-//! The rows behind the name of a call.
+//! The rows that implement a call, found by its name.
 
 use crate::recurrent::RecurrentLayer;
 use crate::sequences::SequenceFunction;
 use fulgurite::foreign;
 
-/// What a call of a graph calls.
+/// The implementation of a call of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Implementation {
     /// Rows with these names in other libraries, tried in this order.
     Rows(Vec<String>),
-    /// Likewise; the result is written to the first argument.
+    /// Rows with these names, whose result is written to the first argument.
     Written(Vec<String>),
     /// A function of sizes and numbers.
     Host,
@@ -20,7 +20,7 @@ pub enum Implementation {
     Region(CallRegion),
     /// A call that chooses or repeats programs among its arguments.
     ControlFlow(ControlFlow),
-    /// Neither.
+    /// No implementation.
     Missing,
 }
 
@@ -38,13 +38,13 @@ pub enum CallRegion {
 pub enum ControlFlow {
     /// One of two programs.
     Cond,
-    /// A program for as long as another one says so.
+    /// A program that runs for as long as another one yields true.
     While,
     /// A program for each slice of sequences.
     Scan,
     /// One of two programs that have no arguments.
     OnnxIf,
-    /// A program for a number of steps, or for as long as it says so.
+    /// A program that runs for a number of steps, or for as long as its condition is true.
     OnnxLoop,
     /// A program for each slice of sequences, along any axis and in either direction.
     OnnxScan,
@@ -69,7 +69,8 @@ const REGIONS: &[(&str, CallRegion)] = &[
     ("higher_order.wrap_with_set_grad_enabled", CallRegion::Gradient),
 ];
 
-/// The rows behind `target`, such as `aten.add.Tensor`, or the function of sizes that it names.
+/// The rows that `target` stands for, such as `aten.add.Tensor`, or the function of sizes that it
+/// names.
 pub fn implementation(target: &str) -> Implementation {
     let full = target;
     let target = unversioned(target);

@@ -1,4 +1,4 @@
-//! Weights in integers.
+//! Weights in integers: finds the matrices of a model that all of their calls accept as integers.
 
 use crate::model::Model;
 use fulgurite::core::DType;
@@ -20,9 +20,10 @@ pub enum WeightIntegers {
 const GROUP: usize = 32;
 
 impl Model {
-    /// The model with matrices in integers: those of its parameters that are read by calls with a rule for such weights
-    /// alone, which are products. Tables of embeddings, weights of convolutions and tied weights with another reader stay
-    /// as they are; [`Subclassed::class`] of a parameter tells.
+    /// The model with matrices in integers: those of its parameters that are read only by calls
+    /// with a rule for such weights, which are products. Tables of embeddings, weights of
+    /// convolutions and tied weights with another reader stay as they are; [`Subclassed::class`] of
+    /// a parameter tells which class it has.
     ///
     /// The weights are found by recording the program with them. A call that has no rule refuses its weight then, so no
     /// call gets a weight that it does not know. Weights in integers are frozen: gradients flow through products to the

@@ -66,7 +66,7 @@ struct Pass<'a> {
     r: Tensor,
     /// The biases of both: [gates * hidden].
     biases: Option<(Tensor, Tensor)>,
-    /// The length of each sequence of the batch; steps behind it change no state, and their outputs are 0.
+    /// The length of each sequence of the batch; steps after it change no state, and their outputs are 0.
     lengths: Option<Tensor>,
     reverse: bool,
 }

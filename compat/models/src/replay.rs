@@ -254,7 +254,7 @@ impl Replay<'_, '_> {
         control_flow::call(flow, &parts, &mut run).map_err(|e| e.at(node.loc))
     }
 
-    /// Calls the program among the arguments in a region that the arguments before it describe, on those behind it.
+    /// Calls the program among the arguments in a region that the arguments before it describe, on those after it.
     fn region(&mut self, node: &ModelCall, region: CallRegion) -> Result<Vec<GraphValue>, Error> {
         let unfit = |why: String| Error::new("E936", why).at(node.loc);
         let at = node.positional.iter().position(|a| matches!(a, CallArgument::Graph(_)));

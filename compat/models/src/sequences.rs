@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn sizes_of_parts_have_the_sum_of_the_axis() {
         assert!(matches!(&parts(vec![1, 2]).unwrap()[..], [GraphValue::List(parts)] if parts.len() == 2));
-        // the last two are -2 and 3 where numbers begin again behind the largest one
+        // the last two are -2 and 3 where numbers begin again after the largest one
         for wrong in [vec![1, 1], vec![4, -1], vec![i64::MAX, i64::MAX, 5], vec![i64::MIN, i64::MIN, 3]] {
             let said = parts(wrong).unwrap_err();
             assert!(said.contains("elements along an axis of 3"), "{said}");

@@ -9,11 +9,11 @@ use smallvec::SmallVec;
 /// A tensor of another library: dense, row-major, in host memory.
 #[derive(Clone, Debug)]
 pub struct Lent {
-    /// Its dtype.
+    /// The dtype of the tensor.
     pub dtype: DType,
-    /// Its sizes.
+    /// The sizes of the tensor.
     pub shape: SmallVec<[usize; 6]>,
-    /// Its elements.
+    /// The elements of the tensor.
     pub data: *mut u8,
 }
 

@@ -96,7 +96,7 @@ impl TransformedProgram {
     /// The program of a text.
     ///
     /// # Errors
-    /// E702 for a text that is no program, E710 for a row that does not exist.
+    /// E702 for a text that is not a program, E710 for a row that does not exist.
     pub fn parse(text: &str) -> Result<TransformedProgram, Error> {
         let json: Json = serde_json::from_str(text).map_err(|e| wrong(format!("a program is not JSON: {e}")))?;
         TransformedProgram::of(&json, DEEPEST)

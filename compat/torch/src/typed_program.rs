@@ -32,7 +32,7 @@ impl TypedProgram {
     /// The typed program of parsed JSON.
     ///
     /// # Errors
-    /// E702 for JSON that is no request, E710 for a row that does not exist.
+    /// E702 for JSON that is not a request, E710 for a row that does not exist.
     pub fn of(json: &Json) -> Result<TypedProgram, Error> {
         let program = TransformedProgram::of(json.get("program").unwrap_or(&Json::Null), DEEPEST)?;
         let list = |key: &str| json.get(key).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);

@@ -61,7 +61,7 @@ impl Pretended {
         made
     }
 
-    /// Memory of the device with these elements, `skipped` bytes behind the start of a block.
+    /// Memory of the device with these elements, `skipped` bytes after the start of a block.
     fn there<T: Copy>(&self, data: &[T], skipped: usize) -> *mut c_void {
         let mut block = std::ptr::null_mut();
         // SAFETY: the block has as many bytes. The pretended device has its memory where the processor reads it.

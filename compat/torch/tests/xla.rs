@@ -200,7 +200,7 @@ unsafe extern "C" fn asked(_: *mut ThreadsAsked) -> *mut XlaError {
     ptr::dangling_mut()
 }
 
-/// An older XLA has fewer functions: those behind its last one are not called.
+/// An older XLA has fewer functions: those after its last one are not called.
 #[test]
 fn functions_that_xla_does_not_have_are_not_called() {
     let (mut x, mut y) = ([1.5f32], [0.0f32]);

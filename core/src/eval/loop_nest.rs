@@ -172,7 +172,7 @@ impl std::error::Error for NestError {}
 /// [`run`] on f64, compiled once in this crate, where evaluators are optimised.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors are those of [`run`].
 pub fn run_f64(nest: &Nest, tensors: &[Array<f64>], nums: &[Scalar]) -> Result<Vec<Array<f64>>, NestError> {
     run(nest, tensors, nums)
 }
@@ -189,7 +189,7 @@ pub fn run<F: Field>(nest: &Nest, tensors: &[Array<F>], nums: &[Scalar]) -> Resu
 /// very long.
 ///
 /// # Errors
-/// As [`run`], and [`NestError::Room`] or [`NestError::Steps`] where the steps do not suffice.
+/// The errors are those of [`run`], and [`NestError::Room`] or [`NestError::Steps`] where the steps do not suffice.
 pub fn run_within<F: Field, A: Borrow<Array<F>>>(
     nest: &Nest,
     tensors: &[A],

@@ -18,11 +18,11 @@ use crate::{DType, Dim, Name, Scalar, TensorTy, counted};
 
 /// A value that takes the place of a tensor in a call.
 pub trait Operand: Clone {
-    /// Its type.
+    /// The type of the value.
     fn ty(&self) -> ArgTy;
-    /// Its element, if it has rank 0 and the element is known.
+    /// The element of the value, if it has rank 0 and the element is known.
     fn known(&self) -> Option<Scalar>;
-    /// Its elements, if it is a vector and they are known.
+    /// The elements of the value, if it is a vector and they are known.
     fn known_list(&self) -> Option<Vec<Scalar>>;
     /// A tensor with these elements and other sizes.
     fn reshaped(&self, shape: &[Dim]) -> Self;

@@ -43,7 +43,7 @@ use crate::name::Name;
 pub struct Alias {
     /// The other library's name.
     pub name: Ident,
-    /// Its parameters; `None`: the row's own.
+    /// The parameters of the form; `None`: the row's own.
     pub given: Option<Vec<Given>>,
     /// Arguments of the row that the name implies.
     pub fixed: Vec<(Ident, Expr)>,
@@ -65,7 +65,7 @@ pub enum Gives {
 /// The number of integers in a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// This many.
+    /// The list has this number of items.
     Some(usize),
     /// One for each axis.
     Axes,
@@ -74,7 +74,7 @@ pub enum Count {
 /// One parameter of a call form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Given {
-    /// Its name in the other library.
+    /// The name of the parameter in the other library.
     pub name: Ident,
     /// The role of the parameter in the row.
     pub becomes: Becomes,

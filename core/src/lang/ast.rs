@@ -45,7 +45,7 @@ impl std::hash::Hash for Span {
 pub struct Ident {
     /// The name.
     pub name: Name,
-    /// Its place in the text.
+    /// The place of the name in the text.
     pub span: Span,
 }
 
@@ -69,9 +69,9 @@ pub struct Sig {
 /// One result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Out {
-    /// Its name (`out` if it was not named).
+    /// The name of the result (`out` if it was not named).
     pub name: Ident,
-    /// Its type.
+    /// The type of the result.
     pub ty: Type,
 }
 
@@ -98,9 +98,9 @@ pub enum Access {
 pub struct Param {
     /// How the argument is used.
     pub access: Access,
-    /// Its name.
+    /// The name of the argument.
     pub name: Ident,
-    /// Its type.
+    /// The type of the argument.
     pub ty: Type,
     /// `?`: may be absent.
     pub optional: bool,
@@ -115,7 +115,7 @@ pub struct Type {
     pub dims: Option<Vec<DimPat>>,
     /// `Some`: a `List<…>` of such tensors, with its length.
     pub list: Option<ListLen>,
-    /// Its place in the text.
+    /// The place of the type in the text.
     pub span: Span,
 }
 
@@ -154,7 +154,7 @@ pub struct DimPat {
     pub kind: DimKind,
     /// The static condition under which the axis is present.
     pub cond: Option<Expr>,
-    /// Its place in the text.
+    /// The place of the item in the text.
     pub span: Span,
 }
 
@@ -207,7 +207,7 @@ pub struct Axes {
     pub not: bool,
     /// The chosen axes.
     pub kind: AxesKind,
-    /// Its place in the text.
+    /// The place of the choice in the text.
     pub span: Span,
 }
 
@@ -231,9 +231,9 @@ pub enum AxesKind {
 /// One option.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opt {
-    /// Its name.
+    /// The name of the option.
     pub name: Ident,
-    /// Its type.
+    /// The type of the option.
     pub ty: OptType,
     /// `?`: may be absent.
     pub optional: bool,
@@ -351,7 +351,7 @@ pub enum Pattern {
 pub struct Expr {
     /// The node. Trees share nodes, because texts are copied far more often than they are changed.
     pub node: Arc<Node>,
-    /// Its place in the text.
+    /// The place of the expression in the text.
     pub span: Span,
 }
 
@@ -540,9 +540,9 @@ pub enum Place {
 /// A reduction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reduce {
-    /// Its kind.
+    /// The kind of the reduction.
     pub red: Red,
-    /// Its bound indices; `None`: `[..]`, over axes.
+    /// The bound indices of the reduction; `None`: `[..]`, over axes.
     pub binds: Option<Vec<Bind>>,
     /// `if c`: the filter.
     pub filter: Option<Expr>,
@@ -603,7 +603,7 @@ impl BinOp {
 }
 
 impl UnOp {
-    /// Its text.
+    /// The text of the operator.
     pub fn mark(self) -> &'static str {
         match self {
             UnOp::Neg => "-",

@@ -12,15 +12,17 @@ pub enum HelperFact {
     Question,
     /// It reads the type of its argument, not the elements.
     OfType,
-    /// Its first argument may be the name of a dtype variable or a list, which is not evaluated.
+    /// The first argument of the helper may be the name of a dtype variable or a list, which is not
+    /// evaluated.
     Names,
-    /// Its value is known when the signature is solved, wherever it stands.
+    /// The value of the helper is known when the signature is solved, wherever the call stands.
     Constant,
     /// A derivation takes a call of it as an atom.
     Atom,
     /// Inside of `..( )` its arguments stay whole lists and have no entry for each axis.
     WholeLists,
-    /// Its value is a list, also inside of `..( )`, where it has no entry for each axis.
+    /// The value of the helper is a list, also inside of `..( )`, where it has no entry for each
+    /// axis.
     GivesList,
 }
 

@@ -57,7 +57,7 @@ pub fn lower(row: &Row, block: &Block, solved: &Solved) -> Result<Nest, Refusal>
 /// Lowers `block` like [`lower`], with rows that the body can call.
 ///
 /// # Errors
-/// As [`lower`].
+/// The errors are those of [`lower`].
 pub fn lower_with(row: &Row, block: &Block, solved: &Solved, rows: &dyn Rows) -> Result<Nest, Refusal> {
     let mut lowering = Lowering {
         row,

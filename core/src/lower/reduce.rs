@@ -316,7 +316,7 @@ impl Lowering<'_> {
 
 /// A variable of a sum that can have only one value.
 struct Pinned {
-    /// Its position among the ranges.
+    /// The position of the variable among the ranges.
     at: usize,
     var: VarId,
     /// The variable that it equals.

@@ -36,7 +36,8 @@ pub(super) fn all<E: Copy, T: Item>(line: &[E], key: impl Fn(E) -> u64) -> Vec<T
     items
 }
 
-/// This many keys are compared without a branch, because few items enter a heap of the smallest ones.
+/// The number of keys that are compared without a branch, because few items enter a heap of the
+/// smallest ones.
 const TOGETHER: usize = 32;
 
 /// Makes a heap of the smallest items: of those in `heap`, and of `more` from this position on.
@@ -138,7 +139,7 @@ fn most_cuts(n: usize) -> u32 {
     2 * n.max(1).ilog2()
 }
 
-/// Inserts each item into those before it, behind its equals. Among the first ones, an item that belongs before all of
+/// Inserts each item into those before it, after its equals. Among the first ones, an item that belongs before all of
 /// them is compared with the first alone, which shows where some can't be compared.
 fn insertion_sort<T: Item>(items: &mut [T]) {
     for i in 1..items.len() {

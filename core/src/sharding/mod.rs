@@ -122,9 +122,9 @@ pub fn cost(from: Place, to: Place, bytes: u64, ranks: u64) -> Option<u64> {
 /// A tensor argument of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// Its placement; `None`: it is not distributed, and cannot be.
+    /// The placement of the tensor; `None`: it is not distributed, and cannot be.
     pub place: Option<Place>,
-    /// Its size as a whole, in bytes.
+    /// The size of the whole tensor, in bytes.
     pub bytes: u64,
 }
 

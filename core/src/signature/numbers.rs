@@ -1,4 +1,4 @@
-//! Numbers beside tensors that the dtype of these can't hold.
+//! Numbers of a call that the dtype of its tensors can't hold.
 //!
 //! A number adapts to the dtype of the tensors beside it: `x + 300` is computed in the dtype of `x`. Sums, differences
 //! and products are taken modulo the size of the dtype in any case, so it does no harm there that 300 becomes 44. In all

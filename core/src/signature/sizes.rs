@@ -22,7 +22,7 @@ pub fn fits(op: BinOp, a: Dim, b: Dim) -> Static<Dim> {
 }
 
 /// The number of windows of `span` elements at distance `stride` in `n` elements with `pad` more at each side. With
-/// `ceil`, a last window may extend beyond the end, unless it starts behind the last element and the left padding.
+/// `ceil`, a last window may extend beyond the end, unless it starts after the last element and the left padding.
 pub fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Static<Dim> {
     let (zero, one) = (Dim::from(0), Dim::from(1));
     let padded = fits(BinOp::Add, fits(BinOp::Add, n, pad)?, pad)?;
@@ -38,13 +38,13 @@ pub fn windows(n: Dim, span: Dim, stride: Dim, pad: Dim, ceil: bool) -> Static<D
 /// How two sizes broadcast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meeting {
-    /// They are equal.
+    /// The sizes are equal.
     Equal,
     /// The first is 1, and the second may be another size.
     FirstIsOne,
     /// The second is 1, and the first may be another size.
     SecondIsOne,
-    /// They do not broadcast.
+    /// The sizes do not broadcast.
     Apart,
 }
 

@@ -1,4 +1,10 @@
-//! `solve`: matches arguments with a signature.
+//! Solves a call: matches its arguments with the signature of a row.
+//!
+//! The steps are: arguments are classified (tensor, number, key, absent); options and shape
+//! patterns bind sizes, in turns, because options may need sizes and shapes may need options;
+//! arguments without brackets broadcast; the dtypes are joined and promoted; the conditions of
+//! `require` are evaluated; and the types of the results are computed. A condition that needs
+//! elements, or a number that is known only when the program runs, is left to the executors.
 
 use super::Refusal;
 use super::const_eval::{self, At, Dims, Stop};
@@ -30,11 +36,11 @@ enum Given {
     Runtime(DType),
 }
 
-/// [`solve`] where values are types, compiled once in this crate, where signatures are solved fast: checks spend most
+/// [`solve`] where values are types. It is compiled once, in this crate, because checks spend most
 /// of their time here.
 ///
 /// # Errors
-/// As [`solve`].
+/// The errors are those of [`solve`].
 pub fn solve_types(row: &Row, args: &[Value<ArgTy>]) -> Result<Solved, Refusal> {
     solve(row, args, &ArgTy::clone)
 }
@@ -48,7 +54,7 @@ pub fn accepted(row: &Row, args: &[Value<ArgTy>]) -> Option<Solved> {
 /// Like [`solve_types`], with refusals that have no message.
 ///
 /// # Errors
-/// As [`solve`].
+/// The errors are those of [`solve`].
 pub fn attempt(row: &Row, args: &[Value<ArgTy>]) -> Result<Solved, Refusal> {
     solve_as(row, args, &ArgTy::clone, true)
 }

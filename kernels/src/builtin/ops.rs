@@ -8,17 +8,17 @@ use std::marker::PhantomData;
 
 /// A function of one argument.
 pub trait Op1<X> {
-    /// Its value's type.
+    /// The type of the function's value.
     type Y: Elem;
-    /// Its value; `#[inline(always)]`.
+    /// The value of the function at an argument; `#[inline(always)]`.
     fn call<I: Isa>(x: X) -> Self::Y;
 }
 
 /// A function of two arguments of one type.
 pub trait Op2<X> {
-    /// Its value's type.
+    /// The type of the function's value.
     type Y: Elem;
-    /// Its value; `#[inline(always)]`.
+    /// The value of the function at two arguments; `#[inline(always)]`.
     fn call<I: Isa>(x: X, y: X) -> Self::Y;
 }
 

@@ -118,7 +118,7 @@ impl<'c> Lower<'c> {
         Some(())
     }
 
-    /// The elements behind the last whole chunk, with masked loads and stores.
+    /// The elements after the last whole chunk, with masked loads and stores.
     fn rest(&mut self) -> Option<()> {
         let mut jumps = vec![self.asm.rest()];
         self.asm.partial = true;

@@ -61,7 +61,7 @@ pub(super) fn again(
         net.edge(*end, sink, NEVER);
     }
     let near = net.cut(source, sink);
-    // lines behind the cut whose results W needs run again
+    // lines after the cut whose results W needs run again
     let mut again = FxHashSet::default();
     for (line, node) in lines.iter().rev() {
         let wanted = |p: &ProxyId| needed.contains(p) && nodes.get(p).is_some_and(|(start, _)| !near[*start]);

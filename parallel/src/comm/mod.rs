@@ -2,7 +2,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`Ranks`] | is what a program holds: it sends, waits with a time limit, and names a rank that does not answer |
+//! | [`Ranks`] | is the handle of a program: it sends, waits with a time limit, and names a rank that does not answer |
 //! | [`Reduction`] | sums over ranks, in their order, while other work goes on |
 //! | [`Local`] | makes ranks of the threads of one process |
 //! | [`Socket`] | makes ranks of the processes of one machine |

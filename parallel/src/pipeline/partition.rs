@@ -86,7 +86,7 @@ pub(super) fn partition(trace: &Trace, costs: &[f64], stages: usize) -> Result<V
     Ok(begins)
 }
 
-/// For each place between two lines, the bytes of the values that are made before it and read behind it.
+/// For each place between two lines, the bytes of the values that are made before it and read after it.
 fn crossing(trace: &Trace) -> Vec<u64> {
     let lines = trace.lines();
     let mut last: FxHashMap<_, usize> = FxHashMap::default();

@@ -31,7 +31,7 @@ pub(super) struct Programs {
 struct Forward {
     trace: Trace,
     program: OnceCell<parts::ForwardPart>,
-    /// The values that the forward keeps; they stand behind its results.
+    /// The values that the forward keeps; they stand after its results.
     kept: Vec<ProxyId>,
     /// The forward before it was simplified, from which each backward is made.
     base: Trace,

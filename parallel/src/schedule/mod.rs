@@ -111,7 +111,7 @@ impl Schedule {
     }
 
     /// The works on other ranks and stages that must be done before `work`: for F the forward of the stage before, for
-    /// a backward the forward of its own stage and the backward of the stage behind. Of that backward only I is needed
+    /// a backward the forward of its own stage and the backward of the stage after. Of that backward only I is needed
     /// where it is cut; `split` has the stages and micro-batches whose backward is cut into I and W.
     fn needs(&self, work: Work, split: &HashSet<(usize, usize)>) -> impl Iterator<Item = Work> + use<> {
         let of = |stage: usize, kind: Kind| Work { stage, kind, micro_batch: work.micro_batch };

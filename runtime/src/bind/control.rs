@@ -78,7 +78,7 @@ pub fn copied(arena: &Rc<Arena>, program: &LineProgram) -> LineProgram {
     }
 }
 
-/// The names of the results: of the carries, or of what a program gives.
+/// The names of the results: those of the carries, or those that a program gives its results.
 fn names(arena: &Arena, control: &Control, args: &[ProxyId]) -> Vec<Rc<str>> {
     let carries = match control.kind {
         ControlKind::Cond => 0,

@@ -1,5 +1,7 @@
-//! Long lists. An expression that selects among n tensors costs n selections for each element. So a join or stack of
-//! many tensors is bound as a tree: parts of the list are joined first, then the results.
+//! Joins of long lists.
+//!
+//! An expression that selects among n tensors costs n selections for each element. So a join or stack of many tensors
+//! is bound as a tree: parts of the list are joined first, then the results.
 
 use super::Builder;
 use crate::error::Error;

@@ -37,7 +37,7 @@ struct Reader {
     /// Regions that are opened more than once, by their number in the text.
     regions: FxHashMap<i64, RegionId>,
     file: &'static str,
-    /// The number of programs of lines around what is being read.
+    /// The number of programs of lines around the text that is being read.
     depth: usize,
 }
 

@@ -43,7 +43,7 @@ struct Header {
     /// While the block is free, the next free block of its class; while it is in use, the mapped file
     /// (`Arc::into_raw`) that has the data and stays mapped with the block. Null if there is none.
     link: Link,
-    /// The start of the data: behind the header, or memory of another owner, which is only read.
+    /// The start of the data: after the header, or memory of another owner, which is only read.
     data: *mut u8,
     source: Source,
 }
@@ -297,7 +297,7 @@ fn allocate(class: usize, size: usize) -> Option<NonNull<Header>> {
     Some(header)
 }
 
-/// The memory behind the header of a block.
+/// The memory after the header of a block.
 fn own_data(header: NonNull<Header>) -> *mut u8 {
     // SAFETY: every block is larger than its header, which takes exactly `ALIGN` bytes.
     unsafe { (header.as_ptr() as *mut u8).add(ALIGN) }

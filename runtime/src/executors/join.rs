@@ -17,7 +17,8 @@ pub struct JoinedPart<'a> {
     pub(crate) inputs: &'a [ProxyId],
     /// The values that the kernel writes, in its order.
     pub(crate) outs: &'a [ProxyId],
-    /// The proxy as which a proxy was defined.
+    /// Returns the proxy of the line that computes a value. A result of a decomposed line is a
+    /// result of a line of its body.
     pub(crate) root: &'a dyn Fn(ProxyId) -> ProxyId,
     /// Whether the trace is bound at one of many combinations of sizes.
     pub(crate) sizes_vary: bool,

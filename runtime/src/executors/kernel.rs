@@ -40,7 +40,7 @@ pub trait OnDevice: Send + Sync {
     /// The device, as the types of traces name it.
     fn device(&self) -> Device;
 
-    /// The tensor in the device's memory; what lies there already is shared.
+    /// Sends a tensor to the device's memory. A tensor that is there already is shared, not copied.
     ///
     /// # Errors
     /// E806 where there is no memory, E807 where the device fails.
@@ -49,7 +49,7 @@ pub trait OnDevice: Send + Sync {
     /// Computes every output; inputs and outputs lie in the device's memory.
     ///
     /// # Errors
-    /// What the executor defines.
+    /// Errors that the executor defines.
     fn launch(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, ExecError>;
 }
 

@@ -23,11 +23,11 @@ pub(crate) enum Claimed {
         /// The name of the executor.
         executor: &'static str,
         kernel: Arc<dyn Kernel>,
-        /// The values that it reads.
+        /// The values that the kernel reads.
         inputs: Vec<ProxyId>,
-        /// The values that it writes.
+        /// The values that the kernel writes.
         outs: Vec<ProxyId>,
-        /// Whether one of its lines may refuse.
+        /// Whether a line of the kernel may refuse.
         refuses: bool,
     },
 }

@@ -167,7 +167,7 @@ impl<P: Tree, O: Tree> Jacobian<'_, P, O> {
                 row.push(match tangent {
                     Some(tangent) => {
                         let columns = self.part(&values[tangent], at, end)?;
-                        // the axis of the basis moves behind those of the result
+                        // the axis of the basis moves after those of the result
                         let rank = out.shape.len();
                         let columns = permuted(&columns, &(1..=rank).chain([0]).collect::<Vec<_>>(), self.loc)?;
                         Some(self.shaped(&columns, out.shape.iter().chain(&arg.shape))?)

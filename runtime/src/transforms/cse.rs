@@ -37,7 +37,7 @@ pub fn cse(trace: &Trace, side: SplitSide) -> Result<Trace, Error> {
 struct Merger<'t> {
     trace: &'t Trace,
     side: SplitSide,
-    /// The positions of lines, by an encoding of what they compute.
+    /// The positions of lines, by an encoding of their computations.
     seen: FxHashMap<Vec<u64>, Vec<usize>>,
     redirect: Redirect,
     lines: Vec<Rc<BoundSymbol>>,

@@ -112,7 +112,7 @@ impl Gpt {
     }
 
     /// Reads a window `x: i64[1, t]`: returns the logits `f32[1, symbols]` after position `last: i64[1]`, and the
-    /// cache. Positions behind `last` are cached too, but never attended to: [`Gpt::next`] overwrites them.
+    /// cache. Positions after `last` are cached too, but never attended to: [`Gpt::next`] overwrites them.
     pub fn read(&self, x: &Tensor, last: &Tensor) -> (Tensor, Vec<Memory>) {
         let (h, memory) = self.hidden(x);
         (self.last_map(&h.index_select(last, 1).select(1, 0)), memory)

@@ -13,9 +13,9 @@ use crate::markdown::{self, Heading};
 const FIRST: &str = "README.md";
 
 pub struct BookPage {
-    /// Its path in the folder: `guide/03-dtypes.md`.
+    /// The path of the page in the folder: `guide/03-dtypes.md`.
     pub path: PathBuf,
-    /// Its first heading.
+    /// The first heading of the page.
     pub title: String,
     text: String,
 }

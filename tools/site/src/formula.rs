@@ -229,7 +229,7 @@ fn cases(e: &Expr) -> String {
     table(lines.into_iter())
 }
 
-/// The value of a branch, with its names behind it.
+/// The value of a branch, with its names after it.
 fn value(block: &Block) -> String {
     let mut text = piece(&block.value).text;
     for stmt in &block.stmts {

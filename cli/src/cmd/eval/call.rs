@@ -14,9 +14,9 @@ use std::ops::Range;
 pub struct Leaf {
     /// The row and argument that it is passed to: `gelu.x`.
     pub name: String,
-    /// Its place in the text.
+    /// The place of the list in the text.
     pub span: Range<usize>,
-    /// Its numbers.
+    /// The numbers of the list.
     pub value: Tensor,
 }
 

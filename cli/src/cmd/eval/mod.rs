@@ -60,7 +60,7 @@ pub fn run(args: &args::Eval, common: args::Common, ui: &Ui) -> Outcome {
 /// The one result of an expression.
 ///
 /// # Errors
-/// Those of [`run`].
+/// The errors are those of [`run`].
 pub fn value(text: &str) -> Result<Tensor, Fault> {
     let (results, _) = results(text, None)?;
     let [one] = &results[..] else {
@@ -73,7 +73,7 @@ pub fn value(text: &str) -> Result<Tensor, Fault> {
 /// The results of an expression and its float lists; `lists`, if they are given, stand in the place of these.
 ///
 /// # Errors
-/// Those of [`run`]; a result may carry an error.
+/// The errors are those of [`run`]; a result may carry an error as well.
 pub fn results(text: &str, lists: Option<&[Tensor]>) -> Result<(Vec<Tensor>, Vec<Tensor>), Fault> {
     let mut evaluator = Evaluator::new(text, lists);
     let results = evaluator.results(&parse::parse(text)?)?;
@@ -83,7 +83,7 @@ pub fn results(text: &str, lists: Option<&[Tensor]>) -> Result<(Vec<Tensor>, Vec
 /// The gradient of the sum of all float results of an expression, for every float list.
 ///
 /// # Errors
-/// Those of [`run`].
+/// The errors are those of [`run`].
 pub fn gradient(text: &str) -> Result<Vec<Tensor>, Fault> {
     let expr = parse::parse(text)?;
     let mut first = Evaluator::new(text, None);

@@ -19,7 +19,7 @@ use std::ops::Range;
 pub struct Expr {
     /// The kind of the expression, with its parts.
     pub kind: Kind,
-    /// Its bytes in the text.
+    /// The bytes of the expression in the text.
     pub span: Range<usize>,
 }
 
@@ -44,7 +44,7 @@ pub enum Kind {
 /// An argument of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arg {
-    /// Its name, if it was given by name.
+    /// The name of the argument, if it was given by name.
     pub name: Option<String>,
     pub value: Expr,
 }
@@ -234,7 +234,7 @@ impl Parser<'_> {
         Ok(if negative { Expr { span: start..expr.span.end, ..call("neg", vec![expr]) } } else { expr })
     }
 
-    /// The casts behind an operand, which bind as tightly as in rows.
+    /// The casts after an operand, which bind as tightly as in rows.
     fn casts(&mut self, mut expr: Expr) -> Result<Expr, Fault> {
         while *self.peek() == Token::Name("as".to_owned()) {
             self.at += 1;

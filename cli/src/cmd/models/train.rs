@@ -148,7 +148,7 @@ impl Samples {
     }
 }
 
-/// The name of the target: the given one, or that of the one tensor that is no input.
+/// The name of the target: the given one, or that of the one tensor that is not an input.
 fn target_name(rest: &BTreeMap<String, Tensor>, given: Option<&str>, path: &Path) -> Result<String, Fault> {
     let names: Vec<&String> = rest.keys().collect();
     match (given, names.as_slice()) {

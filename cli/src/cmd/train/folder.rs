@@ -94,7 +94,7 @@ impl Folder {
     /// The folder of a checkpoint, to carry its run on.
     ///
     /// # Errors
-    /// E913: what a killed run left can't be removed.
+    /// E913: the unfinished files of a killed run can't be removed.
     pub fn resumed(checkpoint: &Path) -> Result<Folder, Fault> {
         let parent = checkpoint.parent().filter(|p| !p.as_os_str().is_empty());
         let folder = Folder { path: parent.unwrap_or(Path::new(".")).to_owned() };

@@ -100,7 +100,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Shows what the model got wrong, as pictures or as objects.
+    /// Shows the mistakes of the model, as pictures or as objects.
     pub fn wrong(&self, step: u64, title: &str, pictures: &[Picture], objects: Vec<Value>) {
         if self.ui.mode() == Mode::Json {
             self.ui.object(&json!({"v": 1, "event": "wrong", "step": step, "wrong": objects}));

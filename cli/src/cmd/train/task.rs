@@ -19,7 +19,7 @@ pub trait Task: Sized {
     /// The model that is trained.
     type Model: Tree + Clone + Send + Sync + 'static;
 
-    /// Its value of `--task`.
+    /// The value of `--task` that chooses the task.
     const NAME: args::TaskName;
     /// Unit of the work in a step.
     const UNIT: Unit;
@@ -69,7 +69,7 @@ pub trait Task: Sized {
     /// Errors of the model.
     fn examine(&mut self, model: &Self::Model) -> Result<Option<Check>, Fault>;
 
-    /// Shows what the model can do after `step`, at more length the `last` time.
+    /// Shows what the model has learned after `step`, at more length the `last` time.
     ///
     /// # Errors
     /// Errors of the model.
@@ -102,7 +102,7 @@ pub trait Task: Sized {
 pub struct Source {
     /// The file, unless the data are part of the program.
     pub path: Option<PathBuf>,
-    /// Their name in messages.
+    /// The name of the data in messages.
     pub name: String,
     /// Hash by which other data are noticed.
     pub hash: u64,

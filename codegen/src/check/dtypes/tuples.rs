@@ -34,7 +34,7 @@ enum At {
 /// Result of joining the forms of the `T`-arguments.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Joined {
-    /// Their join, by the row's `promote`.
+    /// The join of the forms, by the row's `promote`.
     dtype: Option<DType>,
     /// Whether all tensors have this dtype.
     agree: bool,

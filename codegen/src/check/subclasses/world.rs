@@ -48,7 +48,7 @@ pub struct Made {
 }
 
 impl Tensor {
-    /// Its type as signatures see it.
+    /// The type of the tensor as signatures see it.
     pub fn ty(&self) -> ArgTy {
         match self {
             Tensor::Plain(v) => dense::ty(v),

@@ -55,7 +55,7 @@ impl CommandFault {
         self.code
     }
 
-    /// What is wrong.
+    /// The claim: the fault in words.
     pub fn claim(&self) -> &str {
         &self.claim
     }

@@ -12,7 +12,7 @@ use super::wrap;
 
 /// A class, explained.
 pub struct ExplainedClass {
-    /// Its name.
+    /// The name of the class.
     pub class: String,
     /// The documentation, one sentence.
     pub doc: String,

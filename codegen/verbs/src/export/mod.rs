@@ -20,8 +20,8 @@ pub mod torch;
 /// A file of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageFile {
-    /// Its path below the folder of the package, with `/`.
+    /// The path of the file below the folder of the package, with `/`.
     pub path: String,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
 }

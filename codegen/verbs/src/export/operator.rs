@@ -23,10 +23,10 @@ pub struct PythonTypes {
 }
 
 impl PythonTypes {
-    /// Those of PyTorch.
+    /// The operators of PyTorch.
     pub const TORCH: PythonTypes =
         PythonTypes { array: "Tensor", number: "Tensor | float", dtype: "torch.dtype", result: "Tensor" };
-    /// Those of JAX.
+    /// The functions of JAX.
     pub const JAX: PythonTypes =
         PythonTypes { array: "ArrayLike", number: "ArrayLike", dtype: "DTypeLike", result: "Array" };
 }
@@ -51,15 +51,16 @@ pub struct Operator {
 
 /// An argument.
 pub struct OperatorArgument {
-    /// Its name in the schema and in Python.
+    /// The name of the argument in the schema and in Python.
     pub name: String,
-    /// Its kind, for the kernel: see `fulgurite_torch::torch::schema`. A small letter is an optional argument.
+    /// The kind of the argument, for the kernel: see `fulgurite_torch::torch::schema`. A small
+    /// letter is an optional argument.
     pub letter: char,
-    /// Its type in the schema.
+    /// The type of the argument in the schema.
     pub schema: String,
-    /// Its type in Python.
+    /// The type of the argument in Python.
     pub python: String,
-    /// Its default: in the schema, and in Python.
+    /// The default of the argument: in the schema, and in Python.
     pub default: Option<(String, String)>,
     /// The function of `_runtime` that brings the Python argument to the schema's type, if it admits others.
     pub through: Option<&'static str>,
@@ -96,7 +97,7 @@ impl Operator {
         self.arguments.iter().map(|a| a.letter).collect()
     }
 
-    /// The schema behind the name: `(Tensor x, float b=4.) -> Tensor`. A default that stands before an argument without
+    /// The schema after the name: `(Tensor x, float b=4.) -> Tensor`. A default that stands before an argument without
     /// one is that of the Python function alone, because PyTorch does not allow it in a schema.
     pub fn schema(&self) -> String {
         let last = self.arguments.iter().rposition(|a| a.default.is_none()).map_or(0, |last| last + 1);
@@ -216,7 +217,7 @@ fn results(outs: &[Out], types: &PythonTypes) -> Result<(String, String), &'stat
     }
 }
 
-/// A name that is no keyword of Python, and none that the code of a package uses itself.
+/// A name that is not a keyword of Python, and none that the code of a package uses itself.
 pub fn identifier(name: &str) -> String {
     const TAKEN: [&str; 41] = [
         "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",

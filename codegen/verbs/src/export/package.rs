@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A package to be written.
 pub struct ExportedPackage<'a> {
-    /// Its name in Python, which is also the namespace of its operators.
+    /// The name of the package in Python, which is also the namespace of its operators.
     pub name: String,
     /// The rows.
     pub rows: Vec<ExportedRow<'a>>,
@@ -43,7 +43,7 @@ pub struct ExportedRow<'a> {
     pub gradients: Vec<String>,
 }
 
-/// What differs between the packages for two frameworks.
+/// The parts in which the packages for two frameworks differ.
 pub struct FrameworkHalf {
     /// The framework as people call it.
     pub title: &'static str,

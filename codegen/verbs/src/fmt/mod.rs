@@ -22,7 +22,7 @@ const WIDTH: usize = 120;
 
 /// A database in canonical form.
 pub struct Formatted {
-    /// Its text.
+    /// The text of the database.
     pub text: String,
     /// The rows that changed, with their places.
     pub changed: Vec<(String, Place)>,

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 /// The tensors of values.
 ///
 /// # Errors
-/// E936 for a value that is no tensor.
+/// E936 for a value that is not a tensor.
 pub fn tensors(values: &[GraphValue]) -> Result<Vec<Tensor>, Error> {
     let tensor =
         |value: &GraphValue| value.tensor().ok_or_else(|| odd("a program of a loop has a value that is no tensor"));
@@ -19,8 +19,8 @@ fn values(tensors: Vec<Tensor>) -> Vec<GraphValue> {
     tensors.into_iter().map(GraphValue::Tensor).collect()
 }
 
-/// The first error in the programs of a line. Their functions give no results then, and the error of the line about that
-/// is not told.
+/// The first error in the programs of a line. After it, their functions give no results, and this
+/// error replaces the error of the line about that.
 #[derive(Default)]
 struct Failure(RefCell<Option<Error>>);
 

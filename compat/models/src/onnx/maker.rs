@@ -77,8 +77,8 @@ pub struct Maker<'a> {
     pub roles: Vec<InputRole>,
     /// The number of calls.
     calls: usize,
-    /// The bytes of bodies that may still be repeated. They are counted beside the calls, because a call can have any
-    /// number of arguments.
+    /// The bytes of bodies that may still be repeated. They are counted in addition to the calls,
+    /// because a call can have any number of arguments.
     repeatable: usize,
 }
 

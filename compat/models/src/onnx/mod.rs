@@ -36,7 +36,7 @@ impl AsRef<[u8]> for FileBytes {
 /// Reads a model.
 ///
 /// # Errors
-/// Those of [`crate::import`], except for E934.
+/// The errors are those of [`crate::import`], except for E934.
 pub fn read(path: &Path) -> Result<Model, Error> {
     let file =
         MappedFile::open(path).map_err(|e| Error::new("E904", format!("`{}` can't be read: {e}", path.display())))?;

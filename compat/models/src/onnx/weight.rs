@@ -1,5 +1,5 @@
-//! The memory that the messages of a file take once they are read, found before they are read: an empty message takes
-//! two bytes of a file and hundreds in memory.
+//! The memory that the messages of a file take once they are read. It is computed before they are
+//! read, because an empty message takes two bytes of a file and hundreds in memory.
 
 use super::messages::*;
 

@@ -23,7 +23,7 @@ const MAJOR: i64 = 8;
 /// Reads the model of an archive.
 ///
 /// # Errors
-/// Those of [`crate::import`], except for E934.
+/// The errors are those of [`crate::import`], except for E934.
 pub fn read(path: &Path) -> Result<Model, Error> {
     let archive = Archive::open(path)?;
     match archive.bytes("archive_format") {

@@ -1,5 +1,5 @@
-//! The JSON of an exported program, schema 8 (`torch/_export/serde/schema.py`), as far as it is read. A union is an
-//! object of one key.
+//! The parts that are read of the JSON of an exported program, schema 8
+//! (`torch/_export/serde/schema.py`). A union is an object of one key.
 
 #![expect(clippy::enum_variant_names, reason = "the keys of unions are `as_tensor`, `as_int`, …")]
 

@@ -45,7 +45,7 @@ pub struct RecurrentCell {
     pub kind: RecurrentKind,
     /// The functions of the gates, of the new value, and of the state of memory in an LSTM's output.
     pub activations: [Activation; 3],
-    /// The largest absolute value of what the functions get.
+    /// The bound of the absolute values of the functions' arguments, if there is one.
     pub clip: Option<f64>,
 }
 
@@ -64,8 +64,8 @@ impl RecurrentCell {
         if matches!(self.kind, RecurrentKind::Lstm { .. }) { 2 } else { 1 }
     }
 
-    /// The states after a step; the first one is its output. `gates` is what the inputs contribute, [batch, gates *
-    /// hidden], and `r` the weights of the state.
+    /// The states after a step; the first one is its output. `gates` is the contribution of the
+    /// inputs, [batch, gates * hidden], and `r` has the weights of the state.
     pub fn step(&self, gates: &Tensor, states: &[Tensor], r: &Tensor, bias: Option<&Tensor>) -> Vec<Tensor> {
         let h = &states[0];
         let parts = self.gates();

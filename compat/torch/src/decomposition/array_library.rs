@@ -87,7 +87,7 @@ impl ArrayLibrary {
         let name = self.dtype(dtype)?;
         match self {
             ArrayLibrary::Torch => Some(format!("{array}.to({name})")),
-            // XLA makes NaN of what is too large, and rows make the largest number
+            // XLA turns numbers that are too large into NaN, and rows make the largest number
             ArrayLibrary::Jnp if dtype == DType::F8E4M3FN => None,
             ArrayLibrary::Jnp => Some(format!("{array}.astype({name})")),
         }

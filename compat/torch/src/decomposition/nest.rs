@@ -22,7 +22,7 @@ const ALWAYS: i64 = 1 << 12;
 /// A tensor that a nest reads.
 #[derive(Clone)]
 pub(super) struct Array {
-    /// Its name in Python.
+    /// The name of the tensor in Python.
     pub name: String,
     pub dtype: DType,
     pub shape: Vec<Dim>,
@@ -46,7 +46,7 @@ struct Value {
 /// An axis of a scope.
 #[derive(Clone)]
 struct Axis {
-    /// Its variable; `None`: the axis has size 1.
+    /// The variable of the axis; `None`: the axis has size 1.
     var: Option<VarId>,
     /// The first value of the variable.
     from: i64,

@@ -35,7 +35,7 @@ pub struct ExecutionContext {
 pub struct ExtensionBase {
     /// The size of the extension.
     pub struct_size: usize,
-    /// Its kind: [`METADATA`].
+    /// The kind of the extension: [`METADATA`].
     pub kind: u32,
     /// The next extension.
     pub next: *mut ExtensionBase,
@@ -57,7 +57,7 @@ pub struct ApiVersion {
     pub minor: i32,
 }
 
-/// What XLA asks of a handler when it is registered. XLA has filled the fields behind these with zeros, which mean that
+/// What XLA asks of a handler when it is registered. XLA has filled the fields after these with zeros, which mean that
 /// the handler has no state.
 #[repr(C)]
 pub struct HandlerMetadata {
@@ -200,7 +200,7 @@ pub const TEXT: u32 = 4;
 /// A text, which does not end with a zero.
 #[repr(C)]
 pub struct ByteSpan {
-    /// Its bytes.
+    /// The bytes of the text.
     pub start: *const u8,
     /// The number of bytes.
     pub len: usize,
@@ -215,7 +215,7 @@ pub struct ArrayBuffer {
     pub extensions: *mut ExtensionBase,
     /// The number of its dtype: [`crate::memory::xla_dtype`].
     pub dtype: u32,
-    /// Its elements.
+    /// The elements of the array.
     pub data: *mut u8,
     /// The number of sizes.
     pub rank: i64,

@@ -181,7 +181,7 @@ fn on_processor(shims: &Shims, operator: &Operator, taken: Taken) -> Result<Smal
 /// Runs an operator on tensors of a CUDA device, on PyTorch's current stream. A tensor of rank 0 may be in host memory.
 fn on_cuda(shims: &Shims, operator: &Operator, taken: Taken, ordinal: u32) -> Result<SmallVec<[Owned; 4]>, Error> {
     let (device, guard) = cuda::enter(ordinal)?;
-    // a word behind the arguments; the words of a call of the processor are not longer than they say
+    // a word after the arguments; the words of a call of the processor are not longer than they say
     let mut key = taken.words.clone();
     key.push(u64::from(ordinal));
     let make = || Ok(CompiledProgram::on(operator.read(&taken.words)?, executors_on(device.clone())));
@@ -229,7 +229,7 @@ impl Taken {
         let mut taken = Taken { words: Words::new(), tensors: SmallVec::new() };
         let mut failed = Ok(());
         for (parameter, value) in parameters.iter().zip(stack) {
-            // every argument is taken, also behind one that failed, because all are owned
+            // every argument is taken, also after one that failed, because all are owned
             failed = failed.and(taken.argument(shims, *parameter, *value));
         }
         failed.map(|()| taken)

@@ -35,7 +35,7 @@ pub enum ArgumentKind {
 /// An argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its kind.
+    /// The kind of the argument.
     pub kind: ArgumentKind,
     /// Whether it may be None.
     pub optional: bool,

@@ -9,9 +9,9 @@ use rustc_hash::FxHashSet;
 
 /// A tensor that a derived row can take.
 pub struct Candidate {
-    /// Its type in the derived row.
+    /// The type of the tensor in the derived row.
     pub param: Param,
-    /// Its name in the rule.
+    /// The name of the tensor in the rule.
     pub arg: Name,
     /// Whether the row takes it even if the body does not read it.
     pub must: bool,
@@ -24,7 +24,7 @@ pub struct Recipe<'a> {
     /// The new row's name.
     pub op: Name,
     pub body: Expr,
-    /// Its result.
+    /// The result of the derived row.
     pub ty: Type,
     /// Tensors that it can take, in this order.
     pub candidates: Vec<Candidate>,

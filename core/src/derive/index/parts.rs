@@ -12,11 +12,11 @@ use crate::lang::ast::*;
 /// A value that is computed once per result.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Its name in the rule and in rows.
+    /// The name of the value in the rule and in rows.
     pub name: Name,
-    /// Its value, in the result's indices.
+    /// The formula of the value, in the result's indices.
     pub value: Expr,
-    /// Its element class.
+    /// The element class of the value.
     pub elem: Elem,
 }
 

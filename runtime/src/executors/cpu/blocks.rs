@@ -1,9 +1,10 @@
-//! Products of matrices that leave out blocks: those of the result that no step uses ([`Unused`]), and those of an operand
-//! that are zeros, which the other operand can't make anything but zeros as long as it is finite. Masked attention has
-//! both: half of its scores, and half of its weights.
+//! Products of matrices that leave out blocks: blocks of the result that no step uses ([`Unused`]),
+//! and blocks of an operand that are zeros. As long as the other operand is finite, zeros
+//! contribute nothing. Masked attention has both: half of its scores are unused, and half of its
+//! weights are zeros.
 //!
-//! Blocks of zeros are found while the product runs. A few elements of each block tell first whether the search is worth
-//! it, so that a product without zeros costs no more than before.
+//! Blocks of zeros are found while the product runs. A few elements of each block show first
+//! whether the search pays, so that a product without zeros costs no more than without the search.
 
 mod search;
 

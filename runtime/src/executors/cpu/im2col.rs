@@ -1,9 +1,9 @@
 //! Copies windows out of a tensor: elements at affine positions, some of which may lie outside of its axes.
 //!
-//! Such copies are the operand of a convolution's product, padding, and unfolding; their adjoint adds elements up
-//! ([`Im2col::added`]). The loops run in the order of the
-//! result. The two fastest loops form a rectangle, in which the positions inside the tensor are an interval of lines
-//! and an interval of columns.
+//! Such copies are the operand of a convolution's product, padding, and unfolding; their adjoint
+//! adds elements up ([`Im2col::added`]). The loops run in the order of the result. The two fastest
+//! loops form a rectangle, in which the positions inside the tensor are an interval of lines and an
+//! interval of columns.
 
 mod added;
 

@@ -97,7 +97,7 @@ impl Literal {
         Some(Box::new(Literal { finite, sum }))
     }
 
-    /// The values that the loops read or write, and those that must be finite.
+    /// The values that the loops read or write, and the values that must be finite.
     pub fn touches(&self) -> impl Iterator<Item = u32> {
         self.sum.touches().into_iter().chain(self.finite.iter().map(|f| f.0))
     }

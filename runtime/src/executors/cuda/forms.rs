@@ -18,7 +18,7 @@ pub(super) enum Form {
     Specialised,
 }
 
-/// When a program uses which form.
+/// The rule by which a program chooses between the forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
     Always(Form),
@@ -45,7 +45,8 @@ impl Policy {
 }
 
 impl Form {
-    /// The function of a kernel in this form, and the numbers that it takes behind its other arguments.
+    /// The function of a kernel in this form, and the numbers that it takes after its other
+    /// arguments.
     pub fn of(self, kernel: &Kernel) -> (&Function, &[u64]) {
         match (self, &kernel.general) {
             (Form::General, Some((function, numbers))) => (function, numbers),

@@ -182,13 +182,13 @@ struct Work {
     fault: Fault,
 }
 
-/// Where a run notes its first fault.
+/// The place in which a run notes its first fault.
 enum Fault {
-    /// In memory that is read when the run ends.
+    /// The fault is in memory that is read when the run ends.
     Memory(Memory),
-    /// In the device's notes, which are read with a later call.
+    /// The fault is in the device's notes, which are read with a later call.
     Noted(Address),
-    /// Nowhere, because no kernel has faults and the device does not wait.
+    /// There is no fault, because no kernel may fail and the device does not wait.
     Never,
 }
 

@@ -116,7 +116,7 @@ impl<'t> Items<'t> {
     }
 
     /// Adds a line that is fused; `root` returns the proxy as which a proxy was defined. Conditions on indices are left
-    /// to the line's scatters, as far as it has such.
+    /// to the line's scatters, if it has scatters.
     ///
     /// # Errors
     /// E802 if the line has no meaning as loops.

@@ -30,7 +30,7 @@ pub(crate) struct RowGroup {
     pub own: usize,
 }
 
-/// What the search asks about the items.
+/// The facts about the items from which groups are formed.
 pub(crate) struct Found<'a> {
     pub items: &'a [(Item, Vec<u32>)],
     /// The values that leave the program.
@@ -203,8 +203,9 @@ impl Flow {
         parts
     }
 
-    /// For each item of a part, the number of times that what it reads must be complete before: it depends on values that
-    /// are not `inside`, which items of the part make.
+    /// The stage of each item of a part: how many times the part has to finish all of its blocks
+    /// before the item can run. An item waits in this way if it depends on a value that is not
+    /// `inside` and that items of the part make.
     fn stages(&self, part: &BTreeSet<usize>, inside: &BTreeSet<ValueId>) -> FxHashMap<usize, usize> {
         let first = part.first().copied().unwrap_or(0);
         let last = part.last().copied().unwrap_or(0);
@@ -255,8 +256,8 @@ fn works_by_rows(item: &Item) -> bool {
     }
 }
 
-/// The order of items and groups, in which what is read is written before; `None` if groups wait for each other. Where there
-/// is a choice, a group stands where the last of its items was.
+/// An order of items and groups in which every value is written before it is read; `None` if groups
+/// wait for each other. Where there is a choice, a group stands where the last of its items was.
 pub(crate) fn order(found: &Found<'_>, groups: &[RowGroup]) -> Option<Vec<Ordered>> {
     if groups.is_empty() {
         return Some((0..found.items.len()).map(Ordered::Item).collect());

@@ -1,10 +1,12 @@
-//! Elements of a product that no step uses: those that each reader drops by a condition on its indices, as a causal mask
-//! drops the scores of later keys, and the gradient of a softmax multiplies them by a weight that is zero.
+//! Elements of a product that no step uses. Each reader drops them by a condition on its indices,
+//! as a causal mask drops the scores of later keys, or multiplies them by a weight that is zero, as
+//! the gradient of a softmax does.
 //!
-//! A condition `t >= 0` is assumed to fail, or a loaded element to be zero. Then a node of a group is known as far as a selection by the condition, and
-//! what follows from a selected `-inf` or zero, makes it known; a load is unused if no result of the group, and no
-//! reduction inside of it, needs the load any more. Reductions are results here, because the assumption is about one
-//! element, and a reduction has many.
+//! The search assumes that a condition `t >= 0` fails, or that a loaded element is zero. From that
+//! it derives the values of the nodes that select by the condition, and of nodes whose arguments
+//! are then `-inf` or zero. A load is unused if no result of the group, and no reduction inside of
+//! it, needs the load any more. Reductions count as results here, because the assumption is about
+//! one element, and a reduction reads many.
 
 use super::fuse::{Form, Group, Item, live, placed};
 use super::graph::piece::{Contract, Unused, Values};
@@ -14,7 +16,7 @@ use fulgurite_core::builtins::Builtin;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Products with fewer elements are not worth the search; those of tests are small.
+/// Products with fewer elements are not worth the search. Tests have small products.
 const LEAST: usize = if cfg!(test) { 16 * 16 } else { 128 * 128 };
 
 /// At most this many conditions of a group are tried, because each is a walk over the group's nodes.
@@ -226,22 +228,22 @@ impl Digits {
     }
 }
 
-/// What is known of a node at an element at which the condition fails.
+/// The knowledge of a node's value at an element for which the assumption holds.
 #[derive(Clone, Copy, PartialEq)]
 enum Known {
     Nothing,
     Holds(bool),
-    /// It is -inf or NaN, whatever else is known.
+    /// The node is -inf or NaN, whatever else is known.
     Lowest,
-    /// It is zero or NaN.
+    /// The node is zero or NaN.
     Zero,
 }
 
-/// A graph at an element at which something is assumed of a node, and a load of the element.
+/// A graph at an element for which a fact about a node is assumed, and a load of that element.
 struct Assumed<'g> {
     graph: &'g Graph,
     node: NodeId,
-    /// What is assumed: a condition fails, or a loaded element is zero.
+    /// The assumed fact: a condition fails, or a loaded element is zero.
     known: Known,
     load: NodeId,
     /// For each node, whether it needs the load at the same element.
@@ -340,7 +342,7 @@ impl Assumed<'_> {
     }
 
     /// Whether a node is finite if the load's element is small and everything else is as it is: a small multiple of the
-    /// element, perhaps added to one other number. Longer sums could overflow by what they round.
+    /// element, perhaps added to one other number. Longer sums could overflow by their roundings.
     fn is_small(&self, n: NodeId) -> bool {
         if !self.contains[n as usize] || self.is_multiple(n) {
             return true;

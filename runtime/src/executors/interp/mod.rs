@@ -1,8 +1,9 @@
 //! The interpreter, which serves as the oracle: it evaluates every line's meaning element by element in f64. It is slow
 //! and simple.
 //!
-//! It evaluates loops over scalar expressions by `fulgurite_core::eval::nest`. Each result is rounded to its dtype
-//! once, so it differs from another executor's result by the roundings within a line.
+//! It evaluates loops over scalar expressions by `fulgurite_core::eval::loop_nest`. Each result is
+//! rounded to its dtype once, so it differs from another executor's result by the roundings within
+//! a line.
 
 use super::loop_nest::NestKernel;
 use super::{Claim, Executor, Line};

@@ -1,4 +1,5 @@
-//! Compiled programs.
+//! Compiled programs: a run checks the inputs, finds memory for the results, and executes the steps
+//! in order.
 
 use super::device_step::Held;
 use super::host_step::{Fault, Memory, Stopped};
@@ -381,7 +382,8 @@ impl Compiled {
         Ok(())
     }
 
-    /// The storages that a step is the first to write, but for donated inputs: `given` says which blocks are.
+    /// The storages that a step is the first to write, except for donated inputs, which `given`
+    /// marks.
     fn fresh<'a>(&'a self, step: usize, given: &'a [bool]) -> impl Iterator<Item = u32> + 'a {
         let fresh = &self.parts.layout.fresh;
         let first = fresh.partition_point(|(at, _)| *at < step);

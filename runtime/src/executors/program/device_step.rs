@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// A kernel with its operands.
 pub(crate) struct DeviceStep {
     pub kernel: Arc<dyn Kernel>,
-    /// The values that it reads.
+    /// The values that the kernel reads.
     pub inputs: Vec<Typed>,
-    /// The values that it writes.
+    /// The values that the kernel writes.
     pub outs: Vec<Typed>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) trait Linker {
     /// The name of the executor.
     fn name(&self) -> &'static str;
 
-    /// The capabilities of its steps.
+    /// The capabilities of the executor's steps.
     fn ways(&self) -> Ways;
 
     /// The step that runs a fusion.
@@ -63,7 +63,8 @@ pub(crate) trait HostStep: Send + Sync {
         0
     }
 
-    /// The value of which the step can use a prepared copy, in the order in which it reads it, and the bytes of the copy.
+    /// The value that the step can read from a prepared copy, and the bytes of the copy. The copy
+    /// has the order in which the step reads.
     fn keeps(&self) -> Option<(u32, usize)> {
         None
     }
@@ -150,7 +151,7 @@ impl FirstFault {
         self.0.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(fault);
     }
 
-    /// A block of memory for this thread; without memory, that is its fault.
+    /// A block of memory for this thread. A lack of memory is noted as a fault of the thread.
     pub fn block(&self, bytes: usize) -> Option<Block> {
         Block::new(bytes).map_err(|e| self.set(Fault::OutOfMemory(e.bytes))).ok()
     }
@@ -181,9 +182,9 @@ pub(crate) type Typed = (u32, DType, Sizes);
 /// An executor's kernel on host memory, with its operands.
 pub(super) struct KernelStep {
     pub kernel: Arc<dyn Kernel>,
-    /// The values that it reads.
+    /// The values that the kernel reads.
     pub inputs: Vec<Typed>,
-    /// The values that it writes.
+    /// The values that the kernel writes.
     pub outs: Vec<Typed>,
 }
 

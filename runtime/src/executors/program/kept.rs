@@ -1,10 +1,11 @@
 //! Prepared copies of inputs that do not change from run to run, such as the weights of a model.
 //!
-//! A step offers to use an operand in another order ([`super::host_step::HostStep::keeps`]). If the operand is an input and
-//! the last runs had it in one and the same block of memory, it is copied to that order once, and later runs use the
-//! copy. The program holds a share of the block as long as it has the copy. A block that is shared is not written, so
-//! the copy is true. An input that the caller donates, and of which no other share exists, is released first and has no
-//! copy in that run.
+//! A step offers to read an operand in another order ([`super::host_step::HostStep::keeps`]). If
+//! the operand is an input, and the last runs got it in the same block of memory, the operand is
+//! copied to that order once, and later runs read the copy. The program holds a share of the block
+//! as long as it has the copy. A shared block is never written, so the copy stays equal to the
+//! operand. An input that the caller donates, and of which no other share exists, is released first
+//! and has no copy in that run.
 
 use crate::buffer::Buffer;
 use crate::buffer::pool::Block;
@@ -52,7 +53,7 @@ impl Drop for Copied {
     }
 }
 
-/// The memory of one operand's history.
+/// The history of one operand.
 struct Slot {
     /// The address of the block in the last run, and the number of runs that had it.
     seen: (usize, usize),
@@ -128,7 +129,8 @@ impl Slot {
                 self.seen.1 += 1;
                 return false;
             }
-            // A copy that few runs used was not worth its time, so that of the next block comes later.
+            // A copy that only a few runs used did not pay for itself, so the next block is copied
+            // later.
             if runs < 4 * self.patience {
                 self.patience = self.patience.saturating_mul(2);
             }

@@ -1,4 +1,5 @@
-//! The storages of dense values: lifetimes, values that take over the memory of others, and places.
+//! The storages of dense values: their lifetimes, their places, and values that take over the
+//! memory of others.
 
 use super::plan::{self, Request};
 use super::step::Step;

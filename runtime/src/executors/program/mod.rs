@@ -1,8 +1,9 @@
 //! Programs: claimed lines as steps with one memory plan.
 //!
-//! Lines become items ([`super::fusion`]), and items become steps: an executor's `Linker` makes those in host memory
-//! ([`host_step`]), kernels and transfers on devices are [`device_step`]s. The steps get one memory plan ([`layout`],
-//! [`plan`]). Inputs that do not change are copied once to the order in which steps read them ([`kept`]). Sizes are known, so all of this is done once.
+//! Lines become items ([`super::fusion`]), and items become steps: an executor's `Linker` makes
+//! those in host memory ([`host_step`]), kernels and transfers on devices are [`device_step`]s. The
+//! steps get one memory plan ([`layout`], [`plan`]). Inputs that do not change are copied once to
+//! the order in which steps read them ([`kept`]). Sizes are known, so all of this is done once.
 //!
 //! **Invariant:** no executor is imported here; steps are known by traits.
 

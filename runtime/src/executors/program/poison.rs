@@ -1,8 +1,10 @@
-//! Notices elements that a step was to write and did not, in debug builds.
+//! Detects elements that a step failed to write, in debug builds.
 //!
-//! Before a step runs, the storages that it is the first to write are filled with a pattern. An element that has it
-//! still when the step is done was probably not written. Some numbers have these bits rightly, so the step then runs
-//! again over another pattern: an element that has the one pattern first and then the other was not written.
+//! Before a step runs, the storages that it is the first to write are filled with a pattern. An
+//! element that still has the pattern when the step is done was probably not written. A number that
+//! was written may have these bits by chance, so the step then runs again over another pattern. An
+//! element that has the first pattern after the first run and the other pattern after the second
+//! was not written.
 
 use fulgurite_core::DType;
 

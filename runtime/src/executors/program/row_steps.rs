@@ -39,7 +39,8 @@ impl RowSteps {
                 }
             }
             if !refused.is_empty() {
-                // Each round bars a value more, because each item of a group reads or writes one.
+                // Each round bars at least one more value, because each item of a group reads or
+                // writes one.
                 barred.extend(refused);
                 continue;
             }

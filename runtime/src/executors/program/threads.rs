@@ -52,7 +52,7 @@ pub fn forget_threads() {
 /// claims. `nanos` is the estimated work of all tasks on one thread.
 ///
 /// # Panics
-/// If `work` panics, with what it says.
+/// If `work` panics: the panic has the message of the first part that panicked.
 pub fn share(tasks: usize, threads: usize, nanos: f64, work: &(dyn Fn(Claims<'_>) + Sync)) {
     // There are more parts than threads, so a core that is busy with other work delays the others by at most one part.
     let parts = if threads <= 1 || nanos < WORTH_SHARING { 1 } else { ((nanos / PART) as usize).clamp(2, 8 * threads) };
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// Jobs follow each other without a pause, so helpers come late to some and find others over.
+    /// Jobs follow each other without a pause, so a helper may arrive when a job is already over.
     #[test]
     fn jobs_follow_each_other() {
         let _one = alone();

@@ -193,7 +193,7 @@ fn a_sum_over_blocks_is_read_after_the_last_one() {
     assert_eq!(steps.matches(BLOCKS).count(), 2, "{steps}");
 }
 
-/// A fusion behind a sum over rows reads them again, and no product runs with it: the rows it reads are in memory.
+/// A fusion after a sum over rows reads them again, and no product runs with it: the rows it reads are in memory.
 #[test]
 fn a_fusion_that_runs_alone_reads_whole_values() {
     let text = "fn f(x: f32[2, 64, 1], k: f32[2, 1, 64]) {

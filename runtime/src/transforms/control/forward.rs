@@ -61,7 +61,7 @@ fn choice(b: &mut Builder, site: &Site, control: &Control) -> Result<Vec<(ProxyI
     Ok(moves.iter().map(|o| line.outs[*o]).zip(outs[line.outs.len()..].iter().copied()).collect())
 }
 
-/// The program of values, then the tangents of the results `moves` behind the first `before` results.
+/// The program of values, then the tangents of the results `moves` after the first `before` results.
 fn with_tangents(
     (made, known): &(Trace, Vec<Option<ProxyId>>),
     program: &LineProgram,

@@ -173,7 +173,7 @@ fn has_tensor(arg: &Value<ProxyId>) -> bool {
 }
 
 /// The options of a call on slices, changed for the call on all slices if axes are counted from the first: every axis
-/// is one further behind. Returns `None` if an option can't be changed so.
+/// is one further after. Returns `None` if an option can't be changed so.
 pub(super) fn shifted(row: &Row, line: &BoundSymbol, args: &mut [Value<ProxyId>]) -> Option<()> {
     let params = row.sig.params.len();
     let behind = |d: &Dim| Value::size(*d + Dim::from(1));

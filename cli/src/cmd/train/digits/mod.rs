@@ -34,7 +34,7 @@ pub struct Digits {
 /// A held-out image that the model reads wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Its number among all images.
+    /// The number of the image among all images.
     index: usize,
     /// The label that the model reads.
     said: i64,

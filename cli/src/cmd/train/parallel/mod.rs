@@ -6,7 +6,6 @@
 //! | [`launch`] | starts ranks on this machine, and ends them |
 //! | `mpi` | ranks that `mpirun` started |
 //! | [`agree`] | agreement of the ranks before the first step |
-//! | [`plan`] | who does what: schedule, stages, shares of a batch |
 //! | [`plan`] | division of the work: schedule, stages, shares of a batch |
 //! | [`sums`] | a stage's gradients over all copies |
 //! | [`wire`] | tensors as messages |

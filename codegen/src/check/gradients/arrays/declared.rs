@@ -59,7 +59,7 @@ pub type Gradient<'a> = dyn Fn(&[Value<V<f64>>]) -> Result<Vec<f64>, Stop> + 'a;
 pub enum Against<'a> {
     /// The derivative of the meaning.
     Meaning,
-    /// These numbers. Missing ones are zeros.
+    /// These numbers, in order. Numbers that are missing at the end are zeros.
     Numbers(&'a [f64]),
     /// The gradient, of which a `jvp` rule is the transpose, at ties and kinks too.
     Gradient(&'a Gradient<'a>),

@@ -252,7 +252,7 @@ impl<'a> Dense<'a> {
     /// Runs the meaning of a resolved call, with the results of [`Dense::meaning`].
     ///
     /// # Errors
-    /// As [`Dense::meaning`].
+    /// The errors are those of [`Dense::meaning`].
     pub fn call<F: Field>(&mut self, of: &Resolved, args: &[Value<V<F>>]) -> Result<Vec<Value<V<F>>>, Stop> {
         self.one_deeper(&of.row, |dense| {
             dense.hold(of.conditions(), args)?;

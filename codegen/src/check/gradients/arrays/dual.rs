@@ -22,7 +22,7 @@ pub type Probe = Sloped<true>;
 pub struct Sloped<const PROBES: bool> {
     /// The value.
     pub value: f64,
-    /// Its derivative in the chosen direction.
+    /// The derivative of the value in the chosen direction.
     pub slope: f64,
 }
 

@@ -165,7 +165,7 @@ impl Seeds {
         Some(Seeds { g: instance.cotangents(&mut numbers), t: instance.tangent(rule.at, &mut numbers) })
     }
 
-    /// ⟨g, J t⟩ by the rule and by the meaning, and the size of what was summed.
+    /// ⟨g, J t⟩ by the rule and by the meaning, and the size of the summed terms.
     fn both(&self, bench: &Bench, rule: &Declared, instance: &Instance) -> Option<(f64, f64, f64)> {
         let (weights, along) = (flat(&self.g), elements(&self.t).concat());
         let (one, other) = match rule.way {

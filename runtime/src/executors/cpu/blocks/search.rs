@@ -27,21 +27,23 @@ pub(in crate::executors::cpu) struct BlockSearch {
 
 /// The blocks that are left out.
 pub(in crate::executors::cpu) enum LeftOut {
-    /// Those of the result that are not used, because a test fails there.
+    /// Blocks of the result that are not used, because a test fails there.
     Unused {
         tests: Vec<BlockTest>,
         /// Whether all elements are computed unless they are small.
         if_small: bool,
     },
-    /// Those of the result where a value of its layout has zeros; whether all elements are computed unless they are small.
+    /// Blocks of the result where a value of its layout has zeros; the flag tells whether all
+    /// elements are computed unless they are small.
     ZerosOf { value: u32, if_small: bool },
-    /// Those of the left operand that are zeros.
+    /// Blocks of the left operand that are zeros.
     Zeros,
     /// None.
     Nothing,
 }
 
-/// A function of the row and the column of a result that is negative where the element is not used.
+/// A function of the row and the column of a result. An element is not used where the function is
+/// negative.
 pub(in crate::executors::cpu) struct BlockTest {
     base: i64,
     row: i64,
@@ -107,7 +109,7 @@ impl LeftOut {
         }
     }
 
-    /// Whether a block of the result is used, as far as tests say it.
+    /// Whether a block of the result is used, as far as the tests show.
     pub fn uses(&self, i: (usize, usize), j: (usize, usize)) -> bool {
         match self {
             LeftOut::Unused { tests, .. } => tests.iter().all(|t| t.passes(i, j)),
@@ -121,7 +123,7 @@ pub(in crate::executors::cpu) fn pieces(size: usize, step: usize) -> impl Iterat
     (0..size).step_by(step).map(move |from| (from, (from + step).min(size)))
 }
 
-/// Ranges of which neighbours are one range.
+/// Ranges in which neighbours are merged into one.
 pub(in crate::executors::cpu) fn joined(ranges: impl Iterator<Item = (usize, usize)>) -> Vec<(usize, usize)> {
     let mut all: Vec<(usize, usize)> = Vec::new();
     for (from, to) in ranges {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 pub(super) struct Column {
     /// The number of columns.
     pub size: usize,
-    /// The number of columns with those that belong to no result, which lie behind the others.
+    /// The number of columns with those that belong to no result, which lie after the others.
     pub pitch: usize,
     /// The distance in the result.
     pub to: isize,
@@ -22,7 +22,7 @@ pub(super) struct Columns(pub SmallVec<[Column; 3]>);
 /// A tile that was computed.
 #[derive(Clone, Copy)]
 pub(super) struct Done {
-    /// Its first row, whose rows lie `width` apart.
+    /// The first row of the tile; its rows lie `width` apart.
     pub at: *const f32,
     /// The number of columns.
     pub width: usize,

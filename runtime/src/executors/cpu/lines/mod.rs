@@ -238,7 +238,7 @@ impl LineProduct {
             }
             let to = to.wrapping_add(i * last.0 * width);
             let (from_steps, to_steps) = ((last.1, column), (width as isize, 1));
-            // SAFETY: the caller upholds the contract; columns behind the last are zeros, so that tiles read numbers.
+            // SAFETY: the caller upholds the contract; columns after the last are zeros, so that tiles read numbers.
             unsafe {
                 (self.moving)(&Moved { from, from_steps, to, to_steps, rows: last.0, cols });
                 if cols < width {
@@ -274,7 +274,7 @@ impl LineProduct {
         Packed { at: to, columns: self.tail.of(count) }
     }
 
-    /// Copies the lines of a block, and behind them its last columns that are computed as dot products.
+    /// Copies the lines of a block, and after them its last columns that are computed as dot products.
     ///
     /// # Safety
     /// `lines` is the start of the lines; `copy` has room for [`LineProduct::copied_block`] elements.
@@ -284,12 +284,12 @@ impl LineProduct {
         unsafe { self.copy(lines, copy, number) };
         let (_, count, origin) = self.columns(number, lines, copy);
         let (origin, lines) = self.place(origin, count - packed.columns, 1);
-        // SAFETY: the block was copied, and there is room for its last columns behind it.
+        // SAFETY: the block was copied, and there is room for its last columns after it.
         unsafe { self.tail.pack(origin, lines, packed) };
         packed
     }
 
-    /// Computes rows `from..to` of a block of columns; returns whether they are finite, as far as that matters.
+    /// Computes rows `from..to` of a block of columns; returns whether they are finite, if that matters.
     ///
     /// # Safety
     /// `a` and `c` are the broadcast operand and the result at row 0, `lines` and `copy` the lines and their copy;

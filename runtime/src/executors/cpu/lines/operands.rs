@@ -14,14 +14,15 @@ use fulgurite_kernels::prefetch::prefetch;
 use fulgurite_kernels::transpose::{Moved, move_to};
 use smallvec::smallvec;
 
-/// How the lines of the right operand come to lie side by side.
+/// The way in which the lines of the right operand come to lie side by side.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    /// They lie so already.
+    /// The lines lie in the operand already.
     Lines,
-    /// They are copied: the loops of the sum, slowest first, and the distance from column to column.
+    /// The lines are copied: the loops of the sum, slowest first, and the distance from column to
+    /// column.
     Copied { sums: Vec<(usize, isize)>, column: isize },
-    /// They are windows.
+    /// The lines are windows.
     Windows(WindowCopy),
 }
 
@@ -123,7 +124,7 @@ impl Loops {
 
 /// The runs that are copied while one arrives.
 const AHEAD: usize = 8;
-/// The elements of the rows of a run that are asked for.
+/// The elements of the rows of a run that are prefetched.
 const TOGETHER_BY_ROWS: isize = 256;
 
 impl Along {
@@ -157,7 +158,8 @@ impl Along {
         to: *mut f32,
         kernel: move_to::Fn,
     ) {
-        // Runs that lie far apart are not foreseen, so they are asked for, as far as the rows of one lie together.
+        // The hardware does not foresee runs that lie far apart, so they are prefetched, as far as
+        // the rows of one run lie together.
         let together = (rows as isize - 1) * row.abs() + self.run as isize * self.step.abs();
         let near = self.run < LANES && together <= TOGETHER_BY_ROWS;
         for (i, (start, first)) in self.starts.iter().zip((0..depth).step_by(self.run)).enumerate() {

@@ -51,7 +51,7 @@ pub(super) struct Pixels {
     pub tile: (usize, usize),
     /// The summed loops, slowest first: images, then the places of the axes.
     sums: Vec<ProductLoop>,
-    /// The summed loop that is divided: the loops before it stand around the chunks, those behind it are whole.
+    /// The summed loop that is divided: the loops before it stand around the chunks, those after it are whole.
     band: usize,
     /// The steps of the divided loop in a chunk.
     count: usize,
@@ -204,7 +204,7 @@ impl Pixels {
         let packed = room.wrapping_add(self.copied + LANES);
         let sums = packed.wrapping_add(self.packed());
         let (chunks, bands) = (self.chunks(), self.sums[self.band].size.div_ceil(self.count));
-        // SAFETY: the room has these elements. A tile reads them behind the last line, in columns of no result.
+        // SAFETY: the room has these elements. A tile reads them after the last line, in columns of no result.
         unsafe { std::ptr::write_bytes(room.add(self.copied), 0, LANES) };
         let mut all_finite = true;
         for chunk in 0..chunks {
@@ -313,7 +313,7 @@ impl Pixels {
         }
     }
 
-    /// Copies all elements along this axis and those behind it, or zeros if there is no source.
+    /// Copies all elements along this axis and those after it, or zeros if there is no source.
     ///
     /// # Safety
     /// The contract of [`Pixels::copy`] holds, for the places of the axes before this one.

@@ -4,7 +4,7 @@ use super::prepared::KeptProduct;
 use crate::executors::cpu::product::Literal;
 use crate::executors::program::host_step::{Fault, HostStep, Memory, Stopped};
 
-/// The facts about a product that its step tells.
+/// The facts that the step reports about its product.
 pub struct ProductFacts {
     /// The values of the operands and the result.
     pub values: [u32; 3],
@@ -14,7 +14,7 @@ pub struct ProductFacts {
     pub moved: usize,
     /// The estimated nanoseconds on one thread.
     pub cost: f64,
-    /// The part of a description behind `over`.
+    /// The part of a description that follows the word `over`.
     pub over: &'static str,
 }
 
@@ -26,7 +26,8 @@ pub trait Method: Send + Sync {
     /// Lets every element add up its terms in their order, so that two ways to compute the product have the same bits.
     fn sum_in_order(&mut self) {}
 
-    /// Computes the product, with zeros for what lies outside of windows. Returns whether all of it is finite.
+    /// Computes the product, with zeros for elements outside of windows. Returns whether all of it
+    /// is finite.
     ///
     /// # Safety
     /// The storages of `operands` are valid memory of the two operands and of the result, which overlaps neither.

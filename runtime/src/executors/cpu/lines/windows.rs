@@ -150,7 +150,7 @@ impl Windows {
                 to = to.wrapping_add(self.plane());
             }
         }
-        // SAFETY: the copy has room for these elements behind its planes.
+        // SAFETY: the copy has room for these elements after its planes.
         unsafe { std::ptr::write_bytes(to, 0, LANES) };
     }
 

@@ -5,10 +5,12 @@
 //! patches of a few vectors of columns are a [`Panel`], which stays in the caches from its transform to its results.
 //! Weights are transformed once for all patches, or once for many runs if they are kept.
 //!
-//! Transforms add elements that one result may not have: what it leaves out again is rounded in between. So the error of
-//! a result is in proportion to the largest element of its patch and to the largest weight of its row, not to its own
-//! terms. All results are computed again without transforms if one is not finite, or if that error may be more than
-//! [`TOLERANCE`] of the largest of the four results of a patch: for example if the weights of large elements are zero.
+//! A transform adds elements that a result may not have, and the result subtracts them again; in
+//! between they are rounded. So the error of a result is in proportion to the largest element of
+//! its patch and to the largest weight of its row, not to its own terms. All results are computed
+//! again without transforms if one is not finite, or if that error may be more than [`TOLERANCE`]
+//! of the largest of the four results of a patch: for example if the weights of large elements are
+//! zero.
 
 mod panels;
 
@@ -39,14 +41,14 @@ const TERMS: usize = 3;
 const STEP: usize = 2;
 /// At least this many rows and channels, because transforms of fewer are not shared by enough products.
 const LEAST: usize = 16;
-/// At most this many transformed weights, which every panel reads: more don't stay in the third-level cache beside those
-/// of other convolutions.
+/// At most this many transformed weights. Every panel reads all of them, and more would not stay in
+/// the third-level cache beside those of other convolutions.
 const MOST_WEIGHTS: usize = 1 << 20;
 /// The copy of a block of patches has at most this many elements, so that it stays in the second-level cache.
 const MOST_COPIED: usize = 128 * 1024;
-/// The rows of the product whose products at all places are computed before their results, a multiple of those of a tile:
-/// they stay in the second-level cache, and the transformed patches of a place in the first while it is multiplied by
-/// them.
+/// The number of rows whose products at all places are computed before their results, a multiple of
+/// the rows of a tile. These products stay in the second-level cache. The transformed patches of a
+/// place stay in the first-level cache while they are multiplied by the weights of these rows.
 const ROWS: usize = 64;
 
 /// Up to this many transformed weights stay in the second-level cache beside a panel.
@@ -84,10 +86,10 @@ struct Kernels {
     results: results::Fn,
 }
 
-/// What is found of a contraction with such windows.
+/// The parts of a contraction with such windows.
 struct Found {
     slides: [Slide; 2],
-    /// The summed dim that is no term of a window.
+    /// The summed dim that is not a term of a window.
     channels: ProductLoop,
     steps: (isize, isize),
     first: isize,
@@ -95,7 +97,7 @@ struct Found {
 }
 
 /// The elements from line to line of a panel of this many vectors. Runs of patches are transformed as whole vectors, the last
-/// of which ends behind the panel.
+/// of which ends after the panel.
 fn width(vectors: usize) -> usize {
     (vectors + 1) * LANES
 }
@@ -144,7 +146,7 @@ impl Winograd {
         self.usual.loops.rows.size * self.channels.size
     }
 
-    /// Transforms the weights of rows, and notes the largest of each row behind them.
+    /// Transforms the weights of rows, and notes the largest of each row after them.
     ///
     /// # Safety
     /// `a` is the start of the weights; `to` has room for [`Winograd::room_of_weights`].
@@ -195,7 +197,7 @@ impl Winograd {
         (first, self.rows_together().min(self.usual.loops.rows.size - first))
     }
 
-    /// The elements of the copy of a block, with those behind it that panels read.
+    /// The elements of the copy of a block, with those after it that panels read.
     fn copied(&self) -> usize {
         self.windows.elements() + MOST_VECTORS * LANES
     }
@@ -238,7 +240,7 @@ impl Winograd {
         let transformed = largest.wrapping_add(width(self.plan.widest));
         let (line, all) = (width(panel.vectors), panel.vectors * LANES);
         for (n, (run, from)) in panel.runs.iter().zip(&panel.from).enumerate() {
-            // The last run has all columns up to the end of the panel. Those behind its patches are numbers.
+            // The last run has all columns up to the end of the panel. Those after its patches are numbers.
             let end = panel.runs.get(n + 1).map_or(all, |next| next.at);
             let p = Patches {
                 from: self.places.map(|place| room.wrapping_add(place + from) as *const f32),
@@ -249,16 +251,16 @@ impl Winograd {
                 largest: largest.wrapping_add(run.at),
                 count: end - run.at,
             };
-            // SAFETY: the caller upholds the contract; the last vector of a run ends in the room behind a line.
+            // SAFETY: the caller upholds the contract; the last vector of a run ends in the room after a line.
             unsafe { (self.kernels.patches)(&p) };
         }
-        // Columns behind the last patch say nothing about how exact the results are.
+        // Columns after the last patch say nothing about how exact the results are.
         // SAFETY: the caller upholds the contract; there are magnitudes for all columns.
         unsafe { std::ptr::write_bytes(largest.add(panel.columns), 0, all - panel.columns) };
     }
 
-    /// Computes rows of a panel from its transformed patches, as many as are computed together or all that are left; returns
-    /// whether the results are exact enough, and finite.
+    /// Computes rows of a panel from its transformed patches: as many as are computed together, or
+    /// all that are left. Returns whether the results are exact enough, and finite.
     ///
     /// # Safety
     /// `weights` are the transformed weights, `c` is the start of the result, of which no other thread writes these rows
@@ -422,7 +424,7 @@ fn patch(slide: &Slide) -> Slide {
     Slide { along: (slide.along.0, STEP as i64), reversed: false, ..*slide }
 }
 
-/// What the contraction has, if its windows are those of [`Winograd`].
+/// The parts of the contraction, if its windows are those of [`Winograd`].
 fn found(c: &Contract, env: &Env, usual: &LineProduct) -> Option<Found> {
     let Source::Windows(_) = &usual.loops.source else { return None };
     if usual.loops.outer.iter().any(|l| l.a != 0) {

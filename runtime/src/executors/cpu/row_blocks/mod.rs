@@ -47,7 +47,7 @@ struct Inside {
 
 /// Items that run block by block.
 pub(super) struct RowBlocks {
-    /// Their operands have local numbers: those of `outside`, then those of `inside`.
+    /// The items. Their operands have local numbers: those of `outside`, then those of `inside`.
     parts: Vec<Part>,
     /// The values (later the storages) that exist outside of the step.
     outside: Vec<u32>,
@@ -251,7 +251,7 @@ impl RowBlocks {
     ///
     /// # Safety
     /// The contract of [`HostStep::run`] holds, with the memory of local numbers; `room` has the bytes of the room, and
-    /// `packed` what the products have prepared.
+    /// `packed` has the data that the products have prepared.
     unsafe fn blocks(
         &self,
         table: &mut [*mut u8],
@@ -288,7 +288,7 @@ impl RowBlocks {
     }
 }
 
-/// What a product has prepared before the blocks run.
+/// The data that a product has prepared before the blocks run.
 struct Prepared {
     /// The packed operand.
     packed: *const f32,
@@ -328,7 +328,7 @@ impl Part {
         }
     }
 
-    /// The bytes that the part reads and writes, but for those of values inside.
+    /// The bytes that the part reads and writes, except for values inside.
     fn traffic(&self, inside: &[ValueId]) -> usize {
         match self {
             Part::Fusion(p) => p.traffic_of(&|v| !inside.contains(&v)),

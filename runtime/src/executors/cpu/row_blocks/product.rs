@@ -71,7 +71,7 @@ pub(super) struct RowProduct {
     describe: String,
     /// The share of the result that is computed, if others are known to be unused.
     share: f64,
-    /// The place of what the product keeps from block to block.
+    /// The place of the data that the product keeps from block to block.
     pub kept_at: usize,
 }
 

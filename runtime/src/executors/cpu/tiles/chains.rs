@@ -18,8 +18,9 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// A result of at least this many bytes, of a program that moves at least [`TRAFFIC`] bytes, is written past the caches:
-/// it would evict what the program reads, and leave the last cache before it is read.
+/// A result of at least this many bytes, of a program that moves at least [`TRAFFIC`] bytes, is
+/// written past the caches. In the caches it would evict the data that the program reads, and it
+/// would leave the last cache before it is read.
 const LARGE: usize = 8 << 20;
 const TRAFFIC: usize = 24 << 20;
 

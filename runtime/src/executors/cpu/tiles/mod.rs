@@ -1,4 +1,5 @@
-//! Loops over tiles: how fusions are scheduled and run.
+//! Loops over tiles: how fusions are scheduled ([`schedule`]), compiled ([`program`]) and run
+//! ([`run`]).
 
 mod alias;
 mod asks;

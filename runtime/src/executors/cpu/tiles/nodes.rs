@@ -280,7 +280,7 @@ impl Emit<'_> {
         self.push(at, Step::Kernel { f, ins, outs, nums: 0 });
     }
 
-    // A divisor is tested unless it is known to be other than 0; the condition below says just that.
+    // A divisor is tested unless it is known not to be 0; the condition below states exactly that.
     #[allow(clippy::nonminimal_bool)]
     fn call(&mut self, b: Builtin, args: &[NodeId], ty: DType, at: At, dst: Loc) {
         if let (At::Tiles, Some((lin, with))) = (at, self.row_test(b, args)) {

@@ -459,7 +459,7 @@ pub struct Phase {
     pub tiled: bool,
     /// Steps once per tile.
     pub tiles: Vec<Step>,
-    /// Whether the steps of a tile touch no element behind its last, so that memory serves as a register whatever the
+    /// Whether the steps of a tile touch no element after its last, so that memory serves as a register whatever the
     /// number of elements.
     pub exact: bool,
     /// Folds once per line, after all of its tiles.

@@ -1,4 +1,4 @@
-//! Runs programs.
+//! Runs compiled fusions over tiles.
 //!
 //! A worker has a workspace (slots, registers, kept rows) and walks over units. **Invariant:** units write disjoint
 //! memory, except for accumulators, which belong to panels. So any worker may run any unit, and the division of units

@@ -51,7 +51,7 @@ impl Cache {
     }
 
     /// Returns the image that was cached for this text, or makes it with `make`. If the folder can't be written, the
-    /// image is not cached, which is no error.
+    /// image is not cached, which is not an error.
     ///
     /// # Errors
     /// Reports the errors of `make`.

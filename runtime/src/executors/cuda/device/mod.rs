@@ -145,7 +145,8 @@ pub trait Device: Send + Sync {
         true
     }
 
-    /// Where programs note faults that are reported with a later call; `None` if each call waits for its faults.
+    /// The places in which programs note faults that are reported with a later call; `None` if each
+    /// call waits for its faults.
     fn notes(&self) -> Option<&Notes> {
         None
     }

@@ -20,7 +20,8 @@ pub struct Nvidia {
     /// The stream of this device; null if another library lends its own.
     stream: sys::CUstream,
     lender: Option<Box<dyn Lender>>,
-    /// Where faults are noted if a library lends its stream, because its calls do not wait.
+    /// The places in which faults are noted if a library lends its stream, because its calls do not
+    /// wait.
     notes: Option<Notes>,
     /// The compute capability as a number, 90 for 9.0.
     architecture: u32,

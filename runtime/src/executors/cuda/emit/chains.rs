@@ -16,7 +16,8 @@ const TEMPLATE: &str = include_str!("../templates/chains.cu");
 /// With at least this many threads a device is busy without chains.
 const ENOUGH: usize = 1 << 16;
 
-/// Chains pay from `FEWEST` elements on. At most `MOST` elements are chained, because each is compared with the others.
+/// Chains pay from `FEWEST` elements on. At most `MOST` elements are chained, because each is
+/// compared with the others.
 const FEWEST: usize = 8;
 const MOST: usize = 1 << 16;
 

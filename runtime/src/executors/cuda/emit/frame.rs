@@ -5,7 +5,7 @@ use super::{Arg, Function, Kernel, Origin, Why, literals};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The place behind the parameters at which a general kernel has more of them.
+/// Marks the end of the parameter list, where a general kernel has further parameters.
 const MORE: &str = "@@";
 
 /// At most this many arguments, because they may have 4,096 bytes on every device.

@@ -1,12 +1,14 @@
 //! Literals that a general kernel takes as arguments.
 //!
-//! Kernels are printed with marks around each number that stems from a size, a stride or a constant. Two texts are made
-//! of one print: the *specialised* text, in which each marked number is a literal, and the *general* text, in which each
-//! is a parameter. A general kernel that is launched with the numbers of the print does what the specialised one does.
+//! Kernels are printed with marks around each number that stems from a size, a stride or a
+//! constant. One print gives two texts: the *specialised* text, in which each marked number is a
+//! literal, and the *general* text, in which each is a parameter. A general kernel that is launched
+//! with the numbers of the print computes the values of the specialised one.
 //!
-//! Parameters are numbered by the places at which they occur, whatever their values are: two shapes have one general
-//! text unless a choice of the emitter differs, such as the width of a pack, also if some of their sizes happen to be
-//! equal. Numbers that the compiler must know (lengths of arrays, unrolled loops, arguments of templates) are not marked.
+//! Parameters are numbered by the places at which they occur, whatever their values are. So two
+//! shapes have one general text, even if some of their sizes happen to be equal. Their texts differ
+//! only if a choice of the emitter differs, such as the width of a pack. Numbers that the compiler
+//! must know (lengths of arrays, unrolled loops, arguments of templates) are not marked.
 
 use fulgurite_core::builtins::cuda;
 use fulgurite_core::{DType, Scalar};

@@ -55,7 +55,7 @@ pub(super) struct Env<'a> {
     pub stored: &'a dyn Fn(ValueId) -> bool,
     /// Whether the device has matrix products.
     pub multiplies: bool,
-    /// Values that one kernel leaves for another, numbered after the others.
+    /// Values that one kernel leaves for another. Their numbers follow those of the other values.
     pub between: RefCell<Vec<ValueTy>>,
 }
 

@@ -51,8 +51,8 @@ impl Argument {
     }
 }
 
-/// The way in which the threads of a team run over elements: how many there are, how many a thread takes at once, and
-/// how often.
+/// The way in which the threads of a team run over elements: the number of threads, the number of
+/// elements that a thread takes at once, and the number of iterations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Run {
     pub total: usize,
@@ -61,7 +61,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// How often, as a number that the compiler knows. A general kernel serves runs of up to the next power of two.
+    /// The number of iterations, which the compiler knows. A general kernel serves runs of up to
+    /// the next power of two.
     pub fn times(&self) -> String {
         literals::either(&self.times.next_power_of_two().to_string(), &self.times.to_string())
     }
@@ -280,7 +281,7 @@ impl<'a> Printer<'a> {
         at + 1
     }
 
-    // A divisor is tested unless it is known to be other than 0; the condition below says just that.
+    // A divisor is tested unless it is known not to be 0; the condition below states exactly that.
     #[allow(clippy::nonminimal_bool)]
     fn may_divide_by_zero(&self, b: Builtin, args: &[NodeId]) -> bool {
         let divides = matches!(b, Builtin::DivFloor | Builtin::DivTrunc | Builtin::RemFloor | Builtin::RemTrunc);

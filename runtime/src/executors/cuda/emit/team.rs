@@ -36,7 +36,7 @@ enum Shape {
     Thread,
     Warp,
     Block(usize),
-    /// This many rows of 32 columns.
+    /// The block has this many rows of 32 columns.
     Columns(usize),
 }
 
@@ -380,7 +380,7 @@ impl<'a> Team<'a> {
         folds.iter().map(|f| format!("  __shared__ {} of_{}[{size}];\n", f.ty, f.name)).collect()
     }
 
-    /// The condition under which a thread writes a result of which its team has one.
+    /// The condition under which a thread writes a result, if each team has one result.
     fn one(&self) -> &'static str {
         match self.shape {
             Shape::Thread => "",

@@ -54,9 +54,10 @@ impl Group {
         self.foreign(nodes.filter_map(|(n, _)| n.op.reads()).collect())
     }
 
-    /// Those of the loaded `values` that the group does not define itself, and the bases of its scatters, in order. A
-    /// base is copied before the first walk: even a base that the group defines is read from memory, before it is
-    /// written. So the group that defines a base is not the group that scatters onto it. That holds for keys too.
+    /// The loaded values among `values` that the group does not define itself, and the bases of its
+    /// scatters, in order. A base is copied before the first walk: even a base that the group
+    /// defines is read from memory, before it is written. So the group that defines a base is not
+    /// the group that scatters onto it. A key is read from memory as well.
     fn foreign(&self, mut values: Vec<ValueId>) -> Vec<ValueId> {
         let is_key = |v: ValueId| self.graph.nodes.iter().any(|n| n.op.key() == Some(v));
         values.retain(|v| !self.members.contains_key(v) || is_key(*v));

@@ -35,11 +35,11 @@ pub use views::Form;
 /// A kernel that is not fused: it reads and writes dense values.
 pub struct Opaque {
     pub kernel: Arc<dyn crate::executors::Kernel>,
-    /// The values that it reads.
+    /// The values that the kernel reads.
     pub inputs: Vec<ValueId>,
-    /// The values that it writes.
+    /// The values that the kernel writes.
     pub outs: Vec<ValueId>,
-    /// Whether it runs even if no item reads its results, because it may refuse.
+    /// Whether the kernel runs even if no item reads its results, because it may refuse.
     pub refuses: bool,
 }
 
@@ -127,9 +127,10 @@ pub enum Separate {
     Kernel,
     /// One line is recomputed for the backward, the other belongs to the forward.
     Again,
-    /// An item that one of them waits for waits for the other.
+    /// Another item has to run between the two lines: it waits for one of them, and the other waits
+    /// for it.
     Between,
-    /// Their loops do not agree, or together they are too large for one program.
+    /// The loops of the lines do not agree, or together they are too large for one program.
     Loops,
 }
 

@@ -83,7 +83,8 @@ pub(super) struct Converter<'a> {
     pub digits: Vec<SmallVec<[usize; 2]>>,
     /// For each variable, its range, known once the variable was bound.
     pub ranges: Vec<Option<Range>>,
-    /// Values that the conversion made and that expressions read, numbered behind the tensors of the nest.
+    /// Values that the conversion made and that expressions read. Their numbers follow those of the
+    /// nest's tensors.
     pub extra: Vec<ValueId>,
     /// The next variable that the nest does not have.
     spare: usize,
@@ -466,7 +467,8 @@ impl<'a> Converter<'a> {
             return Ok(s.graph.add(Op::Cast(node), ty));
         }
         let mut indices: SmallVec<[Index; 4]> = SmallVec::new();
-        // The condition under which the access is in range, as far as that is not certain.
+        // The condition under which the access is in range, unless the ranges of the loops prove
+        // it.
         let mut inside: Option<NodeId> = None;
         let mut affine_only = true;
         // The axes along which loops alone may leave the tensor, with the condition that they do not.

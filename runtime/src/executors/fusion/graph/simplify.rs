@@ -94,8 +94,9 @@ impl Graph {
         }
     }
 
-    /// The reduction of a comparison with an infinity as a comparison of an extremum: all elements are -inf if their
-    /// maximum is, which the row is often asked for as well. An extremum is NaN if an element is.
+    /// The reduction of a comparison with an infinity as a comparison of an extremum: all elements
+    /// are -inf if their maximum is -inf. Programs often compute that maximum anyway. An extremum
+    /// is NaN if an element is.
     fn of_extremum(&mut self, reduce: &Op, arg: NodeId, compares: Builtin) -> Option<Op> {
         let (Op::Reduce { order, .. }, Op::Call(builtin, of)) = (reduce, &self.node(arg).op) else { return None };
         // a builtin of one operand is no comparison

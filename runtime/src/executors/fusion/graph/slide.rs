@@ -39,8 +39,9 @@ impl Load {
         !window && self.outside.is_none()
     }
 
-    /// The axes along which the operand slides, if these and plain axes are all that it has: it reads zeros outside,
-    /// and every dim belongs to one axis. `own` are the dims of the result that it alone has, `summed` the summed ones.
+    /// The axes along which the operand slides. There are none unless every axis slides or is
+    /// plain, the operand reads zeros outside of its axes, and every dim belongs to one axis. `own`
+    /// are the dims of the result that this operand alone has, `summed` the summed dims.
     pub fn slides(&self, own: DimSet, summed: DimSet, shape: &[usize], sizes: &[usize]) -> Option<Vec<Slide>> {
         if self.outside.is_some_and(|z| z.scalar().as_f64() != 0.0) {
             return None;

@@ -103,7 +103,7 @@ impl Converter<'_> {
         }
         let product = self.contraction(&whole, Some((r, value)));
         self.digits = digits;
-        // A sum that is no product over windows is left as it is.
+        // A sum that is not a product over windows is left as it is.
         let product = product.unwrap_or(None);
         if product.is_none() {
             self.pieces.truncate(before);
@@ -196,8 +196,9 @@ impl Converter<'_> {
         Ok(value)
     }
 
-    /// The factor with a variable of its own for each index that a free and a summed variable make up together. The
-    /// condition that the index is that variable joins `conds`, in place of the one that a division has no rest.
+    /// The factor with a variable of its own for each index that a free and a summed variable make
+    /// up together. The condition that the index equals that variable joins `conds`. It replaces
+    /// the condition that a division has no remainder.
     fn placed(
         &mut self,
         factor: &LoopExpr,
@@ -223,7 +224,8 @@ impl Converter<'_> {
                 None if stride == 1 => continue,
                 rest => rest?,
             };
-            // a place outside is left out, as those are that no value of the variable has
+            // A place outside of the axis is left out, like a place that no value of the variable
+            // names.
             if matches!(outside, SOutside::Value(_)) {
                 return None;
             }

@@ -82,7 +82,7 @@ enum Source<'a> {
     /// All tasks at once.
     All,
     Nothing,
-    /// A thread's parts of this many.
+    /// The unclaimed parts, the number of this thread, and the number of all parts.
     Parts(&'a Parts, usize, usize),
 }
 
@@ -92,7 +92,7 @@ impl<'a> Claims<'a> {
         Claims { source: Source::All, tasks, first: 0 }
     }
 
-    /// What a thread claims of tasks that were divided into `count` parts.
+    /// The parts that a thread claims of tasks that were divided into `count` parts.
     pub(super) fn of(parts: &'a Parts, thread: usize, count: usize, tasks: usize) -> Claims<'a> {
         Claims { source: Source::Parts(parts, thread, count), tasks, first: 0 }
     }

@@ -13,13 +13,15 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A helper without work looks for more for this long. Programs have steps of a few microseconds between those that are
-/// shared; a longer search would take a core from others.
+/// A helper without work keeps looking for work for this long. Programs have steps of a few
+/// microseconds between the steps that threads share; a longer search would take a core from
+/// others.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// The looks between two at the clock, after which other threads of the core may run.
+/// The number of looks between two readings of the clock, and between two moments in which other
+/// threads of the core may run.
 const LOOKS: usize = 64;
 
-/// What a thread does with the parts that it claims.
+/// The function that a thread calls with the parts that it claims.
 type Work<'a> = dyn Fn(Claims<'_>) + Sync + 'a;
 
 /// Helpers.
@@ -33,7 +35,7 @@ struct Shared {
     gate: AtomicUsize,
     job: UnsafeCell<Job>,
     parts: Parts,
-    /// What the first part that panicked has said.
+    /// The payload of the first panic of a part.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     /// The helpers that sleep, or are about to.
     sleepers: AtomicUsize,
@@ -89,7 +91,7 @@ impl Pool {
     /// Runs a job of this many tasks in this many parts, together with the helpers.
     ///
     /// # Panics
-    /// If a part panics, with what it says.
+    /// If a part panics: the panic has the message of the first part that panicked.
     pub fn run(&mut self, tasks: usize, parts: usize, work: &Work<'_>) {
         let shared = &*self.shared;
         let work: *const Work<'_> = work;
@@ -193,7 +195,8 @@ impl Shared {
     /// Sleeps until there is work, or the pool is dropped.
     fn sleep(&self) {
         let mut lock = self.sleep.lock().unwrap_or_else(|e| e.into_inner());
-        // A caller with a job opens the gate first and counts sleepers then, so one of both sees the other.
+        // A caller with a job opens the gate first and counts sleepers then, so either the caller
+        // sees this helper or the helper sees the job.
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         while !self.has_work() && !self.over.load(Ordering::SeqCst) {
             lock = self.wake.wait(lock).unwrap_or_else(|e| e.into_inner());

@@ -53,7 +53,7 @@ impl Plan {
         Plan { block, panels, widest }
     }
 
-    /// The columns of all panels, with those behind the last patches.
+    /// The columns of all panels, with those after the last patches.
     pub fn columns(&self) -> usize {
         self.panels.iter().map(|p| p.vectors * LANES).sum()
     }

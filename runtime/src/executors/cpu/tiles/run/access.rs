@@ -16,7 +16,8 @@ impl Worker<'_> {
     /// # Safety
     /// The contract of [`Worker::step`] holds for a step with this load.
     pub(super) unsafe fn guarded(&self, g: &GuardedLoad, geo: &Geo) {
-        // The lines and columns that conditions on one of them leave. A condition on both is asked line by line.
+        // The lines and columns that conditions on one of them leave. A condition on both is
+        // evaluated line by line.
         let (mut lines, mut columns) = ((0, geo.lines), (0, geo.cols));
         let mut both: SmallVec<[(i64, i64, i64, i64); 4]> = SmallVec::new();
         for (lin, size) in &g.axes {

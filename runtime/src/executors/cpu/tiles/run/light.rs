@@ -1,5 +1,5 @@
-//! Walks whose lines are one tile each, of few steps: the pointers move by equal distances from line to line, so that they
-//! are not computed anew for each line.
+//! Walks whose lines are one tile each, of a few steps. Their pointers move by equal distances from
+//! line to line, so they are not computed anew for each line.
 
 use super::super::program::*;
 use super::{Fault, Worker};
@@ -8,7 +8,7 @@ use super::{Fault, Worker};
 const LONGEST: usize = WHOLE;
 
 impl Phase {
-    /// Notes whether the steps of a tile touch no element behind its last: chains that take any number of elements, and
+    /// Notes whether the steps of a tile touch no element after its last: chains that take any number of elements, and
     /// folds, which know it.
     pub fn settle(&mut self) {
         self.exact = !self.in_place.is_empty()
