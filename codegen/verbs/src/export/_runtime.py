@@ -106,10 +106,8 @@ def ints(x):
 
 
 def _name(dtype):
-    try:
-        return _NAMES[dtype]
-    except KeyError:
-        raise RuntimeError(f"rows do not take tensors of {dtype} [E702]\n  help: they take {', '.join(_NAMES.values())}") from None
+    """The name of a dtype for the library, which refuses those that rows do not take."""
+    return _NAMES.get(dtype) or str(dtype).removeprefix("torch.")
 
 
 def _dtype(name):
