@@ -70,10 +70,13 @@ fn no_memory(e: BufferError) -> Error {
 /// # Errors
 /// E702 for a dtype that rows do not have.
 pub fn torch_dtype(code: i32) -> Result<DType, Error> {
-    known(|(torch, ..)| *torch == code, || match COMPLEX.iter().find(|(torch, ..)| *torch == code) {
-        Some((.., name)) => (*name).to_owned(),
-        None => format!("number {code} of PyTorch's `ScalarType`"),
-    })
+    known(
+        |(torch, ..)| *torch == code,
+        || match COMPLEX.iter().find(|(torch, ..)| *torch == code) {
+            Some((.., name)) => (*name).to_owned(),
+            None => format!("number {code} of PyTorch's `ScalarType`"),
+        },
+    )
 }
 
 /// The dtype of a number of XLA's `PrimitiveType` (xla/xla_data.proto).
@@ -81,10 +84,13 @@ pub fn torch_dtype(code: i32) -> Result<DType, Error> {
 /// # Errors
 /// E702 for a dtype that rows do not have.
 pub fn xla_dtype(code: u32) -> Result<DType, Error> {
-    known(|(_, xla, _)| *xla == code, || match COMPLEX.iter().find(|(_, xla, _)| *xla == code) {
-        Some((.., name)) => (*name).to_owned(),
-        None => format!("number {code} of XLA's `PrimitiveType`"),
-    })
+    known(
+        |(_, xla, _)| *xla == code,
+        || match COMPLEX.iter().find(|(_, xla, _)| *xla == code) {
+            Some((.., name)) => (*name).to_owned(),
+            None => format!("number {code} of XLA's `PrimitiveType`"),
+        },
+    )
 }
 
 /// PyTorch's number of a dtype.
@@ -100,7 +106,7 @@ fn known(is: impl Fn(&&(i32, u32, DType)) -> bool, name: impl Fn() -> String) ->
 pub fn unknown_dtype(name: &str) -> Error {
     let known: Vec<&str> = CODES.iter().map(|(.., dtype)| dtype.name()).collect();
     let parts = if name.starts_with("complex") { "; give the real and the imaginary part as two tensors" } else { "" };
-    wrong(format!("rows do not take tensors of {name}")).help(format!("they take {}{parts}", known.join(", ")))
+    wrong(format!("rows do not take the dtype {name}")).help(format!("they take {}{parts}", known.join(", ")))
 }
 
 /// The numbers of PyTorch and of XLA for dtypes that rows do not have and people meet, and their names in both.

@@ -36,7 +36,11 @@ _NAMES = {jnp.dtype(dtype): name for name, dtype in _DTYPES.items()}
 
 def _name(dtype):
     """The name of a dtype for the library, which refuses those that rows do not take."""
-    return _NAMES.get(jnp.dtype(dtype)) or str(jnp.dtype(dtype))
+    try:
+        dtype = jnp.dtype(dtype)
+    except TypeError:
+        pass  # a dtype that NumPy does not have, such as that of `jax.random.key`
+    return _NAMES.get(dtype) or str(dtype)
 
 
 def _dtype(name):

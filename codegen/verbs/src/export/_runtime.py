@@ -370,7 +370,10 @@ class _Operator:
             return self.op.redispatch(keys & _after_autograd, *args)
 
     def autograd(self):
-        """The kernel of autograd: its function has programs as its derivatives."""
+        """The kernel of autograd: its function has programs as its derivatives.
+
+        It is made of the parts of `torch.library.register_autograd`, which has no forward mode.
+        """
         op, letters, is_list, program = self.op, self.letters, self.is_list, self.operators.program
 
         class Function(_SingleLevelFunction):
