@@ -99,14 +99,20 @@ pub fn torch_code(dtype: DType) -> Option<i32> {
 }
 
 fn known(is: impl Fn(&&(i32, u32, DType)) -> bool, name: impl Fn() -> String) -> Result<DType, Error> {
-    CODES.iter().find(is).map(|(.., dtype)| *dtype).ok_or_else(|| unknown_dtype(&name()))
+    CODES.iter().find(is).map(|(.., dtype)| *dtype).ok_or_else(|| {
+        let (name, known) = (name(), CODES.map(|(.., dtype)| dtype.name()).join(", "));
+        let parts =
+            if name.starts_with("complex") { "; give the real and the imaginary part as two tensors" } else { "" };
+        wrong(format!("rows do not take the dtype {name}")).help(format!("they take {known}{parts}"))
+    })
 }
 
-/// E702 for a dtype that rows do not have, whose name is that of another library.
-pub fn unknown_dtype(name: &str) -> Error {
-    let known: Vec<&str> = CODES.iter().map(|(.., dtype)| dtype.name()).collect();
-    let parts = if name.starts_with("complex") { "; give the real and the imaginary part as two tensors" } else { "" };
-    wrong(format!("rows do not take the dtype {name}")).help(format!("they take {}{parts}", known.join(", ")))
+/// The dtype of a name. The Python half sends the names of other dtypes as they are, so that they are refused here.
+///
+/// # Errors
+/// E702 for a dtype that rows do not have.
+pub fn named_dtype(name: &str) -> Result<DType, Error> {
+    known(|(.., dtype)| dtype.name() == name, || name.to_owned())
 }
 
 /// The numbers of PyTorch and of XLA for dtypes that rows do not have and people meet, and their names in both.
