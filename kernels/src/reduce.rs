@@ -26,7 +26,7 @@ pub const BLOCK: usize = 256;
 pub const LANES: usize = 32;
 /// Lines shorter than this are folded one element after another, so that sums of few elements equal PyTorch's to the
 /// last bit.
-const FEW: usize = 8;
+pub const FEW: usize = 8;
 
 /// A source of elements for a fold.
 trait Source: Copy {

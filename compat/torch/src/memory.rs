@@ -70,7 +70,13 @@ fn no_memory(e: BufferError) -> Error {
 /// # Errors
 /// E702 for a dtype that rows do not have.
 pub fn torch_dtype(code: i32) -> Result<DType, Error> {
-    known(|(torch, ..)| *torch == code, || format!("number {code} of `ScalarType`"))
+    known(
+        |(torch, ..)| *torch == code,
+        || match COMPLEX.iter().find(|(torch, ..)| *torch == code) {
+            Some((.., name)) => (*name).to_owned(),
+            None => format!("number {code} of PyTorch's `ScalarType`"),
+        },
+    )
 }
 
 /// The dtype of a number of XLA's `PrimitiveType` (xla/xla_data.proto).
@@ -78,7 +84,13 @@ pub fn torch_dtype(code: i32) -> Result<DType, Error> {
 /// # Errors
 /// E702 for a dtype that rows do not have.
 pub fn xla_dtype(code: u32) -> Result<DType, Error> {
-    known(|(_, xla, _)| *xla == code, || format!("number {code} of `PrimitiveType`"))
+    known(
+        |(_, xla, _)| *xla == code,
+        || match COMPLEX.iter().find(|(_, xla, _)| *xla == code) {
+            Some((.., name)) => (*name).to_owned(),
+            None => format!("number {code} of XLA's `PrimitiveType`"),
+        },
+    )
 }
 
 /// PyTorch's number of a dtype.
@@ -86,13 +98,25 @@ pub fn torch_code(dtype: DType) -> Option<i32> {
     CODES.iter().find(|(.., of)| *of == dtype).map(|(torch, ..)| *torch)
 }
 
-fn known(is: impl Fn(&&(i32, u32, DType)) -> bool, said: impl Fn() -> String) -> Result<DType, Error> {
+fn known(is: impl Fn(&&(i32, u32, DType)) -> bool, name: impl Fn() -> String) -> Result<DType, Error> {
     CODES.iter().find(is).map(|(.., dtype)| *dtype).ok_or_else(|| {
-        let known: Vec<&str> = CODES.iter().map(|(.., dtype)| dtype.name()).collect();
-        wrong(format!("a tensor has a dtype that rows do not take ({})", said()))
-            .help(format!("rows take {}", known.join(", ")))
+        let (name, known) = (name(), CODES.map(|(.., dtype)| dtype.name()).join(", "));
+        let parts =
+            if name.starts_with("complex") { "; give the real and the imaginary part as two tensors" } else { "" };
+        wrong(format!("rows do not take the dtype {name}")).help(format!("they take {known}{parts}"))
     })
 }
+
+/// The dtype of a name. The Python half sends the names of other dtypes as they are, so that they are refused here.
+///
+/// # Errors
+/// E702 for a dtype that rows do not have.
+pub fn named_dtype(name: &str) -> Result<DType, Error> {
+    known(|(.., dtype)| dtype.name() == name, || name.to_owned())
+}
+
+/// The numbers of PyTorch and of XLA for dtypes that rows do not have and people meet, and their names in both.
+const COMPLEX: [(i32, u32, &str); 2] = [(9, 15, "complex64"), (10, 18, "complex128")];
 
 /// The numbers of PyTorch and of XLA for each dtype.
 const CODES: [(i32, u32, DType); 18] = [

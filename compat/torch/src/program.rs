@@ -17,6 +17,7 @@
 //! form), `{"dtype": "f32"}`, an integer, a truth value, a word, null or a list of arguments. The Python half notes
 //! `"key": true` beside the number of a tensor; it means nothing here.
 
+use crate::memory::named_dtype;
 use crate::wrong;
 use fulgurite::core::foreign::{self, Given};
 use fulgurite::core::lang::ast::Elem;
@@ -279,8 +280,7 @@ impl Argument {
                 } else if let Some(x) = text("float") {
                     Argument::Known(Given::Float(x.parse().map_err(|_| none())?))
                 } else {
-                    let dtype = text("dtype").and_then(DType::from_name);
-                    Argument::Known(Given::DType(dtype.ok_or_else(none)?))
+                    Argument::Known(Given::DType(named_dtype(text("dtype").ok_or_else(none)?)?))
                 }
             }
         })

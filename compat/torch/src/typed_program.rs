@@ -5,10 +5,11 @@
 //! ```
 //! A size is a number, or a pair of the number that it has at present and of its name.
 
+use crate::memory::named_dtype;
 use crate::program::{DEEPEST, TransformedProgram};
 use crate::wrong;
 use fulgurite::core::dim::{DimGuard, Recording};
-use fulgurite::core::{DType, Dim, TensorTy};
+use fulgurite::core::{Dim, TensorTy};
 use fulgurite::trace::ProxyTy;
 use fulgurite::{Error, Trace, parts};
 use serde_json::{Value as Json, json};
@@ -76,7 +77,7 @@ impl TracedProgram {
 
 fn tensor(json: &Json) -> Result<ProxyTy, Error> {
     let none = || wrong(format!("this is no type of a tensor: {json}"));
-    let dtype = json.get(0).and_then(Json::as_str).and_then(DType::from_name).ok_or_else(none)?;
+    let dtype = named_dtype(json.get(0).and_then(Json::as_str).ok_or_else(none)?)?;
     let shape = json.get(1).and_then(Json::as_array).ok_or_else(none)?;
     let shape = shape.iter().map(size).collect::<Result<_, Error>>()?;
     Ok(ProxyTy::tensor(TensorTy { dtype, shape }))

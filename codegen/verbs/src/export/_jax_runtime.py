@@ -35,10 +35,12 @@ _NAMES = {jnp.dtype(dtype): name for name, dtype in _DTYPES.items()}
 
 
 def _name(dtype):
+    """The name of a dtype for the library, which refuses those that rows do not take."""
     try:
-        return _NAMES[jnp.dtype(dtype)]
-    except KeyError:
-        raise RuntimeError(f"rows do not take arrays of {dtype} [E702]\n  help: they take {', '.join(_NAMES.values())}") from None
+        dtype = jnp.dtype(dtype)
+    except TypeError:
+        pass  # a dtype that NumPy does not have, such as that of `jax.random.key`
+    return _NAMES.get(dtype) or str(dtype)
 
 
 def _dtype(name):

@@ -58,9 +58,12 @@ class Library:
         def size(n):
             if isinstance(n, int):
                 return n
+            present = hint(n)
+            if present < 0:  # no size, but a word such as -1 for the axis that the row infers
+                return int(n)
             name = f"s{len(symbols)}"
             symbols[name] = n
-            return [hint(n), name]
+            return [present, name]
 
         types = [[dtype, [size(n) for n in shape]] for dtype, shape in tensors]
         request = {**request, "program": program, "tensors": types, "sizes": [size(n) for n in sizes]}

@@ -106,10 +106,8 @@ def ints(x):
 
 
 def _name(dtype):
-    try:
-        return _NAMES[dtype]
-    except KeyError:
-        raise RuntimeError(f"rows do not take tensors of {dtype} [E702]\n  help: they take {', '.join(_NAMES.values())}") from None
+    """The name of a dtype for the library, which refuses those that rows do not take."""
+    return _NAMES.get(dtype) or str(dtype).removeprefix("torch.")
 
 
 def _dtype(name):
@@ -372,7 +370,10 @@ class _Operator:
             return self.op.redispatch(keys & _after_autograd, *args)
 
     def autograd(self):
-        """The kernel of autograd: its function has programs as its derivatives."""
+        """The kernel of autograd: its function has programs as its derivatives.
+
+        It is made of the parts of `torch.library.register_autograd`, which has no forward mode.
+        """
         op, letters, is_list, program = self.op, self.letters, self.is_list, self.operators.program
 
         class Function(_SingleLevelFunction):

@@ -138,6 +138,16 @@ def _words(function, call):
         assert fake == said, f"real {said}, fake {fake}"
 
 
+def _complex(function, floats, put):
+    """Checks that complex tensors, which no row takes, are refused with one text, which names the dtype."""
+    wrong = [x.to(torch.complex64) for x in floats]
+    said = _refusal(lambda: function(**put(wrong)))
+    assert "complex64" in said, said
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = _refusal(lambda: function(**put([mode.from_tensor(x) for x in wrong])))
+    assert fake == said, f"real {said}, fake {fake}"
+
+
 def _decomposed(f, floats, expected):
     """Checks the operators that PyTorch's compilers see against the kernel."""
     exact = all(x.dtype == torch.float64 for x in [*floats, *_results(expected)])
@@ -220,6 +230,8 @@ def check(function, operator, facts, call):
 
         yield from attempt("autocast", in_region)
     yield from attempt("words", lambda: _words(function, call))
+    if floats:
+        yield from attempt("complex tensors", lambda: _complex(function, floats, put))
     yield from attempt("memory", lambda: _memory(function, put, floats, call, plain))
     yield from attempt("threads", lambda: _threads(function, call, plain))
     if floats:

@@ -210,14 +210,24 @@ fn used(intro: &str, code: &str) -> String {
 fn docstring(exported: &ExportedRow<'_>) -> String {
     let row = exported.row;
     let mut text = format!("{}.\n\n    {} {}\n", exported.source.doc.as_str(), row.op, row.sig);
+    if let Some(dtypes) = &exported.source.dtypes {
+        let _ = write!(text, "\n    Dtypes of T: {}.", dtypes.text.as_str());
+    }
     for r in &row.require {
         let _ = write!(text, "\n    Refused unless `{}`: {}.", r.cond, r.message);
     }
     for gradient in &exported.gradients {
         let _ = write!(text, "\n    Gradient by {gradient}.");
     }
-    if let Some(reason) = &exported.source.no_grad {
-        let _ = write!(text, "\n    No gradient: {}.", reason.as_str());
+    let reasons = [
+        ("No gradient", &exported.source.no_grad),
+        ("The gradient is not the derivative of the values", &exported.source.deviates),
+        ("A gradient has no gradient itself", &exported.source.once),
+    ];
+    for (what, reason) in reasons {
+        if let Some(reason) = reason {
+            let _ = write!(text, "\n    {what}: {}.", reason.as_str());
+        }
     }
     text = text.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"");
     format!("{}\n    ", text.trim_end())

@@ -41,6 +41,7 @@ def energy(x: Tensor, dims: int | Sequence[int] | None = None, keepdim: bool = F
 
     energy (x: T[..S]; dims: Dims(S, empty = all) = all, keepdim: bool = false) -> T[..S[!dims; keepdim]]
 
+    Dtypes of T: float.
     Gradient by x: energy.vjp.x(x, g, dims = dims, keepdim = keepdim).
     """
     return _ops.energy(x, ints(dims), keepdim)
@@ -51,6 +52,7 @@ def extent(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
     extent (x: T[..S]; dim: Dim(S)) -> (low: T[..S[!dim]], high: T[..S[!dim]])
 
+    Dtypes of T: float.
     Refused unless `size(S[dim]) > 0`: extent needs at least one element.
     Gradient by x: through the body.
     """
@@ -84,6 +86,7 @@ def add_all(xs: Sequence[Tensor]) -> Tensor:
 
     add_all (xs: List<T[..S]>) -> T[..S]
 
+    Dtypes of T: float.
     Gradient by xs: through the body.
     """
     return _ops.add_all(xs)
@@ -94,6 +97,7 @@ def jitter(x: Tensor, key: Tensor, scale: float = 0.5) -> Tensor:
 
     jitter (x: T[..S], key: Key; scale: f64 = 0.5) -> T[..S]
 
+    Dtypes of T: float.
     Gradient by x: g.
     """
     return _ops.jitter(x, key, scale)
@@ -114,6 +118,7 @@ def same_sign(x: Tensor | float, y: Tensor | float) -> Tensor:
 
     same_sign (x: T, y: T) -> bool
 
+    Dtypes of T: float.
     Gradient by x: none: the derivative is zero wherever it exists.
     Gradient by y: none: the derivative is zero wherever it exists.
     """
@@ -125,6 +130,7 @@ def windows_mean(x: Tensor, width: int) -> Tensor:
 
     windows_mean (x: T[..B, L]; width: Size(W)) -> T[..B, M = L - W + 1]
 
+    Dtypes of T: float.
     Refused unless `0 < W && W <= L`: width must lie in 1..=L.
     Gradient by x: windows_mean.vjp.x(x, g, width = width).
     """

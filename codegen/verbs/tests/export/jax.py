@@ -29,6 +29,7 @@ def energy(x: ArrayLike, dims: int | Sequence[int] | None = None, keepdim: bool 
 
     energy (x: T[..S]; dims: Dims(S, empty = all) = all, keepdim: bool = false) -> T[..S[!dims; keepdim]]
 
+    Dtypes of T: float.
     Gradient by x: energy.vjp.x(x, g, dims = dims, keepdim = keepdim).
     """
     return _rows.call("energy", "TlB", x, dims, keepdim)[0]
@@ -39,6 +40,7 @@ def extent(x: ArrayLike, dim: int) -> tuple[Array, Array]:
 
     extent (x: T[..S]; dim: Dim(S)) -> (low: T[..S[!dim]], high: T[..S[!dim]])
 
+    Dtypes of T: float.
     Refused unless `size(S[dim]) > 0`: extent needs at least one element.
     Gradient by x: through the body.
     """
@@ -62,6 +64,7 @@ def add_all(xs: Sequence[ArrayLike]) -> Array:
 
     add_all (xs: List<T[..S]>) -> T[..S]
 
+    Dtypes of T: float.
     Gradient by xs: through the body.
     """
     return _rows.call("add_all", "X", xs)[0]
@@ -72,6 +75,7 @@ def jitter(x: ArrayLike, key: ArrayLike, scale: float = 0.5) -> Array:
 
     jitter (x: T[..S], key: Key; scale: f64 = 0.5) -> T[..S]
 
+    Dtypes of T: float.
     Gradient by x: g.
     """
     return _rows.call("jitter", "TKF", x, key, scale)[0]
@@ -82,6 +86,7 @@ def windows_mean(x: ArrayLike, width: int) -> Array:
 
     windows_mean (x: T[..B, L]; width: Size(W)) -> T[..B, M = L - W + 1]
 
+    Dtypes of T: float.
     Refused unless `0 < W && W <= L`: width must lie in 1..=L.
     Gradient by x: windows_mean.vjp.x(x, g, width = width).
     """

@@ -43,6 +43,7 @@ const ROWS: &[RowText] = &[
         "equal",
         "sum[k](x[m + k - pad else skip] * w[k])",
     ),
+    expr("windows_mean", "(x: T[N]; width: Size(W)) -> T[M = N - W + 1]", "equal", "mean[w](x[m + w])"),
     expr("div", XY, "float", "x / y"),
     expr(
         "cat",

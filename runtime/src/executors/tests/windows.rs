@@ -216,3 +216,20 @@ fn windows_of_pools() {
         }
     }
 }
+
+/// An unrolled window of few elements has the bits of a line with the same elements, which are those of sums in f32.
+#[test]
+fn few_elements_of_a_window_are_added_as_those_of_a_line() {
+    let x = &inputs(&parse("fn f(x: f32[300]) { return x }"))[0];
+    for width in 1..8 {
+        let n = 301 - width;
+        let windows =
+            agree(&format!("fn f(x: f32[300]) {{ y: f32[{n}] = windows_mean(x, width = {width}) return y }}"));
+        let lines = agree(&format!("fn f(x: f32[{n}, {width}]) {{ y: f32[{n}] = mean(x, dims = [1]) return y }}"));
+        let apart: Vec<f32> = x.to_f64().windows(width).flatten().map(|x| *x as f32).collect();
+        let bytes: Vec<u8> = apart.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let apart = Buffer::from_bytes(DType::F32, &[n, width], &bytes).unwrap();
+        let (windows, lines) = (windows.run(std::slice::from_ref(x)).unwrap(), lines.run(&[apart]).unwrap());
+        assert_eq!(windows[0].as_bytes(), lines[0].as_bytes(), "{width}");
+    }
+}

@@ -5,6 +5,7 @@ use super::{Affine, Axis, Dim, DimSet, Graph, Index, NodeId, Op};
 use fulgurite_core::builtins::Builtin;
 use fulgurite_core::lang::ast::Red;
 use fulgurite_core::{DType, Scalar};
+use fulgurite_kernels::reduce;
 use smallvec::smallvec;
 
 /// At most this many elements in a window that is unrolled, because each becomes nodes.
@@ -49,6 +50,7 @@ fn unrolled(graph: &Graph, r: &Reduce, out: &mut Graph) -> Option<NodeId> {
     let sizes: Vec<usize> = r.order.iter().map(|d| graph.sizes[*d as usize]).collect();
     let count: usize = sizes.iter().product();
     let same: Vec<Axis> = (0..graph.sizes.len() as Dim).map(|d| smallvec![d]).collect();
+    let wide = accumulator(r.red, graph.node(r.arg).ty, count);
     let mut so_far: Option<Folded> = None;
     for flat in 0..count {
         let mut map: Vec<Affine> = (0..graph.sizes.len() as Dim).map(Affine::dim).collect();
@@ -59,14 +61,15 @@ fn unrolled(graph: &Graph, r: &Reduce, out: &mut Graph) -> Option<NodeId> {
         }
         let nodes = graph.translate(out, &map, &same, &mut |_, _| None)?;
         let (arg, mask) = (nodes[r.arg as usize], r.mask.map(|m| nodes[m as usize]));
+        let arg = out.add(Op::Cast(arg), wide);
         so_far = Some(fold(out, r.red, so_far, (arg, mask), flat));
     }
     let Folded { value, at, .. } = so_far?;
     let node = match r.red {
         Red::ArgMax | Red::ArgMin => at,
         Red::Mean => {
-            let n = out.constant(Scalar::Float(count as f64), DType::F64);
-            out.add(Op::Call(Builtin::Div, smallvec![value, n]), DType::F64)
+            let n = out.constant(Scalar::Float(count as f64), wide);
+            out.add(Op::Call(Builtin::Div, smallvec![value, n]), wide)
         }
         _ => value,
     };
@@ -134,6 +137,17 @@ fn overlap(graph: &Graph, over: DimSet) -> bool {
     })
 }
 
+/// The type in which `count` elements are added or multiplied. Few floats keep their own precision, as they do in a line
+/// of [`fulgurite_kernels::reduce`] and in PyTorch.
+fn accumulator(red: Red, ty: DType, count: usize) -> DType {
+    match red {
+        Red::Sum | Red::Mean | Red::Prod if !ty.is_float() => DType::I64,
+        Red::Sum | Red::Mean | Red::Prod if count >= reduce::FEW => DType::F64,
+        Red::Sum | Red::Mean | Red::Prod => ty.opmath(),
+        _ => ty,
+    }
+}
+
 /// The reduction of the elements so far: the value, its position, and whether any element took part (`None` means
 /// certainly).
 struct Folded {
@@ -145,13 +159,6 @@ struct Folded {
 /// Folds in the element with number `flat`, with the condition under which it takes part.
 fn fold(g: &mut Graph, red: Red, so_far: Option<Folded>, (arg, mask): (NodeId, Option<NodeId>), flat: usize) -> Folded {
     let ty = g.node(arg).ty;
-    // The types are those of accumulators: f64 and i64.
-    let wide = match red {
-        Red::Sum | Red::Mean | Red::Prod if ty.is_float() => DType::F64,
-        Red::Sum | Red::Mean | Red::Prod => DType::I64,
-        _ => ty,
-    };
-    let arg = g.add(Op::Cast(arg), wide);
     let at = g.constant(Scalar::Int(flat as i64), DType::I64);
     let Some(Folded { value, at: before, any }) = so_far else { return Folded { value: arg, at, any: mask } };
     let mut call = |b: Builtin, x: NodeId, y: NodeId, ty: DType| g.add(Op::Call(b, smallvec![x, y]), ty);
@@ -189,7 +196,7 @@ fn fold(g: &mut Graph, red: Red, so_far: Option<Folded>, (arg, mask): (NodeId, O
             };
         }
     };
-    Folded { value: call(both, value, arg, wide), at, any: None }
+    Folded { value: call(both, value, arg, ty), at, any: None }
 }
 
 #[cfg(test)]

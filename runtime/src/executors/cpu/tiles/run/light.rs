@@ -6,6 +6,9 @@ use super::{Fault, Worker};
 
 /// The lines of a walk have at most this many elements, because longer lines are taken in several tiles.
 const LONGEST: usize = WHOLE;
+/// Lines of at most this many bytes together are written before they are folded. A vector that was written a moment ago and
+/// crosses cache lines is read only after a wait, and these lines are still in the first-level cache.
+const TOGETHER: usize = 12 * 1024;
 
 impl Phase {
     /// Notes whether the steps of a tile touch no element after its last: chains that take any number of elements, and
@@ -17,6 +20,12 @@ impl Phase {
                 Step::Fold { .. } | Step::Accumulate { .. } => true,
                 _ => false,
             });
+        let moves = |slot| self.moves.iter().any(|m| m.slot == slot);
+        let folds = |step: &Step| match *step {
+            Step::Fold { f, src, .. } => (src..src + f.lines()).all(moves),
+            _ => false,
+        };
+        self.makers = self.tiles.len() - self.tiles.iter().rev().take_while(|step| folds(step)).count();
     }
 }
 
@@ -56,47 +65,74 @@ impl Worker<'_> {
             self.place(phase);
             self.idx = line_at;
             self.move_to(phase, from);
-            let n = to - from;
-            for _ in 0..count {
-                for step in &phase.tiles {
-                    match step {
-                        Step::Chain { code, ins, outs } => {
-                            let slots = self.slots;
-                            code.run(n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize));
-                        }
-                        Step::Fold { f, src, acc, .. } => {
-                            let acc = self.work.add(*acc as usize + self.kept_line * 8);
-                            f.call(self.slots.add(*src as usize), 0, n, acc);
-                        }
-                        Step::Accumulate { acc, first, f, src, .. } => {
-                            let at = first + p.accs[*acc as usize].at.at(&self.idx) as usize;
-                            f.call(self.slots.add(*src as usize), 0, n, self.accs.add(at) as *mut u8);
-                        }
-                        // `Phase::settle` knows no other steps
-                        _ => {}
+            let (makers, folds) = phase.tiles.split_at(phase.makers);
+            let apart = !makers.is_empty() && !folds.is_empty() && phase.folds.is_empty();
+            let mut left = count;
+            while left > 0 {
+                let together = if apart { (TOGETHER / (4 * (to - from))).clamp(1, left) } else { 1 };
+                for _ in 0..together {
+                    self.tile(makers, to - from);
+                    if apart {
+                        self.move_lines(phase, 1);
                     }
                 }
-                for fold in &phase.folds {
-                    let acc = self.work.add(fold.acc as usize + self.kept_line * 8);
-                    fold.f.call(self.starts.add(fold.src as usize), 0, p.sizes[last], acc);
+                if apart {
+                    self.move_lines(phase, -(together as isize));
                 }
-                self.next_line(phase);
+                for _ in 0..together {
+                    self.tile(folds, to - from);
+                    for fold in &phase.folds {
+                        let acc = self.work.add(fold.acc as usize + self.kept_line * 8);
+                        fold.f.call(self.starts.add(fold.src as usize), 0, p.sizes[last], acc);
+                    }
+                    self.move_lines(phase, 1);
+                }
+                left -= together;
             }
         }
         Ok(())
     }
 
-    /// Moves the slots to the next row.
+    /// Runs these steps on the `n` elements of a line.
     ///
     /// # Safety
-    /// [`Worker::place`] has run for the row before.
-    unsafe fn next_line(&mut self, phase: &Phase) {
+    /// The slots are at the line, which has `n` elements, and the steps are those of a walk that [`Program::is_light`].
+    #[inline(always)]
+    unsafe fn tile(&mut self, steps: &[Step], n: usize) {
+        // SAFETY: the caller upholds the contract of this function.
+        unsafe {
+            for step in steps {
+                match step {
+                    Step::Chain { code, ins, outs } => {
+                        let slots = self.slots;
+                        code.run(n, slots.add(*ins as usize) as *const *const u8, slots.add(*outs as usize));
+                    }
+                    Step::Fold { f, src, acc, .. } => {
+                        let acc = self.work.add(*acc as usize + self.kept_line * 8);
+                        f.call(self.slots.add(*src as usize), 0, n, acc);
+                    }
+                    Step::Accumulate { acc, first, f, src, .. } => {
+                        let at = first + self.p.accs[*acc as usize].at.at(&self.idx) as usize;
+                        f.call(self.slots.add(*src as usize), 0, n, self.accs.add(at) as *mut u8);
+                    }
+                    // `Phase::settle` knows no other steps
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Moves the slots by this many rows.
+    ///
+    /// # Safety
+    /// [`Worker::place`] has run, and the rows from there on lie in the block; the slots are used at rows of the block.
+    unsafe fn move_lines(&mut self, phase: &Phase, rows: isize) {
         let row = self.p.row();
         let bump = |pointers: *mut *mut u8, slot: Slot, by: isize| {
             // SAFETY: the slot is within the workspace.
             unsafe {
                 let at = pointers.add(slot as usize);
-                at.write(at.read().wrapping_offset(by));
+                at.write(at.read().wrapping_offset(by * rows));
             }
         };
         for i in &phase.in_place {
@@ -112,7 +148,7 @@ impl Worker<'_> {
             }
             bump(self.slots, k.slot, k.line as isize);
         }
-        self.kept_line += 1;
-        self.idx[row] += 1;
+        self.kept_line = self.kept_line.wrapping_add_signed(rows);
+        self.idx[row] += rows as i64;
     }
 }
