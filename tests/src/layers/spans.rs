@@ -135,7 +135,7 @@ impl Parts<'_> {
                 cond(&condition, || self.told(span, values, &then), || self.told(span, values, &otherwise))
             }
             Loop => {
-                let start = self.one - self.one;
+                let start = self.one * 0.0;
                 let y = if same { x.clone() } else { zeros_like(&kept(self.told(span, values, x))) };
                 let (_, _, y) = while_loop(
                     Some(2),
