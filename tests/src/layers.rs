@@ -1,10 +1,15 @@
 //! Random networks of layers as users write them, with weights, run in every way that keeps, shares or reuses memory:
 //! called again with equal weights, with weights that were written or stepped in between, for other batches, in
-//! batches of batches, differentiated with and without checkpoints.
+//! batches of batches, differentiated with and without checkpoints, and in parts inside of choices, loops and other
+//! compiled functions.
 //!
 //! All numbers are small integers, so that every order of a sum gives the exact result. The results in f32 must equal
 //! those of single calls in f64.
 
+mod combined;
+mod spans;
+
+use self::spans::Span;
 use crate::rng::Rng;
 use fulgurite::ops::{self, Conv, Sum};
 use fulgurite::prelude::*;
@@ -78,6 +83,8 @@ pub struct RandomLayers {
     threads: usize,
     /// Whether bf16 has all its numbers.
     small: bool,
+    /// Parts that run inside of choices, loops and the like.
+    spans: Vec<Span>,
 }
 
 #[derive(Clone)]
@@ -119,7 +126,8 @@ impl fmt::Display for RandomLayers {
             writeln!(f, "{shape:?} {layer:?}")?;
         }
         let weights: Vec<&Vec<usize>> = self.weights.iter().map(|w| &w.shape).collect();
-        writeln!(f, "{:?}, weights {weights:?}", self.shapes.last())
+        writeln!(f, "{:?}, weights {weights:?}", self.shapes.last())?;
+        writeln!(f, "parts {:?}", self.spans)
     }
 }
 
@@ -261,6 +269,7 @@ impl RandomLayers {
             added: Vec::new(),
             threads,
             small: false,
+            spans: Vec::new(),
         };
         let mut draft = Draft { network, bounds: vec![INPUT], factors: Vec::new(), rng };
         let count = 1 + draft.rng.below(most);
@@ -273,6 +282,7 @@ impl RandomLayers {
         let (last, rng) = (draft.shape(), draft.rng);
         let mut network = draft.network;
         network.small = small;
+        network.spans = Span::draw(rng, &network.layers, 0..network.layers.len(), 2);
         network.signs = of(&last, 1, rng);
         network.added = network.weights.iter().map(|w| Numbers::draw(w.shape.clone(), 1, rng)).collect();
         network
@@ -384,6 +394,7 @@ impl RandomLayers {
         ways.differentiated()?;
         ways.batched()?;
         ways.stepped()?;
+        ways.combined()?;
         if self.small { ways.narrow() } else { Ok(()) }
     }
 }
@@ -555,6 +566,6 @@ impl Ways {
             let got = f.call((self.weights.clone(), self.batches[batch].0.clone())).map(|y| vec![y]);
             compare("with autocast", got, &[self.value(&self.wanted, batch)])?;
         }
-        Ok(())
+        self.narrow_parts()
     }
 }

@@ -208,6 +208,46 @@ fn a_fusion_that_runs_alone_reads_whole_values() {
     assert_eq!(steps.matches(BLOCKS).count(), 1, "{steps}");
 }
 
+/// A gradient of weights sums over the rows of all batches. Blocks of another product in the same step have rows of one batch
+/// alone, also where the rows of a batch are no whole number of blocks.
+#[test]
+fn a_sum_over_all_batches_has_blocks_within_each() {
+    let text = "fn f(q: f32[3, 33, 3], k: f32[3, 3, 48], v: f32[3, 48, 5], d: f32[99, 5]) {
+           a: f32[3, 33, 48] = matmul(q, k)
+           y: f32[3, 33, 5] = matmul(a, v)
+           b: f32[99, 48] = reshape(a, shape = [99, 48])
+           t: f32[48, 99] = transpose(b, a = 0, b = 1)
+           w: f32[48, 5] = matmul(t, d)
+           return y, w
+         }";
+    let [_, steps] = same_both(text, &inputs(&parse(text)));
+    assert_eq!(steps.matches(BLOCKS).count(), 1, "{steps}");
+}
+
+/// A product with one batch of several reads that batch for each of its own, so it can't follow the blocks of all batches.
+#[test]
+fn a_product_with_one_batch_reads_whole_values() {
+    let rest = |reader: &str| {
+        format!(
+            "fn f(q: f32[2, 64, 3], k: f32[2, 3, 48], v: f32[2, 48, 5]) {{
+               a: f32[2, 64, 48] = matmul(q, k)
+               {reader}
+               y: f32[2, 64, 5] = matmul(s, v)
+               return y
+             }}"
+        )
+    };
+    for (reader, blocks) in [
+        ("s: f32[2, 64, 48] = exp(a)", 1),
+        ("s: f32[1, 64, 48] = slice(a, dim = 0, lo = 0, hi = 1, step = 1)", 0),
+        ("s: f32[1, 64, 48] = slice(a, dim = 0, lo = 1, hi = 2, step = 1)", 0),
+    ] {
+        let text = rest(reader);
+        let [_, steps] = same_both(&text, &inputs(&parse(&text)));
+        assert_eq!(steps.matches(BLOCKS).count(), blocks, "{steps}");
+    }
+}
+
 /// A NaN or an infinity reaches all elements that it reaches in the whole product, also through blocks of zeros.
 #[test]
 fn what_is_not_finite_is_not_left_out() {

@@ -69,7 +69,7 @@ impl Worker<'_> {
             let apart = !makers.is_empty() && !folds.is_empty() && phase.folds.is_empty();
             let mut left = count;
             while left > 0 {
-                let together = if apart { (TOGETHER / (4 * (to - from))).clamp(1, left) } else { 1 };
+                let together = if apart { (TOGETHER / (4 * (to - from)).max(1)).clamp(1, left) } else { 1 };
                 for _ in 0..together {
                     self.tile(makers, to - from);
                     if apart {
