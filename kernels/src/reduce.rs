@@ -49,9 +49,9 @@ trait Source: Copy {
     #[inline(always)]
     unsafe fn end<I: Isa, F: Fold>(self, n: usize) -> [<Self::T as Reducible>::Lane; LANES] {
         let mut end = [F::start(); LANES];
-        for j in 0..n {
+        for (j, lane) in end.iter_mut().enumerate().take(n) {
             // SAFETY: the caller upholds the contract of this function.
-            end[j] = unsafe { self.at(j) };
+            *lane = unsafe { self.at(j) };
         }
         end
     }
@@ -101,8 +101,8 @@ impl Source for Products {
     unsafe fn end<I: Isa, F: Fold>(self, n: usize) -> [f32; LANES] {
         // SAFETY: the caller upholds the contract of this function.
         let (x, mut y) = unsafe { (f32::end::<I, Sum>(self.0, n), f32::end::<I, Sum>(self.1, n)) };
-        for j in 0..LANES {
-            y[j] *= x[j];
+        for (y, x) in y.iter_mut().zip(x) {
+            *y *= x;
         }
         y
     }

@@ -109,9 +109,9 @@ pub trait Reducible: Elem + CastTo<<Self as Reducible>::Lane> {
     #[inline(always)]
     unsafe fn end<I: Isa, F: Fold>(x: *const Self, n: usize) -> [Self::Lane; LANES] {
         let mut end = [F::start(); LANES];
-        for j in 0..n {
+        for (j, lane) in end.iter_mut().enumerate().take(n) {
             // SAFETY: the caller upholds the contract of this function.
-            end[j] = unsafe { x.add(j).read() }.cast();
+            *lane = unsafe { x.add(j).read() }.cast();
         }
         end
     }
@@ -168,8 +168,8 @@ unsafe fn masked<I: Isa, F: Fold>(x: *const f32, n: usize) -> [f32; LANES] {
                 }
             }
             Level::Baseline => {
-                for j in 0..n {
-                    end[j] = x.add(j).read();
+                for (j, lane) in end.iter_mut().enumerate().take(n) {
+                    *lane = x.add(j).read();
                 }
             }
         }
