@@ -168,8 +168,8 @@ unsafe fn fold_block<I: Isa, S: Source, F: Fold>(x: S, n: usize) -> <S::T as Red
         };
         // Neutral elements change no lane: none is the zero below zero, because all start at the neutral element.
         let end = x.from(n / LANES * LANES).end::<I, F>(n % LANES);
-        for j in 0..LANES {
-            lanes.add::<F>(j, end[j]);
+        for (j, x) in end.iter().enumerate() {
+            lanes.add::<F>(j, *x);
         }
         lanes.total::<F>()
     }

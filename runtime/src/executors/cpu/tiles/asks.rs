@@ -24,8 +24,12 @@ impl Emit<'_> {
         // Memory that fits into the second-level cache is often there already, and then prefetches only take time.
         let far = self.n.sizes.iter().product::<usize>() * self.bytes_of_walks() > FAR;
         for phase in &mut self.p.phases {
-            // One kernel reads its lines without a pause, which the hardware predicts.
-            let steady = matches!(phase.tiles.as_slice(), [Step::Kernel { .. } | Step::Chain { .. }]);
+            // One kernel reads its lines without a pause, which the hardware predicts. Folds of its results wait for nothing.
+            let steady = match phase.tiles.as_slice() {
+                [Step::Kernel { .. }] => true,
+                [Step::Chain { .. }, folds @ ..] => folds.iter().all(|step| matches!(step, Step::Fold { .. })),
+                _ => false,
+            };
             phase.ahead = far && !steady && phase.in_place.iter().any(|i| i.ahead);
             // Prefetches are spread over the steps, because the processor has line buffers for about one tile.
             let (n, steps) = (phase.asks.len(), phase.tiles.len());
