@@ -301,7 +301,7 @@ fn record_in(
     let is_view = symbol.is_view() || matches!(symbol.port(), Some((_, Port::Flatten)));
     let handle = |(at, &p): (usize, &ProxyId)| match base.filter(|_| is_view) {
         Some(base) => {
-            let alias = ViewCall { symbol, args: args.to_vec(), at, loc };
+            let alias = ViewCall { symbol, args: args.to_vec(), given: given.clone(), at, loc };
             Tensor::view_of(token, p, arena.ty(p), alias, base)
         }
         None => Tensor::traced(token, p, arena.ty(p)),

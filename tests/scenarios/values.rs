@@ -332,3 +332,37 @@ fn a_filled_tensor_is_refused_as_any_other() {
     assert_eq!(f(x.clone()).check().expect_err("at once").code(), "E705");
     assert_eq!(jit(f).call(x).expect_err("compiled").code(), "E705");
 }
+
+/// A view may take its shape from another tensor, which stays what it is when the view is taken again after a write.
+#[test]
+fn a_view_in_the_shape_of_another_tensor_keeps_that_shape() {
+    let like = |op: &str, x: &Tensor, other: &Tensor| result(op, vec![of(x), of(other)]);
+    let f = |x: Tensor, other: Tensor| {
+        let y = &x * 1.0;
+        let view = like("aten.reshape_as", &y, &other);
+        let _ = y.add_(1.0);
+        let _ = view.mul_(&other);
+        let row = like("aten.expand_as", &y.select(0, 0).unsqueeze(0), &other);
+        let _ = y.mul_(2.0);
+        (view, row, y)
+    };
+    let (x, other) =
+        (Tensor::from([[0.0f64, 1.0, 2.0], [3.0, 4.0, 5.0]]), Tensor::from([[1.0f64], [2.0], [3.0]]).expand([3, 2]));
+    let x3 = x.transpose(0, 1).copy();
+    for at_once in [true, false] {
+        let got = match at_once {
+            true => f(x3.copy(), other.copy()),
+            false => jit(f).call((x3.copy(), other.copy())).expect("compiles"),
+        };
+        // x3 + 1 = [[1, 4], [2, 5], [3, 6]], times the rows' numbers, times 2
+        let want = [2.0, 8.0, 8.0, 20.0, 18.0, 36.0];
+        assert_eq!((got.0.shape(), data(&got.0)), (other.shape(), want.to_vec()));
+        assert_eq!((got.1.shape(), data(&got.1)), (other.shape(), [2.0, 8.0, 2.0, 8.0, 2.0, 8.0].to_vec()));
+        assert_eq!(data(&got.2), want);
+    }
+    // elements that are shown several times are not written, whatever the shape of the other tensor
+    let scalar = Tensor::from(3.0f64);
+    let shown = like("aten.expand_as", &scalar, &Tensor::from([1.0f64, 2.0]));
+    assert_eq!(shown.mul_(2.0).error().expect("one element twice").code(), "E714");
+    assert_eq!(data(&scalar), [3.0]);
+}

@@ -107,7 +107,7 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
     if let Some((base, args)) = base {
         for (at, result) in results.iter().enumerate() {
             if let View::Cell(view) = result.view() {
-                base.note_view(view, ViewCall { symbol, args: args.clone(), at, loc: Loc::NOWHERE });
+                base.note_view(view, ViewCall { symbol, args: args.clone(), given: Vec::new(), at, loc: Loc::NOWHERE });
             }
         }
     }
@@ -120,8 +120,7 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
 /// Reports errors of running it.
 pub(crate) fn retake(alias: &ViewCall, base: Buffer) -> Result<Buffer, Error> {
     let base = Tensor::from_buffer(base);
-    // a view has one tensor argument
-    let args = alias.args.iter().map(|arg| arg.map(&mut |_| base.clone())).collect();
+    let args = ViewCall::with_base(&alias.args, base);
     let lost = || Error::bug("E709", "a view gave too little");
     call(alias.symbol, args).map_err(|e| e.at(alias.loc))?.get(alias.at).ok_or_else(lost)?.data()
 }

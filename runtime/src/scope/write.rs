@@ -198,11 +198,7 @@ fn taken(stack: &mut [Frame], depth: usize, view: &Tensor, base: ProxyId) -> Res
 
 /// Takes the view of another base.
 fn apply(b: &mut Builder, alias: &ViewCall, base: ProxyId) -> Result<Vec<ProxyId>, Error> {
-    let mut args: Vec<Value<ProxyId>> = Vec::new();
-    for arg in &alias.args {
-        // a view has one tensor argument
-        args.push(arg.map(&mut |_| base));
-    }
+    let args = ViewCall::with_base(&alias.given, base);
     let before = b.context.place;
     // the view has its gradient wherever it is used first after the write
     let outs = b.outside(|b| b.bind(alias.symbol, args, alias.loc));

@@ -271,8 +271,10 @@ pub struct Traced {
 pub struct ViewCall {
     /// The row that took the view.
     pub symbol: SymbolRef,
-    /// The arguments; the first tensor among them is the base.
+    /// The arguments; the first tensor among them is the base. Of others, a view reads the sizes alone.
     pub args: Vec<Value<Tensor>>,
+    /// Within a trace, the values of the arguments.
+    pub given: Vec<Value<ProxyId>>,
     /// The number of the view among the results.
     pub at: usize,
     /// The place of the call.
@@ -286,6 +288,12 @@ impl ViewCall {
             Value::Tensor(t) => Some(t),
             _ => None,
         })
+    }
+
+    /// These arguments, with another base.
+    pub fn with_base<T: Clone>(args: &[Value<T>], base: T) -> Vec<Value<T>> {
+        let mut base = Some(base);
+        args.iter().map(|arg| arg.map(&mut |other| base.take().unwrap_or_else(|| other.clone()))).collect()
     }
 }
 
