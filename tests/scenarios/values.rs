@@ -361,8 +361,8 @@ fn a_view_in_the_shape_of_another_tensor_keeps_that_shape() {
         assert_eq!(data(&got.2), want);
     }
     // elements that are shown several times are not written, whatever the shape of the other tensor
-    let scalar = Tensor::from(3.0f64);
-    let shown = like("aten.expand_as", &scalar, &Tensor::from([1.0f64, 2.0]));
+    let one = Tensor::from([3.0f64]);
+    let shown = like("aten.expand_as", &one, &Tensor::from([1.0f64, 2.0]));
     assert_eq!(shown.mul_(2.0).error().expect("one element twice").code(), "E714");
-    assert_eq!(data(&scalar), [3.0]);
+    assert_eq!(data(&one), [3.0]);
 }
