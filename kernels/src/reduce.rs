@@ -46,15 +46,7 @@ trait Source: Copy {
     ///
     /// # Safety
     /// The source holds `n` elements.
-    #[inline(always)]
-    unsafe fn end<I: Isa, F: Fold>(self, n: usize) -> [<Self::T as Reducible>::Lane; LANES] {
-        let mut end = [F::start(); LANES];
-        for (j, lane) in end.iter_mut().enumerate().take(n) {
-            // SAFETY: the caller upholds the contract of this function.
-            *lane = unsafe { self.at(j) };
-        }
-        end
-    }
+    unsafe fn end<I: Isa, F: Fold>(self, n: usize) -> [<Self::T as Reducible>::Lane; LANES];
 }
 
 /// A line of elements in memory.

@@ -252,20 +252,8 @@ fn record_in(
     args: &[Value<Tensor>],
     loc: Loc,
 ) -> Result<Vec<Tensor>, Error> {
-    let mut failed = None;
     captures::written(stack, top, symbol, args)?;
-    let proxies = args.iter().map(|arg| {
-        arg.map(&mut |t| {
-            resolve(stack, top, t).unwrap_or_else(|e| {
-                failed.get_or_insert(e);
-                ProxyId(0)
-            })
-        })
-    });
-    let proxies: Vec<Value<ProxyId>> = proxies.collect();
-    if let Some(error) = failed {
-        return Err(error.at(loc));
-    }
+    let proxies = resolved(stack, top, args, None).map_err(|e| e.at(loc))?;
     let Frame { token, builder, .. } = &mut stack[top];
     let given = proxies.clone();
     let outs = builder.bind(symbol, proxies, loc)?;
@@ -301,12 +289,31 @@ fn record_in(
     let is_view = symbol.is_view() || matches!(symbol.port(), Some((_, Port::Flatten)));
     let handle = |(at, &p): (usize, &ProxyId)| match base.filter(|_| is_view) {
         Some(base) => {
-            let alias = ViewCall { symbol, args: args.to_vec(), given: given.clone(), at, loc };
+            let alias = ViewCall { symbol, args: args.to_vec(), at, loc };
             Tensor::view_of(token, p, arena.ty(p), alias, base)
         }
         None => Tensor::traced(token, p, arena.ty(p)),
     };
     Ok(results.iter().enumerate().map(handle).collect())
+}
+
+/// The values of arguments in the trace at this depth; `base` replaces the first tensor, if it is given.
+fn resolved(
+    stack: &mut [Frame],
+    depth: usize,
+    args: &[Value<Tensor>],
+    mut base: Option<ProxyId>,
+) -> Result<Vec<Value<ProxyId>>, Error> {
+    let mut failed = None;
+    let mut value = |t: &Tensor| match base.take() {
+        Some(base) => base,
+        None => resolve(stack, depth, t).unwrap_or_else(|e| {
+            failed.get_or_insert(e);
+            ProxyId(0)
+        }),
+    };
+    let values = args.iter().map(|arg| arg.map(&mut value)).collect();
+    failed.map_or(Ok(values), Err)
 }
 
 fn resolve(stack: &mut [Frame], depth: usize, tensor: &Tensor) -> Result<ProxyId, Error> {

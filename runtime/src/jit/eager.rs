@@ -107,7 +107,7 @@ fn call(symbol: SymbolRef, args: Vec<Value<Tensor>>) -> Result<Vec<Tensor>, Erro
     if let Some((base, args)) = base {
         for (at, result) in results.iter().enumerate() {
             if let View::Cell(view) = result.view() {
-                base.note_view(view, ViewCall { symbol, args: args.clone(), given: Vec::new(), at, loc: Loc::NOWHERE });
+                base.note_view(view, ViewCall { symbol, args: args.clone(), at, loc: Loc::NOWHERE });
             }
         }
     }

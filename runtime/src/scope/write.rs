@@ -6,7 +6,7 @@
 //! be written through by its meaning alone.
 
 use super::captures::{address, capture, capture_value, for_writing, intermediate, value};
-use super::{Frame, overlaps, resolve, with_stack};
+use super::{Frame, overlaps, resolve, resolved, with_stack};
 use crate::bind::Builder;
 use crate::error::{Error, ErrorKind};
 use crate::intrinsics;
@@ -180,7 +180,8 @@ fn taken(stack: &mut [Frame], depth: usize, view: &Tensor, base: ProxyId) -> Res
         return Ok(traced.proxy());
     }
     if own {
-        let outs = apply(&mut stack[depth].builder, alias, base)?;
+        let args = resolved(stack, depth, &alias.args, Some(base))?;
+        let outs = apply(&mut stack[depth].builder, alias, args)?;
         traced.set_proxy(outs[alias.at]);
         traced.set_of(base);
         return Ok(traced.proxy());
@@ -191,14 +192,14 @@ fn taken(stack: &mut [Frame], depth: usize, view: &Tensor, base: ProxyId) -> Res
     {
         return Ok(*taken);
     }
-    let taken = apply(&mut stack[depth].builder, alias, base)?[alias.at];
+    let args = resolved(stack, depth, &alias.args, Some(base))?;
+    let taken = apply(&mut stack[depth].builder, alias, args)?[alias.at];
     stack[depth].captured.views.insert(address(view), (base, taken));
     Ok(taken)
 }
 
-/// Takes the view of another base.
-fn apply(b: &mut Builder, alias: &ViewCall, base: ProxyId) -> Result<Vec<ProxyId>, Error> {
-    let args = ViewCall::with_base(&alias.given, base);
+/// Takes the view again, with these arguments.
+fn apply(b: &mut Builder, alias: &ViewCall, args: Vec<Value<ProxyId>>) -> Result<Vec<ProxyId>, Error> {
     let before = b.context.place;
     // the view has its gradient wherever it is used first after the write
     let outs = b.outside(|b| b.bind(alias.symbol, args, alias.loc));
@@ -239,7 +240,12 @@ fn put(
         };
         let replaced = match moved.is_empty() {
             true => (new, fresh),
-            false => (replaced(&mut stack[top].builder, &moved, alias, whole, new, loc)?, true),
+            false => {
+                let args = moved.iter().map(|view| resolved(stack, top, &view.args, Some(whole)));
+                let args = args.collect::<Result<Vec<_>, Error>>()?;
+                let moved: Vec<_> = moved.into_iter().zip(args).collect();
+                (replaced(&mut stack[top].builder, &moved, alias, whole, new, loc)?, true)
+            }
         };
         put(stack, top, base, replaced, mode, loc)?;
         // the view of the new base is the written value, so it need not be taken again
@@ -406,11 +412,11 @@ fn is_field(alias: &ViewCall) -> bool {
     matches!(alias.symbol.port(), Some((_, Port::Flatten)))
 }
 
-/// The tensor `whole`, in which the elements that a chain of views shows are replaced by `part`; `shown_by` is the last
-/// view. It takes one scatter, however many views are in the chain.
+/// The tensor `whole`, in which the elements that a chain of views, with their arguments, shows are replaced by `part`;
+/// `shown_by` is the last view. It takes one scatter, however many views are in the chain.
 fn replaced(
     b: &mut Builder,
-    views: &[&ViewCall],
+    views: &[(&ViewCall, Vec<Value<ProxyId>>)],
     shown_by: &ViewCall,
     whole: ProxyId,
     part: ProxyId,
@@ -433,10 +439,10 @@ fn replaced(
     let positions = b.within(RegionKind::NoGrad, loc, |b| {
         let count = b.bind(Intrinsic::Arange.symbol()?, vec![Value::size(base.elements())], loc)?[0];
         let mut shown = b.bind(Intrinsic::Reshape.symbol()?, vec![Value::Tensor(count), sizes(&base)], loc)?[0];
-        for view in views {
+        for (view, args) in views {
             let elements = |p: ProxyId| arena.tensor_ty(p).map(|ty| ty.elements());
             let of = elements(shown);
-            shown = apply(b, view, shown)?[view.at];
+            shown = apply(b, view, ViewCall::with_base(args, shown))?[view.at];
             // a part that is smaller than the whole here, and not empty, does not repeat elements at other sizes either
             let part = estimating(|| elements(shown) < of && elements(shown) > Some(Dim::from(0)));
             if !part && elements(shown) > of {

@@ -273,8 +273,6 @@ pub struct ViewCall {
     pub symbol: SymbolRef,
     /// The arguments; the first tensor among them is the base. Of others, a view reads the sizes alone.
     pub args: Vec<Value<Tensor>>,
-    /// Within a trace, the values of the arguments.
-    pub given: Vec<Value<ProxyId>>,
     /// The number of the view among the results.
     pub at: usize,
     /// The place of the call.

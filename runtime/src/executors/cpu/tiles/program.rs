@@ -462,7 +462,7 @@ pub struct Phase {
     /// Whether the steps of a tile touch no element after its last, so that memory serves as a register whatever the
     /// number of elements.
     pub exact: bool,
-    /// The number of steps before those that only fold lines in memory.
+    /// The number of steps before those that fold lines which earlier steps of the tile may have written.
     pub makers: usize,
     /// Folds once per line, after all of its tiles.
     pub folds: Vec<LineFold>,

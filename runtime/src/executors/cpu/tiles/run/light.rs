@@ -25,7 +25,9 @@ impl Phase {
             Step::Fold { f, src, .. } => (src..src + f.lines()).all(moves),
             _ => false,
         };
-        self.makers = self.tiles.len() - self.tiles.iter().rev().take_while(|step| folds(step)).count();
+        let last = self.tiles.iter().rev().take_while(|step| folds(step)).count();
+        // Folds alone wait for no other step.
+        self.makers = if last < self.tiles.len() { self.tiles.len() - last } else { last };
     }
 }
 
@@ -66,28 +68,27 @@ impl Worker<'_> {
             self.idx = line_at;
             self.move_to(phase, from);
             let (makers, folds) = phase.tiles.split_at(phase.makers);
-            let apart = !makers.is_empty() && !folds.is_empty() && phase.folds.is_empty();
+            let n = to - from;
+            let together = if folds.is_empty() { 1 } else { (TOGETHER / (4 * n).max(1)).max(1) };
             let mut left = count;
             while left > 0 {
-                let together = if apart { (TOGETHER / (4 * (to - from)).max(1)).clamp(1, left) } else { 1 };
-                for _ in 0..together {
-                    self.tile(makers, to - from);
-                    if apart {
-                        self.move_lines(phase, 1);
-                    }
-                }
-                if apart {
-                    self.move_lines(phase, -(together as isize));
-                }
-                for _ in 0..together {
-                    self.tile(folds, to - from);
+                let lines = together.min(left);
+                for _ in 0..lines {
+                    self.tile(makers, n);
                     for fold in &phase.folds {
                         let acc = self.work.add(fold.acc as usize + self.kept_line * 8);
                         fold.f.call(self.starts.add(fold.src as usize), 0, p.sizes[last], acc);
                     }
                     self.move_lines(phase, 1);
                 }
-                left -= together;
+                if !folds.is_empty() {
+                    self.move_lines(phase, -(lines as isize));
+                    for _ in 0..lines {
+                        self.tile(folds, n);
+                        self.move_lines(phase, 1);
+                    }
+                }
+                left -= lines;
             }
         }
         Ok(())
